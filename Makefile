@@ -1,0 +1,60 @@
+# Everything sets itself up in .venv; only Python 3.11+, make and a C++ compiler are needed.
+#   make demo      compare two samples, see the speed beside POT, save a picture
+#   make test      all checks and tests
+#   make bench     speed and memory against peers and limits, as a table and as JSON
+#   make sanitize  the kernel's tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make clean     remove what the above made
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+KERNEL := CMakeLists.txt $(wildcard cpp/*)
+# An editable install knows the modules that were there when it was made: folders change when one is added.
+FOLDERS := $(shell find src -type d -not -name __pycache__)
+
+# Build requirements obey the constraints too. A kernel that does not build is an error here, not a slower package.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export SPHEREOT_REQUIRE_KERNEL := 1
+
+.PHONY: help demo test lint bench sanitize clean
+help:
+	@sed -n '2,6s/^# *//p' Makefile
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sphereot needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp a set of extras; each is made again when the kernel, the metadata or the constraints change.
+$(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml constraints.txt $(KERNEL) $(FOLDERS)
+	$(BIN)/pip install --quiet --editable ".[$*]"
+	@touch $@
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/python examples/demo.py
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks $(BENCH)
+
+# The baseline kernel, built aside with the sanitizers; the interpreter itself is not, so the runtimes are preloaded.
+# Leaks of the interpreter are not ours to report.
+SANITIZED := build/sanitized
+sanitize: $(VENV)/.installed-test
+	$(BIN)/pip install --quiet cmake nanobind
+	$(BIN)/cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPHEREOT_SANITIZE=ON \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
+	$(BIN)/cmake --build $(SANITIZED) --parallel
+	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	    $(BIN)/python tests/sanitized.py $(SANITIZED)
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Benchmarks of sphereot against its peers and against the limits of the machine: `make bench`."""

@@ -1,0 +1,71 @@
+"""Timing and memory, measured the same way everywhere."""
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["best_of", "machine", "peak_memory", "sphere_sample", "write_json"]
+
+
+def best_of(*works: Callable[[], object], repeats: int = 7, least_seconds: float = 0.3) -> list[float]:
+    """Seconds of each work, the least of several repeats. The works take turns: a busy moment hits all alike."""
+    times = [float("inf")] * len(works)
+    start, done = time.perf_counter(), 0
+    while done < repeats or time.perf_counter() - start < least_seconds:
+        for k, work in enumerate(works):
+            begin = time.perf_counter()
+            work()
+            times[k] = min(times[k], time.perf_counter() - begin)
+        done += 1
+    return times
+
+
+def peak_memory(setup: str, work: str) -> int:
+    """Bytes that `work` adds to the peak memory of a fresh process after `setup` has run."""
+    code = f"""
+import resource
+{setup}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{work}
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return int(done.stdout) * (1 if sys.platform == "darwin" else 1024)
+
+
+def sphere_sample(rng: np.random.Generator, n: int, d: int = 3, dtype: type = np.float32) -> np.ndarray:
+    x = rng.normal(size=(n, d))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(dtype)
+
+
+def machine() -> dict[str, object]:
+    """What a reader needs to place the figures."""
+    import sphereot
+
+    info = sphereot.info()
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "architecture": platform.machine(),
+        "kernel": info.instruction_set,
+        "threads": info.threads,
+        "python": info.python,
+        "numpy": info.numpy,
+        "peak_memory_of_this_run": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write aside, then rename: nothing half-written is ever at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(path.name + ".part")
+    aside.write_text(json.dumps(content, indent=2) + "\n")
+    aside.replace(path)

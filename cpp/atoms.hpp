@@ -1,0 +1,136 @@
+// The atoms of one measure on one circle, sorted.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "sort.hpp"
+#include "sums.hpp"
+#include "turn.hpp"
+
+namespace sphereot {
+
+// Sorted atoms and, where the masses are needed, their cumulative sums. Owns its memory, which is reused slice after
+// slice: one object a measure a thread.
+template <class T>
+class Atoms {
+public:
+    using Key = typename Grid<T>::Key;
+
+    explicit Atoms(std::size_t n) : n_(n), keys_(n), spare_(n), turns_(n + 1) {}
+
+    std::size_t size() const { return n_; }
+
+    // Where a slice writes its keys, block by block, before `sort`; every block is announced with `count`.
+    Key* begin_keys() {
+        counts_.clear();
+        return keys_.data();
+    }
+    void count(const Key* keys, std::size_t n) { counts_.template add<key_shift>(keys, n); }
+
+    // Sorts atoms of equal weight.
+    void sort() {
+        Key* sorted = sort_leading_bits<key_shift>(keys_.data(), spare_.data(), n_, counts_);
+        if constexpr (key_shift > 0)
+            sort_tied_runs(sorted, n_, [](Key key) { return key >> key_shift; }, std::less<>{});
+        for (std::size_t i = 0; i < n_; ++i) turns_[i] = Grid<T>::turn(sorted[i]);
+        turns_[n_] = turns_[0] + T(1);
+    }
+
+    // Sorts atoms with their weights, and sums these up.
+    void sort(const double* weights) {
+        tagged_.resize(n_);
+        tagged_spare_.resize(n_);
+        for (std::size_t i = 0; i < n_; ++i) tagged_[i] = (std::uint64_t{keys_[i] >> key_shift} << 32) | i;
+        const auto index = [](std::uint64_t tagged) { return static_cast<std::uint32_t>(tagged); };
+        std::uint64_t* sorted = sort_leading_bits<32>(tagged_.data(), tagged_spare_.data(), n_, counts_);
+        if constexpr (key_shift > 0)
+            sort_tied_runs(
+                sorted, n_, [](std::uint64_t tagged) { return tagged >> 32; },
+                [&](std::uint64_t a, std::uint64_t b) { return keys_[index(a)] < keys_[index(b)]; });
+        masses_.resize(n_ + 1 + window, 2.0);
+        double total = 0.0;
+        masses_[0] = 0.0;
+        for (std::size_t i = 0; i < n_; ++i) {
+            turns_[i] = Grid<T>::turn(keys_[index(sorted[i])]);
+            total += weights[index(sorted[i])];
+            masses_[i + 1] = total;
+        }
+        for (std::size_t i = 1; i <= n_; ++i) masses_[i] /= total;
+        turns_[n_] = turns_[0] + T(1);
+        build_guide();
+    }
+
+    // Cumulative masses of equal weights, for comparison with a measure of another size or with weights. They do not
+    // depend on the slice, so they are made once.
+    void set_equal_masses() {
+        if (!masses_.empty()) return;
+        masses_.resize(n_ + 1 + window, 2.0);
+        for (std::size_t i = 0; i <= n_; ++i) masses_[i] = static_cast<double>(i) / static_cast<double>(n_);
+        build_guide();
+    }
+
+    // n + 1 turns: the last is the first, one turn on.
+    std::span<const T> turns() const { return turns_; }
+    // n + 1 cumulative masses from 0 to 1.
+    std::span<const double> masses() const { return {masses_.data(), n_ + 1}; }
+
+    bool has_masses() const { return !masses_.empty(); }
+
+    // The mean turn: the integral of the quantile function.
+    double mean() const {
+        const T* turn = turns_.data();
+        const double* mass = masses_.data();
+        if (masses_.empty())
+            return sphereot::sum<T>(n_, [=](std::size_t i) { return turn[i]; }) / static_cast<double>(n_);
+        return sphereot::sum<double>(n_, [=](std::size_t i) { return (mass[i + 1] - mass[i]) * turn[i]; });
+    }
+
+    // The level of the cumulative masses at turn (cell + 1) / 256, which the sort has counted on its way.
+    double level_after(int cell) const {
+        const std::size_t passed = counts_[digit_count - 1][cell];
+        return masses_.empty() ? static_cast<double>(passed) / static_cast<double>(n_) : masses_[passed];
+    }
+
+    // The atom at level f in (0, 1] of the cumulative masses: the i with masses[i] < f <= masses[i + 1].
+    std::size_t atom_at(double f) const {
+        const auto cell = static_cast<std::size_t>(f * cells_);
+        const std::size_t first = guide_[cell];
+        const double* next = masses_.data() + 1 + first;
+        int passed = 0;
+        for (int k = 0; k < window; ++k) passed += next[k] < f;
+        if (passed < window) return first + static_cast<std::size_t>(passed);
+        return static_cast<std::size_t>(std::lower_bound(next + window, masses_.data() + 1 + n_, f) - masses_.data()) - 1;
+    }
+
+private:
+    static constexpr int key_shift = Grid<T>::bits - sorted_bits;
+    static constexpr int window = 4;  // masses compared at once, without a branch
+
+    // guide_[cell] counts the masses below cell / cells, with a power of two of cells so that the product is exact.
+    void build_guide() {
+        const std::size_t cells = 2 * std::bit_ceil(n_);
+        cells_ = static_cast<double>(cells);
+        guide_.assign(cells + 2, 0);
+        for (std::size_t i = 1; i <= n_; ++i)
+            guide_[static_cast<std::size_t>(masses_[i] * cells_) + 1] = static_cast<std::uint32_t>(i);
+        std::uint32_t passed = 0;
+        for (auto& count : guide_) passed = count = std::max(count, passed);
+    }
+
+    std::size_t n_;
+    std::vector<Key> keys_, spare_;
+    std::vector<T> turns_;
+    std::vector<std::uint64_t> tagged_, tagged_spare_;
+    std::vector<double> masses_;
+    std::vector<std::uint32_t> guide_;
+    double cells_ = 0.0;
+    DigitCounts counts_;
+};
+
+}  // namespace sphereot

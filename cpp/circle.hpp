@@ -1,0 +1,229 @@
+// Exact optimal transport on the circle between two sorted discrete measures (Section 3.1).
+//
+// W_p^p = min over the cut alpha of C(alpha), the integral over (0, 1] of |F^-1(t) - G^-1(t + alpha)|^p, with quantile
+// functions lifted by F^-1(t + 1) = F^-1(t) + 1. C is convex and piecewise affine.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "atoms.hpp"
+#include "cut_search.hpp"
+#include "sums.hpp"
+
+namespace sphereot {
+
+
+// A cut to start from, on the 256 cells that the sort has counted. Where the level of G exceeds that of F by D, the cut
+// alpha = D leaves the points in place, and moving them by a level costs 1 / density: so the mean of D weighted by
+// 1 / density, and then the D nearest to it, because an empty arc, where the cut is a kink of C, has one D exactly.
+template <class T>
+Start first_cut(const Atoms<T>& x, const Atoms<T>& y) {
+    constexpr int most_cells = 256;
+    const std::size_t n = x.size() + y.size();
+    const int stride = n < 8 * most_cells ? 8 : 1;  // few points fill few cells
+    const double least = 1e-6 / static_cast<double>(n);  // an empty cell outweighs all others
+    std::array<double, most_cells> gap;
+    int cells = 0;
+    double total = 0.0, squares = 0.0, weights = 0.0, x_level = 0.0, y_level = 0.0;
+    for (int cell = stride - 1; cell < most_cells; cell += stride) {
+        const double x_next = x.level_after(cell), y_next = y.level_after(cell), difference = y_next - x_next;
+        const double weight = 1.0 / (x_next - x_level + y_next - y_level + least);
+        gap[cells++] = difference;
+        total += weight * difference;
+        squares += weight * difference * difference;
+        weights += weight;
+        x_level = x_next, y_level = y_next;
+    }
+    const double mean = total / weights;
+    double nearest = gap[0];
+    for (int cell = 1; cell < cells; ++cell)
+        nearest = std::fabs(gap[cell] - mean) < std::fabs(nearest - mean) ? gap[cell] : nearest;
+    return {nearest, std::sqrt(std::max(squares / weights - mean * mean, 0.0)) + 1e3 * least};
+}
+
+// ---- n atoms of equal weight on both sides: the cut is a whole number k of atoms, alpha = k / n. ----
+
+// sum over i of term(x_i - Y_{i+k}, x_i - Y_{i+k+1}), where Y is y lifted: Y_{j+n} = Y_j + 1.
+template <class T, class Term>
+double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
+    const std::size_t n = x.size();
+    const double laps = std::floor(k / static_cast<double>(n));
+    const auto shift = static_cast<std::size_t>(k - laps * static_cast<double>(n));
+    const T *a = x.turns().data(), *b = y.turns().data();
+    const auto segment = [&](const T* from_a, const T* from_b, std::size_t count, T lift) {
+        return sum<T>(count, [=](std::size_t i) {
+            // The lift goes last: the difference of two turns is exact, a turn plus a lap need not be.
+            return term((from_a[i] - from_b[i]) - lift, (from_a[i] - from_b[i + 1]) - lift);
+        });
+    };
+    const T lift = static_cast<T>(laps);
+    return segment(a, b + shift, n - shift, lift) + segment(a + (n - shift), b, shift, lift + T(1));
+}
+
+template <class T, class Power>
+double equal_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
+    const auto n = static_cast<double>(x.size());
+    const auto piece_at = [&](double point, double, double) {
+        const double k = std::floor(point);
+        const double slope = sum_matched(x, y, k, [=](T here, T next) { return power.difference(next, here); });
+        return Piece{k, k + 1.0, slope};
+    };
+    const Start start = first_cut(x, y);
+    return std::floor(least_point(-n, n, {n * start.point, n * start.reach}, piece_at)) / n;
+}
+
+template <class T, class Power>
+double equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
+    const auto n = static_cast<double>(x.size());
+    return sum_matched(x, y, std::round(cut * n), [=](T here, T) { return power(here); }) / n;
+}
+
+// ---- any sizes and weights ----
+
+// The slope of C. C'(alpha) gathers, for each level B_j where G^-1 jumps from y_j to y_{j+1}, what the x matched at
+// that level pays for the jump. A piece ends where one of these levels meets a level of x.
+template <class T, class Power>
+class GeneralSlope {
+public:
+    GeneralSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
+        : x_(x), a_(x.turns().data()), b_(y.turns().data()), A_(x.masses().data()), B_(y.masses().data()),
+          m_(y.size()), power_(power) {}
+
+    // The piece at alpha, when the cut is known to be in [low, high].
+    Piece operator()(double alpha, double low, double high) {
+        if ((high - low) * static_cast<double>(x_.size()) < settle_below_) settle(low, high);
+        double slope = settled_slope_, to_left = alpha - low, to_right = high - alpha;
+        for_each_open(alpha, [&](std::size_t j, double lap) {
+            const double level = std::min(B_[j] - alpha - lap, 1.0);
+            const std::size_t i = x_.atom_at(level);
+            to_left = std::min(to_left, A_[i + 1] - level);
+            to_right = std::min(to_right, level - A_[i]);
+            slope += jump(i, j, lap);
+        });
+        return {alpha - to_left, alpha + to_right, slope};
+    }
+
+private:
+    double jump(std::size_t i, std::size_t j, double lap) const {
+        const T lift = static_cast<T>(lap);
+        return static_cast<double>(power_.difference((a_[i] - b_[j]) + lift, (a_[i] - b_[j - 1]) + lift));
+    }
+
+    double lap_of(std::size_t j, double alpha) const { return std::ceil(B_[j] - alpha) - 1.0; }
+
+    // work(j, lap), with B_j - alpha - lap in (0, 1].
+    template <class Work>
+    void for_each_open(double alpha, Work work) const {
+        if (all_open_) {
+            double lap = lap_of(1, alpha);
+            for (std::size_t j = 1; j <= m_; lap += 1.0) {
+                const double* end = std::upper_bound(B_ + j, B_ + m_ + 1, alpha + lap + 1.0);
+                for (; j < static_cast<std::size_t>(end - B_); ++j) work(j, lap);
+            }
+        } else {
+            for (const std::uint32_t j : open_) work(j, lap_of(j, alpha));
+        }
+    }
+
+    // Late in the search few levels still have a choice of x: the others are summed once and for all.
+    void settle(double low, double high) {
+        std::vector<std::uint32_t> still_open;
+        for_each_open(high, [&](std::size_t j, double lap) {
+            const std::size_t i = x_.atom_at(std::min(B_[j] - high - lap, 1.0));
+            if (B_[j] - low - lap <= A_[i + 1]) settled_slope_ += jump(i, j, lap);
+            else still_open.push_back(static_cast<std::uint32_t>(j));
+        });
+        open_ = std::move(still_open);
+        all_open_ = false;
+        settle_below_ = 0.125 * (high - low) * static_cast<double>(x_.size());
+    }
+
+    const Atoms<T>& x_;
+    const T *a_, *b_;
+    const double *A_, *B_;
+    std::size_t m_;
+    Power power_;
+
+    bool all_open_ = true;
+    std::vector<std::uint32_t> open_;
+    double settled_slope_ = 0.0, settle_below_ = 0.25;
+};
+
+template <class T, class Power>
+double general_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
+    return least_point(-1.0, 1.0, first_cut(x, y), GeneralSlope<T, Power>(x, y, power));
+}
+
+// One walk along the levels (begin, end] of x, meeting the atoms of y at level + cut.
+template <class T, class Power>
+class LevelWalk {
+public:
+    LevelWalk(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, std::size_t begin, std::size_t end)
+        : a_(x.turns().data()), b_(y.turns().data()), A_(x.masses().data()), B_(y.masses().data()), m_(y.size()),
+          i_(begin), end_(end), level_(A_[begin]), power_(power) {
+        const double lap = std::ceil(level_ + cut) - 1.0;
+        // The first y met is the one at the level just above.
+        const double above = level_ + cut - lap;
+        j_ = static_cast<std::size_t>(std::upper_bound(B_ + 1, B_ + m_, above) - B_) - 1;
+        lift_ = static_cast<T>(lap);
+        offset_ = lap - cut;
+    }
+
+    bool done() const { return i_ == end_; }
+    double cost() const { return cost_; }
+
+    void step() {
+        const double x_ends = A_[i_ + 1], y_ends = B_[j_ + 1] + offset_;
+        const bool x_first = x_ends <= y_ends;
+        const double next = x_first ? x_ends : y_ends;
+        cost_ += (next - level_) * static_cast<double>(power_((a_[i_] - b_[j_]) - lift_));
+        level_ = next;
+        i_ += x_first;
+        j_ += !x_first;
+        if (j_ == m_) j_ = 0, lift_ += T(1), offset_ += 1.0;
+    }
+
+private:
+    const T *a_, *b_;
+    const double *A_, *B_;
+    std::size_t m_, i_, j_, end_;
+    double level_, offset_, cost_ = 0.0;
+    T lift_;
+    Power power_;
+};
+
+template <class T, class Power>
+double general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
+    // Each step waits for the one before; two walks at once wait half as long.
+    const std::size_t n = x.size(), half = n / 2;
+    LevelWalk<T, Power> first(x, y, cut, power, 0, half), second(x, y, cut, power, half, n);
+    while (!first.done() && !second.done()) first.step(), second.step();
+    while (!first.done()) first.step();
+    while (!second.done()) second.step();
+    return first.cost() + second.cost();
+}
+
+// ---- the door ----
+
+template <class T>
+struct Pairing {
+    const Atoms<T>&x, &y;
+    bool equal;  // n = m and no weights
+
+    template <class Power>
+    double cut(Power power) const {
+        return equal ? equal_cut(x, y, power) : general_cut(x, y, power);
+    }
+    template <class Power>
+    double cost(Power power) const {
+        const double best = cut(power);
+        return equal ? equal_cost(x, y, best, power) : general_cost(x, y, best, power);
+    }
+};
+
+}  // namespace sphereot

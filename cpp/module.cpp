@@ -1,0 +1,154 @@
+// The door to Python: arrays become plain pointers here and nowhere else.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "distance.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace sphereot;
+
+namespace {
+
+template <class T, int dims>
+using Input = nb::ndarray<const T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
+using Weights = std::optional<Input<double, 2>>;  // (1, atoms) shared by all slices, or (slices, atoms)
+using Output = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void require(bool condition, const char* message) {
+    if (!condition) throw std::invalid_argument(message);
+}
+
+template <class T>
+SlicedMeasure<T> sliced(typename SlicedMeasure<T>::Form form, std::size_t slices, std::size_t atoms, std::size_t dim,
+                        const T* data, const T* frames, const Weights& weights) {
+    require(slices > 0 && atoms > 0, "a measure needs at least one slice and one atom");
+    require(atoms <= 0xFFFFFFFFu, "a measure may have at most 2^32 - 1 atoms");
+    require(!weights || weights->shape(1) == atoms, "one weight an atom");
+    require(!weights || weights->shape(0) == 1 || weights->shape(0) == slices, "weights for one or for all slices");
+    return {form, slices, atoms, dim, data, frames, weights ? weights->data() : nullptr,
+            weights && weights->shape(0) > 1};
+}
+
+template <class T>
+SlicedMeasure<T> from_points(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
+    require(frames.shape(1) == points.shape(0) && frames.shape(2) == 2, "frames (slices, dim, 2) for points (dim, atoms)");
+    return sliced(SlicedMeasure<T>::Form::points, frames.shape(0), points.shape(1), points.shape(0), points.data(),
+                  frames.data(), weights);
+}
+
+template <class T>
+SlicedMeasure<T> from_planar(Input<T, 3> planar, Weights weights) {
+    require(planar.shape(1) == 2, "planar points (slices, 2, atoms)");
+    return sliced<T>(SlicedMeasure<T>::Form::planar, planar.shape(0), planar.shape(2), 2, planar.data(), nullptr, weights);
+}
+
+template <class T>
+SlicedMeasure<T> from_turns(Input<T, 2> turns, Weights weights) {
+    return sliced<T>(SlicedMeasure<T>::Form::turns, turns.shape(0), turns.shape(1), 1, turns.data(), nullptr, weights);
+}
+
+template <class T>
+void bind(nb::module_& m, const char* name) {
+    using Sliced = SlicedMeasure<T>;
+    nb::class_<Sliced>(m, name, "The points of one measure on all slices.");
+    // The measure points into its arrays: they live as long as it does, and must be the caller's own, not converted copies.
+    m.def("from_points", &from_points<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+    m.def("from_planar", &from_planar<T>, "planar"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
+          nb::keep_alive<0, 2>());
+    m.def("from_turns", &from_turns<T>, "turns"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
+          nb::keep_alive<0, 2>());
+
+    m.def(
+        "turns",
+        [](const Sliced& measure, std::size_t threads, nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+            require(out.shape(0) == measure.slices && out.shape(1) == measure.atoms, "turns (slices, atoms)");
+            T* turns = out.data();
+            const nb::gil_scoped_release unlocked;
+            share_out(measure.slices, threads, [&] {
+                return [&](std::size_t slice) {
+                    measure.for_each_block(slice, [&](std::size_t begin, std::size_t count, const T* block) {
+                        T* row = turns + slice * measure.atoms + begin;
+                        for (std::size_t i = 0; i < count; ++i) row[i] = Grid<T>::turn(Grid<T>::key(block[i]));
+                    });
+                };
+            });
+        },
+        "x"_a, "threads"_a, "out"_a);
+
+    const auto pairwise = [](auto answer) {
+        return [answer](const Sliced& x, const Sliced& y, double p, std::size_t threads, Output out) {
+            require(x.slices == y.slices && out.shape(0) == x.slices, "as many slices each");
+            double* result = out.data();
+            const nb::gil_scoped_release unlocked;
+            solve_slices(x, y, p, threads, result, answer);
+        };
+    };
+    m.def("costs", pairwise([](const auto& pairing, auto power) { return pairing.cost(power); }), "x"_a, "y"_a, "p"_a,
+          "threads"_a, "out"_a);
+    m.def("cuts", pairwise([](const auto& pairing, auto power) { return pairing.cut(power); }), "x"_a, "y"_a, "p"_a,
+          "threads"_a, "out"_a);
+
+    m.def(
+        "costs_uniform",
+        [](const Sliced& x, double p, std::size_t threads, Output out) {
+            require(out.shape(0) == x.slices, "one cost a slice");
+            double* result = out.data();
+            const nb::gil_scoped_release unlocked;
+            solve_slices_uniform(x, p, threads, result);
+        },
+        "x"_a, "p"_a, "threads"_a, "out"_a);
+
+    m.def(
+        "costs_pairwise",
+        [](const std::vector<const Sliced*>& measures, double p, std::size_t threads,
+           nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+            require(measures.size() >= 2, "at least two measures");
+            std::vector<Sliced> sliced;
+            for (const auto* measure : measures) sliced.push_back(*measure);
+            for (const auto& measure : sliced) require(measure.slices == out.shape(0), "as many slices each");
+            require(out.shape(1) == sliced.size() * (sliced.size() - 1) / 2, "one column a pair");
+            double* result = out.data();
+            const nb::gil_scoped_release unlocked;
+            solve_slices_pairwise(sliced, p, threads, result);
+        },
+        "measures"_a, "p"_a, "threads"_a, "out"_a);
+}
+
+// The instruction sets for which this machine can run a build of the kernel, best first.
+std::vector<std::string> supported_instruction_sets() {
+    std::vector<std::string> names;
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        names.emplace_back("avx512");
+    if (avx2) names.emplace_back("avx2");
+#endif
+    names.emplace_back("baseline");
+    return names;
+}
+
+}  // namespace
+
+NB_MODULE(SPHEREOT_MODULE, m) {
+    m.doc() = "The compiled kernel of sphereot: exact optimal transport on great circles.";
+    m.def("supported_instruction_sets", [] {
+        nb::list names;
+        for (const auto& name : supported_instruction_sets()) names.append(name.c_str());
+        return names;
+    });
+    bind<float>(m, "Sliced32");
+    bind<double>(m, "Sliced64");
+}

@@ -1,0 +1,74 @@
+// The slices of a measure: where the turns of its points on each great circle come from.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "atoms.hpp"
+#include "turn.hpp"
+
+namespace sphereot {
+
+// Points, given in one of three ways, seen on `slices` circles. Plain pointers: the owner of the memory is elsewhere.
+template <class T>
+struct SlicedMeasure {
+    enum class Form { points, planar, turns };
+
+    Form form;
+    std::size_t slices, atoms, dim;
+    const T* data;           // points: (dim, atoms); planar: (slices, 2, atoms); turns: (slices, atoms)
+    const T* frames;         // points: (slices, dim, 2)
+    const double* weights;   // (atoms) or (slices, atoms), or null for equal weights
+    bool weights_per_slice;
+
+    const double* slice_weights(std::size_t slice) const {
+        return weights && weights_per_slice ? weights + slice * atoms : weights;
+    }
+
+    // Hands the turns of a slice over in blocks that stay in the nearest cache: sink(first, count, turns).
+    template <class Sink>
+    void for_each_block(std::size_t slice, Sink sink) const {
+        constexpr std::size_t block = 512;
+        T first[block], second[block], turns[block];
+        for (std::size_t begin = 0; begin < atoms; begin += block) {
+            const std::size_t count = std::min(block, atoms - begin);
+            if (form == Form::turns) {
+                const T* given = data + slice * atoms + begin;
+                for (std::size_t i = 0; i < count; ++i) turns[i] = wrapped_turn(given[i]);
+            } else if (form == Form::planar) {
+                const T* given = data + slice * 2 * atoms + begin;
+                for (std::size_t i = 0; i < count; ++i) turns[i] = planar_turn(given[i], given[atoms + i]);
+            } else {
+                project(slice, begin, count, first, second);
+                for (std::size_t i = 0; i < count; ++i) turns[i] = planar_turn(first[i], second[i]);
+            }
+            sink(begin, count, static_cast<const T*>(turns));
+        }
+    }
+
+    void sort_slice(std::size_t slice, Atoms<T>& sorted) const {
+        auto* keys = sorted.begin_keys();
+        for_each_block(slice, [&](std::size_t begin, std::size_t count, const T* turns) {
+            for (std::size_t i = 0; i < count; ++i) keys[begin + i] = Grid<T>::key(turns[i]);
+            sorted.count(keys + begin, count);
+        });
+        if (const double* weight = slice_weights(slice)) sorted.sort(weight);
+        else sorted.sort();
+    }
+
+private:
+    // U^T x, coordinate after coordinate, so that each loop runs along the points.
+    void project(std::size_t slice, std::size_t begin, std::size_t count, T* first, T* second) const {
+        const T* frame = frames + slice * dim * 2;
+        std::fill_n(first, count, T(0));
+        std::fill_n(second, count, T(0));
+        for (std::size_t k = 0; k < dim; ++k) {
+            const T* coordinate = data + k * atoms + begin;
+            const T u = frame[2 * k], v = frame[2 * k + 1];
+            for (std::size_t i = 0; i < count; ++i) first[i] += u * coordinate[i];
+            for (std::size_t i = 0; i < count; ++i) second[i] += v * coordinate[i];
+        }
+    }
+};
+
+}  // namespace sphereot

@@ -1,0 +1,148 @@
+"""The kernel's functions on NumPy arrays: the native path.
+
+Same functions, arguments and results as `sphereot._portable.slices`; everything is validated before it gets here.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot import _native
+
+__all__ = [
+    "circle_costs",
+    "circle_costs_uniform",
+    "circle_cuts",
+    "on_grid",
+    "project",
+    "slice_costs",
+    "slice_costs_uniform",
+    "summed_pairwise_costs",
+]
+
+Floats = NDArray[np.floating[Any]]
+Measure = tuple[Floats, NDArray[np.float64] | None]
+
+# Up to this dimension the kernel projects, point by point in cache; beyond it a matrix product does it better.
+KERNEL_PROJECTS_UP_TO = 16
+PLANAR_BYTES = 32 << 20
+# About two seconds of work on one core, so that Ctrl-C is heard.
+POINTS_A_CALL = 200_000_000
+
+
+def circle_costs(u: Floats, v: Floats, a: Floats | None, b: Floats | None, p: float) -> Floats:
+    """W_p^p on the circle, row by row: turns (B, n) and (B, m), weights (B or 1, n) and (B or 1, m) or None."""
+    return _solve_circles("costs", u, v, a, b, p).astype(u.dtype, copy=False)
+
+
+def circle_cuts(u: Floats, v: Floats, a: Floats | None, b: Floats | None, p: float) -> NDArray[np.float64]:
+    """The optimal cut of each row, in units of mass; in double precision, as the levels it is a difference of."""
+    return _solve_circles("cuts", u, v, a, b, p)
+
+
+def _solve_circles(
+    name: str, u: Floats, v: Floats, a: Floats | None, b: Floats | None, p: float
+) -> NDArray[np.float64]:
+    x, y = (_kernel().from_turns(np.ascontiguousarray(turns), _rows(w)) for turns, w in ((u, a), (v, b)))
+    out = np.empty(u.shape[0])
+    getattr(_kernel(), name)(x, y, p, _threads(u.size + v.size), out)
+    return out
+
+
+def on_grid(u: Floats) -> Floats:
+    """Turns (B, n) as the kernel sees them: in [0, 1), on the grid that it counts in.
+
+    A turn just below 1 may round to 0. It stays where it is on the circle, but comes first instead of last, and a cut
+    counts from the first.
+    """
+    out = np.empty(u.shape, u.dtype)
+    _kernel().turns(_kernel().from_turns(np.ascontiguousarray(u), None), _threads(u.size), out)
+    return out
+
+
+def circle_costs_uniform(u: Floats, a: Floats | None, p: float) -> Floats:
+    """W_p^p between each row of turns (B, n) and the uniform measure on the circle."""
+    x = _kernel().from_turns(np.ascontiguousarray(u), _rows(a))
+    out = np.empty(u.shape[0])
+    _kernel().costs_uniform(x, p, _threads(u.size), out)
+    return out.astype(u.dtype, copy=False)
+
+
+def project(x: Floats, frames: Floats) -> Floats:
+    """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
+    out = np.empty((frames.shape[0], x.shape[0]), x.dtype)
+    for block, (sliced,) in _blocks([(x, None)], frames):
+        _kernel().turns(sliced, _threads(out[block].size), out[block])
+    return out
+
+
+def slice_costs(
+    x: Floats, y: Floats, a: NDArray[np.float64] | None, b: NDArray[np.float64] | None, frames: Floats, p: float
+) -> NDArray[np.float64]:
+    """W_p^p between the projections of two measures on each great circle, shape (L,)."""
+    out = np.empty(frames.shape[0])
+    for block, (sliced_x, sliced_y) in _blocks([(x, a), (y, b)], frames):
+        _kernel().costs(sliced_x, sliced_y, p, _threads(out[block].size * (len(x) + len(y))), out[block])
+    return out
+
+
+def slice_costs_uniform(x: Floats, a: NDArray[np.float64] | None, frames: Floats, p: float) -> NDArray[np.float64]:
+    """W_p^p between the projection of a measure on each great circle and the uniform measure, shape (L,)."""
+    out = np.empty(frames.shape[0])
+    for block, (sliced,) in _blocks([(x, a)], frames):
+        _kernel().costs_uniform(sliced, p, _threads(out[block].size * len(x)), out[block])
+    return out
+
+
+def summed_pairwise_costs(measures: Sequence[Measure], frames: Floats, p: float) -> NDArray[np.float64]:
+    """Sums over all slices of the costs of the pairs i < j, in order; a measure is projected and sorted once a slice."""
+    pairs = len(measures) * (len(measures) - 1) // 2
+    total = np.zeros((1, pairs))
+    atoms = sum(len(x) for x, _ in measures)
+    # Costs are added slice after slice, so that the size of a block cannot show in the sum.
+    most = max(1, PLANAR_BYTES // (8 * max(pairs, 1)))
+    for block, sliced in _blocks(measures, frames, most):
+        out = np.empty((block.stop - block.start, pairs))
+        _kernel().costs_pairwise(sliced, p, _threads(out.shape[0] * atoms), out)
+        total = np.add.reduce(np.concatenate([total, out]), axis=0, keepdims=True)
+    result: NDArray[np.float64] = total[0]
+    return result
+
+
+def _blocks(measures: Sequence[Measure], frames: Floats, most: int | None = None) -> Iterator[tuple[slice, list[Any]]]:
+    """The measures on one block of slices after another, within bounded memory."""
+    n_slices, dim, _ = frames.shape
+    atoms = sum(len(x) for x, _ in measures)
+    threads = _native.get_num_threads()
+    weights = [_rows(a) for _, a in measures]
+    if dim <= KERNEL_PROJECTS_UP_TO:
+        size = POINTS_A_CALL // atoms
+        coordinates = [np.ascontiguousarray(x.T) for x, _ in measures]
+    else:
+        size = PLANAR_BYTES // (2 * atoms * frames.itemsize)
+    size = min(max(size, threads), most or n_slices)
+    for start in range(0, n_slices, size):
+        block = slice(start, min(start + size, n_slices))
+        if dim <= KERNEL_PROJECTS_UP_TO:
+            part = np.ascontiguousarray(frames[block])
+            yield block, [_kernel().from_points(x, part, a) for x, a in zip(coordinates, weights, strict=True)]
+        else:
+            rows = frames[block].transpose(0, 2, 1).reshape(-1, dim)
+            planar = [(rows @ x.T).reshape(-1, 2, len(x)) for x, _ in measures]
+            yield block, [_kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
+
+
+def _rows(weights: Floats | None) -> NDArray[np.float64] | None:
+    """Weights as the kernel takes them: rows of doubles."""
+    return None if weights is None else np.ascontiguousarray(np.atleast_2d(weights), dtype=np.float64)
+
+
+def _threads(points: int) -> int:
+    """A thread costs some ten microseconds to start: small work stays on the calling one."""
+    return 1 if points < 20_000 else _native.get_num_threads()
+
+
+def _kernel() -> Any:
+    return _native.kernel

@@ -1,0 +1,367 @@
+"""Exact optimal transport on the circle, in array-API terms: any library, any device, any batch.
+
+This is the path for arrays that the compiled kernel does not take, and the oracle it is tested against. The circle
+is R/Z, measured in turns. With F, G the cumulative distributions of the two measures and quantiles lifted by
+F^-1(t + 1) = F^-1(t) + 1, Section 3.1 of the paper gives
+
+    W_p^p = min over the cut alpha of C(alpha),    C(alpha) = integral over [0, 1] of |F^-1(t) - G^-1(t + alpha)|^p dt.
+
+C is convex, and between discrete measures affine from one difference of cumulative masses to the next. Here masses
+are whole numbers of a small unit, so these differences are whole numbers too, every cut worth trying is one, and
+the search for the best ends after a number of halvings that the shapes alone decide. No epsilon, no loop that
+looks at the data: everything traces under `jax.jit` and `torch.compile`, and no value travels to the host.
+
+Gradients follow the envelope theorem: cut, order and masses are whole numbers, constant to automatic
+differentiation, and the displacements of the matched pairs carry the derivative to the atoms. Between discrete measures
+the weights get none: the best cut moves with them, and holding it would give a wrong one.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from array_api_compat import array_namespace, device
+
+__all__ = ["Matching", "circle_cost", "circle_cost_uniform", "circle_cut", "matching"]
+
+Array: TypeAlias = Any
+
+
+class Matching(NamedTuple):
+    """A coupling of u and v as K pieces of mass, each array of shape (B, K).
+
+    The piece k of a row moves `mass[k]` by `u[source[k]] - v[target[k]] - lift[k]` turns. Some masses may be zero.
+    """
+
+    source: Array
+    target: Array
+    lift: Array
+    mass: Array
+
+
+class _Atoms(NamedTuple):
+    """A batch of measures on the circle, sorted."""
+
+    turn: Array  # (B, n), ascending in [0, 1)
+    order: Array  # (B, n), where each atom stood in the input
+    level: Array  # (B, n) or (1, n), the cumulative mass up to and with each atom, in whole units
+    share: int | None  # units an atom where all weigh the same
+
+
+def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
+    """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights."""
+    xp = array_namespace(u, v)
+    source, target, unit = _atoms_in_units(u, v, a, b)
+    i, j, winding, mass = _pairs(source, target, unit, _cut(source, target, unit, p))
+    displacement = _displacement(xp, _take(xp, source.turn, i), _take(xp, target.turn, j), winding)
+    return xp.astype(_sum(xp, mass * _power(xp, displacement, p))[:, 0], u.dtype)
+
+
+def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
+    """A cut alpha in [-1, 1] that minimizes C, one for each row.
+
+    It comes in float64 wherever that exists: a cut rounded to float32 sends 6e-8 of the mass around the circle, which
+    is more than the whole cost between concentrated measures.
+    """
+    xp = array_namespace(u, v)
+    source, target, unit = _atoms_in_units(u, v, a, b)
+    return xp.astype(_cut(source, target, unit, p)[:, 0], _wide(xp, u)) / unit
+
+
+def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -> Matching:
+    """The coupling that a cut (B,) stands for: t in [0, 1] pairs F^-1(t) with G^-1(t + cut).
+
+    K is n where n = m and both weights are None, else n + m. At the cut of `circle_cut` the coupling is optimal, and
+    its cost is the sum of mass * |displacement|^p.
+    """
+    xp = array_namespace(u, v)
+    source, target, unit = _atoms_in_units(u, v, a, b)
+    units = xp.astype(xp.round(xp.astype(cut, _wide(xp, u)) * unit), source.order.dtype)
+    i, j, winding, mass = _pairs(source, target, unit, units[:, None])
+    i, j = _take(xp, source.order, i), _take(xp, target.order, j)
+    lift = winding + _take(xp, _turns(xp, u)[1], i) - _take(xp, _turns(xp, v)[1], j)
+    return Matching(i, j, lift, xp.broadcast_to(mass, i.shape))
+
+
+def circle_cost_uniform(u: Array, a: Array | None, p: float) -> Array:
+    """W_p^p of each row of u (B, n), with weights a, against the uniform measure on the circle.
+
+    The uniform quantile is t, so C(alpha) adds up the integrals of |s|^p over the intervals of width w_i around
+    x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills.
+    """
+    xp = array_namespace(u)
+    wide = _wide(xp, u)
+    x, order = _sorted(xp, u)
+    weight, level = _normalized(xp, u, order, a, wide)
+    offset = xp.astype(x, wide) - (level - weight / 2)
+    if p == 2:
+        # Proposition 1, weighted: C is a parabola, lowest at mean(x) - 1/2. Its expanded closed form cancels; a
+        # variance plus the second moments of the intervals does not.
+        centered = offset - xp.sum(weight * offset, axis=-1, keepdims=True)
+        terms = weight * (centered * centered + weight * weight / 12)
+    else:
+        terms = _interval_integral(xp, offset - _uniform_cut(xp, offset, weight / 2, p), weight / 2, p)
+    return xp.astype(xp.sum(terms, axis=-1), u.dtype)
+
+
+def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
+    """A best cut, (B, 1), in units of mass.
+
+    C falls for alpha < -1, where every target atom lies below its source atom, and does not fall from alpha = 1 on,
+    where every one lies above. So the first alpha in [-1, 1] whose slope to the right is not negative is a minimum.
+    """
+    xp = array_namespace(source.turn)
+    if source.share is None and target.share is not None:
+        return -_cut(target, source, unit, p)  # equal shares need no search for a quantile
+    if p == 1 and not _one_to_one(source, target):
+        return -_level_median(source, target)
+
+    # All three turns that B_j - alpha can reach, so that no index or level ever needs wrapping.
+    x = xp.concat([source.turn - 1, source.turn, source.turn + 1], axis=-1)
+    level = xp.concat([source.level - unit, source.level, source.level + unit], axis=-1)
+    y = target.turn
+    next_y = xp.concat([y[:, 1:], y[:, :1] + 1], axis=-1)
+
+    def source_index(tried: Array) -> Array:
+        if source.share is None:
+            return _ranks(level, (target.level + unit) - tried, 4 * unit)
+        index = (target.level + (2 * unit - 1)) - tried
+        return index if source.share == 1 else index // source.share
+
+    def falls(tried: Array) -> Array:
+        # Just right of alpha = tried - unit, the level B_j - alpha goes over from the target atom j to the next one.
+        return _sum(xp, _power_difference(xp, _take(xp, x, source_index(tried)), y, next_y, p)) < 0
+
+    return _count_while(2 * unit, falls, xp.zeros_like(source.order[:, :1])) - unit
+
+
+def _level_median(source: _Atoms, target: _Atoms) -> Array:
+    """LevMed(F - G), (B, 1), in units of mass: the best cut for p = 1, but for its sign (Equation levmedformula)."""
+    xp = array_namespace(source.turn)
+    z = xp.concat([source.turn, target.turn], axis=-1)
+    order = xp.argsort(z, axis=-1, stable=False)
+    z = _take(xp, z, order)
+    rise, fall = (xp.broadcast_to(_masses(xp, atoms.level), atoms.turn.shape) for atoms in (source, target))
+    jump = xp.concat([rise, -fall], axis=-1)
+    difference = xp.cumulative_sum(_take(xp, jump, order), axis=-1)
+    # The arc before the first atom counts too: with the one after the last it is a single arc, where F - G = 0.
+    arc = xp.concat([z[:, 1:] - z[:, :-1], (1 - z[:, -1:]) + z[:, :1]], axis=-1)
+
+    ascending = xp.argsort(difference, axis=-1, stable=False)
+    length = xp.astype(_take(xp, arc, ascending), _wide(xp, z))
+    covered = xp.cumulative_sum(length, axis=-1)
+    below = xp.astype(covered < covered[:, -1:] / 2, order.dtype)
+    median = xp.sum(below, axis=-1, keepdims=True, dtype=order.dtype)
+    return _take(xp, difference, _take(xp, ascending, median))
+
+
+def _uniform_cut(xp: Any, offset: Array, half: Array, p: float) -> Array:
+    """The best cut against the uniform measure, (B, 1): F^-1(t) - t lies in [-1, 1], and with it every minimum."""
+    grid = _grid(xp, offset.dtype)
+
+    def alpha(tried: Array) -> Array:
+        return xp.astype(tried, offset.dtype) / grid - 1
+
+    def falls(tried: Array) -> Array:
+        s = offset - alpha(tried)
+        return xp.sum(_power(xp, s - half, p) - _power(xp, s + half, p), axis=-1, keepdims=True) < 0
+
+    start = xp.zeros((offset.shape[0], 1), dtype=_positions(xp, offset).dtype, device=device(offset))
+    return alpha(_count_while(2 * grid, falls, start))
+
+
+def _pairs(source: _Atoms, target: _Atoms, unit: int, cut: Array) -> tuple[Array, Array, Array, Array]:
+    """Sorted indices i, j, winding and mass of the pairs of a cut: x_i meets y_j + winding."""
+    xp = array_namespace(source.turn)
+    n, m = source.turn.shape[-1], target.turn.shape[-1]
+    dtype = source.turn.dtype
+    if _one_to_one(source, target):
+        i = _positions(xp, source.turn)
+        shifted, mass = i + cut, xp.full((1, 1), 1 / n, dtype=dtype, device=device(source.turn))
+    else:
+        # The levels where either quantile jumps, merged: between two of them both stand still.
+        start = cut % unit
+        passed = target.level <= start
+        shifted_level = target.level - start + unit * xp.astype(passed, cut.dtype)
+        level = xp.concat([xp.broadcast_to(source.level, source.turn.shape), shifted_level], axis=-1)
+        order = xp.argsort(level, axis=-1, stable=False)
+        level = _take(xp, level, order)
+        from_source = xp.astype(order < n, order.dtype)
+        seen = xp.cumulative_sum(from_source, axis=-1) - from_source
+        i = seen - xp.astype(seen == n, order.dtype)  # past the last level there is no mass, but there must be an index
+        first = xp.sum(xp.astype(passed, order.dtype), axis=-1, keepdims=True)
+        shifted = _positions(xp, level) - seen + first + (cut // unit) * m
+        mass = xp.astype(xp.astype(_masses(xp, level), _wide(xp, source.turn)) / unit, dtype)
+    winding = shifted // m
+    return xp.broadcast_to(i, shifted.shape), shifted - winding * m, xp.astype(winding, dtype), mass
+
+
+def _displacement(xp: Any, x: Array, y: Array, winding: Array) -> Array:
+    """The difference x - y - winding, taking whole turns from the larger of the two: that subtraction is exact near the seam."""
+    forward = (winding + xp.abs(winding)) / 2
+    return (x - forward) - (y + (winding - forward))
+
+
+def _atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tuple[_Atoms, _Atoms, int]:
+    """Both measures sorted, and how many units make the whole mass.
+
+    Equal weights fit the common multiple of n and m without any rounding. Other weights are rounded once, after they
+    are added up, so that the roundings do not add up.
+    """
+    xp = array_namespace(u, v)
+    n, m = u.shape[-1], v.shape[-1]
+    # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same whole number.
+    finest = _grid(xp, _wide(xp, u)) // 4
+    common = _common_multiple(n, m)
+    if a is None and b is None and 4 * common <= _largest_index(xp, u):
+        unit = common
+    elif a is None or b is None:
+        equal = n if a is None else m
+        unit = equal * max(1, finest // equal)
+    else:
+        unit = finest
+    return _atoms(xp, u, a, unit), _atoms(xp, v, b, unit), unit
+
+
+def _atoms(xp: Any, u: Array, weights: Array | None, unit: int) -> _Atoms:
+    n = u.shape[-1]
+    turn, order = _sorted(xp, u)
+    if weights is None and unit % n == 0:
+        return _Atoms(turn, order, (_positions(xp, u) + 1) * (unit // n), unit // n)
+    _, level = _normalized(xp, u, order, weights, _wide(xp, u))
+    return _Atoms(turn, order, xp.astype(xp.round(level * unit), order.dtype), None)
+
+
+def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: Any) -> tuple[Array, Array]:
+    """Weights in the order of the turns, and their cumulative sums; both scaled so that the last sum is exactly 1."""
+    n = u.shape[-1]
+    if weights is None:
+        level = xp.astype(_positions(xp, u) + 1, dtype) / n
+        return xp.full((1, n), 1 / n, dtype=dtype, device=device(u)), level
+    weight = _take(xp, xp.astype(xp.broadcast_to(weights, u.shape), dtype), order)
+    level = xp.cumulative_sum(weight, axis=-1)
+    total = level[:, -1:]
+    # A parallel sum may pass its own last value by a rounding.
+    return weight / total, xp.where(level > total, total, level) / total
+
+
+def _one_to_one(source: _Atoms, target: _Atoms) -> bool:
+    """As many atoms on both sides, each of the same mass: a cut is a shift of indices, and no atom is split."""
+    return source.share == target.share == 1
+
+
+def _masses(xp: Any, levels: Array) -> Array:
+    """What lies between ascending levels, from 0 on."""
+    return xp.concat([levels[:, :1], levels[:, 1:] - levels[:, :-1]], axis=-1)
+
+
+def _turns(xp: Any, u: Array) -> tuple[Array, Array]:
+    """The turns in [0, 1) of any real coordinates, and the whole turns left out; their sum is u."""
+    whole = xp.floor(u)
+    turn = u - whole
+    full = xp.astype(turn >= 1, u.dtype)  # just below a whole number, the difference rounds up to 1
+    return turn - full, whole + full
+
+
+def _sorted(xp: Any, u: Array) -> tuple[Array, Array]:
+    turn, _ = _turns(xp, u)
+    order = xp.argsort(turn, axis=-1, stable=False)
+    return _take(xp, turn, order), order
+
+
+def _power(xp: Any, s: Array, p: float) -> Array:
+    """|s|^p, with derivative 0 at s = 0."""
+    if p == 2:
+        return s * s
+    return xp.abs(s) if p == 1 else xp.abs(s) ** p
+
+
+def _power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
+    """|x - next_y|^p - |x - y|^p, term by term."""
+    if p == 2:
+        return (next_y - y) * ((next_y - x) + (y - x))
+    return _power(xp, x - next_y, p) - _power(xp, x - y, p)
+
+
+def _interval_integral(xp: Any, center: Array, half: Array, p: float) -> Array:
+    """The integral of |s|^p over [center - half, center + half].
+
+    It is g(center + half) - g(center - half) with g(s) = s|s|^p / (p + 1). Far from 0 these are nearly equal, and the
+    same difference is written as a product: (1 + e)^q - (1 - e)^q = 2 (1 - e^2)^(q/2) sinh(q artanh e).
+    """
+    q = p + 1
+    distance = xp.abs(center)
+    far = distance > 2 * half
+    # Both branches are evaluated, so each gets harmless values where the other one is meant.
+    distance = xp.where(far, distance, xp.ones_like(distance))
+    e = xp.where(far, half / distance, xp.zeros_like(distance))
+    product = (distance * distance * (1 - e * e)) ** (q / 2) * xp.sinh(q * xp.atanh(e)) * (2 / q)
+    low, high = center - half, center + half
+    return xp.where(far, product, (high * _power(xp, high, p) - low * _power(xp, low, p)) / q)
+
+
+def _sum(xp: Any, terms: Array) -> Array:
+    return xp.sum(terms, axis=-1, keepdims=True, dtype=_wide(xp, terms))
+
+
+def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Array:
+    """How many of 0, 1, ..., size - 1 satisfy `holds`, which is true up to somewhere and false from there on.
+
+    One halving for each binary digit of `size`, in every element of `start` (zeros) at once.
+    """
+    xp = array_namespace(start)
+    count = start
+    for digit in reversed(range(size.bit_length())):
+        candidate = count + (1 << digit)
+        fits = candidate <= size
+        grows = fits & holds(xp.where(fits, candidate - 1, start))
+        count = xp.where(grows, candidate, count)
+    return count
+
+
+def _ranks(ascending: Array, queries: Array, span: int) -> Array:
+    """For each whole query (B, m), how many values of its row (B, n) are below it: a batched searchsorted.
+
+    Where there is room, rows are moved `span` apart, which must exceed all differences, and searched as a single one.
+    """
+    xp = array_namespace(ascending)
+    rows, n = ascending.shape
+    if rows * span <= _largest_index(xp, ascending):
+        row = xp.arange(rows, dtype=queries.dtype, device=device(queries))[:, None]
+        joined, sought = ascending + row * span, queries + row * span
+        found = xp.searchsorted(xp.reshape(joined, (-1,)), xp.reshape(sought, (-1,)))
+        return xp.reshape(xp.astype(found, queries.dtype), queries.shape) - row * n
+    return _count_while(n, lambda k: _take(xp, ascending, k) < queries, xp.zeros_like(queries))
+
+
+def _take(xp: Any, values: Array, indices: Array) -> Array:
+    """values[row, indices[row, k]]."""
+    return xp.take_along_axis(values, indices, axis=-1)
+
+
+def _positions(xp: Any, like: Array) -> Array:
+    """0, 1, ..., n - 1 as one row (1, n), in the library's own index type."""
+    return xp.arange(like.shape[-1], device=device(like))[None, :]
+
+
+def _wide(xp: Any, like: Array) -> Any:
+    """float64 where the library and device have it, else the array's own type: masses and sums are kept in it."""
+    if str(device(like)).startswith("mps"):
+        return like.dtype  # torch lists float64 for every device, but this one refuses it
+    return xp.__array_namespace_info__().dtypes(kind="real floating").get("float64", like.dtype)
+
+
+def _grid(xp: Any, dtype: Any) -> int:
+    """How many numbers of the floating type lie in [1, 2), evenly spaced: 2^52 in float64."""
+    return round(1 / float(xp.finfo(dtype).eps))
+
+
+def _common_multiple(n: int, m: int) -> int:
+    """The least common multiple, in steps that `torch.compile` follows where the sizes are symbols (not `math.lcm`)."""
+    divisor, rest = n, m
+    while rest:
+        divisor, rest = rest, divisor % rest
+    return n // divisor * m
+
+
+def _largest_index(xp: Any, like: Array) -> int:
+    return int(xp.iinfo(_positions(xp, like).dtype).max)

@@ -1,0 +1,78 @@
+"""Runs every entry of the kernel in a build with sanitizers (`make sanitize`); the first finding ends it with an error."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ORDERS = (1.0, 1.5, 2.0, 2.7, 3.0, 4.0)
+
+
+def load(folder: str):
+    (path,) = Path(folder).glob("_kernel_baseline*.so")
+    spec = importlib.util.spec_from_file_location("_kernel_baseline", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def atoms(rng, slices, n, kind):
+    if kind == "spread":
+        return rng.random((slices, n))
+    if kind == "tied":
+        return rng.integers(0, 4, (slices, n)) / 4
+    if kind == "close":
+        return 0.5 + 1e-12 * rng.random((slices, n))
+    return rng.choice([0.0, np.nextafter(1, 0), -0.0, 5e-324, 1e15, -7.25], (slices, n))
+
+
+def weights(rng, slices, n, kind):
+    if kind == "equal":
+        return None
+    w = rng.exponential(size=(slices if kind == "each" else 1, n)) * (rng.random(n) > 0.3)
+    w[:, rng.integers(n)] += 1e-6 if kind == "each" else 1.0
+    if kind == "uneven":
+        w[:, 0] = 1e12
+    return w
+
+
+def main(folder: str) -> None:
+    kernel = load(folder)
+    rng = np.random.default_rng(0)
+    calls = 0
+    for dtype in (np.float32, np.float64):
+        for trial in range(1500):
+            slices = int(rng.integers(1, 5))
+            sizes = [int(k) for k in np.exp(rng.uniform(0, np.log(400), 2))]
+            if trial % 3 == 0:
+                sizes[1] = sizes[0]
+            p, threads = float(rng.choice(ORDERS)), int(rng.integers(1, 4))
+            measures = []
+            for n in sizes:
+                w = weights(rng, slices, n, rng.choice(["equal", "one", "each", "uneven"]))
+                form = trial % 4
+                if form == 0:
+                    frames = np.linalg.qr(rng.normal(size=(slices, 5, 2)))[0]
+                    points = rng.normal(size=(5, n)) * (rng.random(n) > 0.1)
+                    measures.append(kernel.from_points(points.astype(dtype), frames.astype(dtype), w))
+                elif form == 1:
+                    measures.append(kernel.from_planar(rng.normal(size=(slices, 2, n)).astype(dtype), w))
+                else:
+                    kind = rng.choice(["spread", "tied", "close", "extreme"])
+                    measures.append(kernel.from_turns(atoms(rng, slices, n, kind).astype(dtype), w))
+            out = np.empty(slices)
+            kernel.costs(*measures, p, threads, out)
+            assert np.all((out >= 0) & (out <= 0.5**p * (1 + 1e-6))), (trial, p, out)
+            kernel.cuts(*measures, p, threads, out)
+            assert np.all(np.abs(out) <= 1)
+            kernel.costs_uniform(measures[0], p, threads, out)
+            assert np.all((out >= 0) & (out <= 0.5**p * (1 + 1e-6)))
+            kernel.costs_pairwise([*measures, measures[0]], p, threads, np.empty((slices, 3)))
+            kernel.turns(measures[0], threads, np.empty((slices, sizes[0]), dtype))
+            calls += 5
+    print(f"{calls} calls of the kernel under the sanitizers, no finding")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
