@@ -39,7 +39,7 @@ class Row:
     @property
     def met(self) -> bool:
         """Whether the figure is on the right side of the bar."""
-        return self.figure >= self.bar if self.better == "more" else self.figure <= self.bar
+        return bool(self.figure >= self.bar if self.better == "more" else self.figure <= self.bar)
 
 
 def against_pot(n: int, p: int, bar: float) -> Iterator[Row]:
@@ -113,7 +113,7 @@ def growth() -> Iterator[Row]:
         x, y = sphere_sample(RNG, n), sphere_sample(RNG, n)
         (times[n],) = best_of(lambda x=x, y=y: sphereot.ssw(x, y, n_projections=50, seed=0), repeats=3)
     expected = 1_000 * np.log(1_000_000) / np.log(1_000)
-    figure = times[1_000_000] / times[1_000] / expected
+    figure = float(times[1_000_000] / times[1_000] / expected)
     yield Row(
         "from n=1,000 to 1,000,000, L=50", times[1_000_000], "s", "n=1,000 x n log n", times[1_000], figure, 1.3, "less"
     )
@@ -122,26 +122,11 @@ def growth() -> Iterator[Row]:
 def memory() -> Iterator[Row]:
     setup = """
 import numpy as np, sphereot
-rng = np.random.default_rng(0)
-x, y = (rng.normal(size=(1_000_000, 3)).astype(np.float32) for _ in range(2))
-x /= np.linalg.norm(x, axis=1, keepdims=True)
-y /= np.linalg.norm(y, axis=1, keepdims=True)
+x, y = (sphereot.sphere.random_uniform(1_000_000, 3, seed=s).astype(np.float32) for s in (1, 2))
 sphereot.ssw(x[:10], y[:10])
 """
-    # The peak of the setup itself (float64 normals) is above the inputs: measured against the inputs' own size instead.
-    trim = "import ctypes; ctypes.CDLL(None).malloc_trim(0)\n" if sys.platform == "linux" else ""
-    current = "int(open('/proc/self/statm').read().split()[1]) * 4096" if sys.platform == "linux" else "before * 1024"
-    code = f"{trim}print(end=''); inputs = {current}\nsphereot.ssw(x, y, seed=0)\n"
-    work = code + "before = inputs // 1024"
-    extra = peak_memory(setup, _reset_peak() + work)
-    yield Row("extra memory, n=m=1,000,000, L=200", extra / 1e6, "MB", "the inputs", 24.0, extra / 1e6, 100, "less")
-
-
-def _reset_peak() -> str:
-    """Linux forgets the peak on request; elsewhere the peak of the setup stays in, and the figure is a lower bound."""
-    if sys.platform != "linux":
-        return ""
-    return "open('/proc/self/clear_refs', 'w').write('5')\n"
+    extra = peak_memory(setup, "sphereot.ssw(x, y, seed=0)") / 1e6
+    yield Row("extra memory, n=m=1,000,000, L=200", extra, "MB", "the inputs", 24.0, extra, 100, "less")
 
 
 def concentrated() -> Iterator[Row]:
@@ -211,7 +196,7 @@ def main() -> None:
     unknown = set(args.groups) - set(GROUPS)
     if unknown:
         parser.error(f"unknown group {', '.join(sorted(unknown))}; choose from {', '.join(GROUPS)}")
-    console = Console()
+    console = Console(width=max(Console().width, 150))
     rows: list[Row] = []
     for name in track(args.groups or list(GROUPS), description="measuring", console=console, transient=True):
         rows.extend(GROUPS[name]())

@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -29,16 +28,21 @@ def best_of(*works: Callable[[], object], repeats: int = 7, least_seconds: float
 
 
 def peak_memory(setup: str, work: str) -> int:
-    """Bytes that `work` adds to the peak memory of a fresh process after `setup` has run."""
+    """Bytes by which a fresh process grows at most during `work`, after `setup` has run. Linux only."""
     code = f"""
-import resource
 {setup}
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def kilobytes(field):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
+import ctypes, gc
+gc.collect()
+ctypes.CDLL(None).malloc_trim(0)  # what the setup has freed goes back to the system
+open("/proc/self/clear_refs", "w").write("5")  # and its peak is forgotten
+before = kilobytes("VmRSS")
 {work}
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(kilobytes("VmHWM") - before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return int(done.stdout) * (1 if sys.platform == "darwin" else 1024)
+    return 1024 * int(done.stdout)
 
 
 def sphere_sample(rng: np.random.Generator, n: int, d: int = 3, dtype: type = np.float32) -> np.ndarray:
@@ -59,7 +63,6 @@ def machine() -> dict[str, object]:
         "threads": info.threads,
         "python": info.python,
         "numpy": info.numpy,
-        "peak_memory_of_this_run": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }
 
 

@@ -18,32 +18,33 @@
 namespace sphereot {
 
 
-// A cut to start from, on the 256 cells that the sort has counted. Where the level of G exceeds that of F by D, the cut
+// A cut to start from, on the cells that the sort has counted. Where the level of G exceeds that of F by D, the cut
 // alpha = D leaves the points in place, and moving them by a level costs 1 / density: so the mean of D weighted by
-// 1 / density, and then the D nearest to it, because an empty arc, where the cut is a kink of C, has one D exactly.
+// 1 / density, which for p = 2 also gives C''. On an empty arc D is constant, and a kink of C: then their median.
 template <class T>
 Start first_cut(const Atoms<T>& x, const Atoms<T>& y) {
     constexpr int most_cells = 256;
     const std::size_t n = x.size() + y.size();
     const int stride = n < 8 * most_cells ? 8 : 1;  // few points fill few cells
-    const double least = 1e-6 / static_cast<double>(n);  // an empty cell outweighs all others
-    std::array<double, most_cells> gap;
-    int cells = 0;
-    double total = 0.0, squares = 0.0, weights = 0.0, x_level = 0.0, y_level = 0.0;
+    std::array<double, most_cells> kinks;
+    std::size_t empty = 0;
+    double total = 0.0, weights = 0.0, x_level = 0.0, y_level = 0.0;
     for (int cell = stride - 1; cell < most_cells; cell += stride) {
-        const double x_next = x.level_after(cell), y_next = y.level_after(cell), difference = y_next - x_next;
-        const double weight = 1.0 / (x_next - x_level + y_next - y_level + least);
-        gap[cells++] = difference;
-        total += weight * difference;
-        squares += weight * difference * difference;
-        weights += weight;
+        const double x_next = x.level_after(cell), y_next = y.level_after(cell), gap = y_next - x_next;
+        const double mass = x_next - x_level + y_next - y_level;
+        if (mass > 0.0) {
+            weights += 1.0 / mass;
+            total += gap / mass;
+        } else {
+            kinks[empty++] = gap;
+        }
         x_level = x_next, y_level = y_next;
     }
-    const double mean = total / weights;
-    double nearest = gap[0];
-    for (int cell = 1; cell < cells; ++cell)
-        nearest = std::fabs(gap[cell] - mean) < std::fabs(nearest - mean) ? gap[cell] : nearest;
-    return {nearest, std::sqrt(std::max(squares / weights - mean * mean, 0.0)) + 1e3 * least};
+    const double cell_width = static_cast<double>(stride) / most_cells;
+    const double curvature = 4.0 * cell_width * cell_width * weights;
+    if (empty == 0) return {total / weights, curvature, false};
+    std::nth_element(kinks.begin(), kinks.begin() + empty / 2, kinks.begin() + empty);
+    return {kinks[empty / 2], curvature, true};
 }
 
 // ---- n atoms of equal weight on both sides: the cut is a whole number k of atoms, alpha = k / n. ----
@@ -74,7 +75,7 @@ double equal_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
         return Piece{k, k + 1.0, slope};
     };
     const Start start = first_cut(x, y);
-    return std::floor(least_point(-n, n, {n * start.point, n * start.reach}, piece_at)) / n;
+    return std::floor(least_point(-n, n, {n * start.point, start.curvature / n, start.kink}, piece_at)) / n;
 }
 
 template <class T, class Power>

@@ -1,4 +1,4 @@
-"""Runs every entry of the kernel in a build with sanitizers (`make sanitize`); the first finding ends it with an error."""
+"""Runs every entry of the kernel in a build with sanitizers (`make sanitize`); a finding ends it with an error."""
 
 import importlib.util
 import sys

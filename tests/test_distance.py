@@ -97,7 +97,7 @@ def test_monte_carlo_error_falls_like_the_root_of_l(rng):
 
 
 def test_sample_error_does_not_grow_with_dimension():
-    """Between uniform samples each slice is a pair of uniform samples on a circle, whatever d: equal means over trials."""
+    """Each slice of uniform samples is a pair of uniform samples on a circle, whatever d: equal means over trials."""
     means, errors = [], []
     for d in (3, 50, 300):
         values = []

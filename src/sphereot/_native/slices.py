@@ -97,7 +97,7 @@ def slice_costs_uniform(x: Floats, a: NDArray[np.float64] | None, frames: Floats
 
 
 def summed_pairwise_costs(measures: Sequence[Measure], frames: Floats, p: float) -> NDArray[np.float64]:
-    """Sums over all slices of the costs of the pairs i < j, in order; a measure is projected and sorted once a slice."""
+    """Sums over all slices of the costs of the pairs i < j, in order; each measure is sorted once a slice."""
     pairs = len(measures) * (len(measures) - 1) // 2
     total = np.zeros((1, pairs))
     atoms = sum(len(x) for x, _ in measures)

@@ -196,7 +196,7 @@ def _pairs(source: _Atoms, target: _Atoms, unit: int, cut: Array) -> tuple[Array
 
 
 def _displacement(xp: Any, x: Array, y: Array, winding: Array) -> Array:
-    """The difference x - y - winding, taking whole turns from the larger of the two: that subtraction is exact near the seam."""
+    """The difference x - y - winding: whole turns are taken from the larger, which is exact near the seam."""
     forward = (winding + xp.abs(winding)) / 2
     return (x - forward) - (y + (winding - forward))
 
