@@ -61,7 +61,7 @@ def wasserstein(
     b = as_circle_weights("v_weights", v_weights, "v", v)
     shape, (u, a), (v, b) = _flat_batches((u, a), (v, b))
     costs = path_for(u).circle_costs(u, v, a, b, p)
-    return namespace(costs).reshape(costs, shape)[()]
+    return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
 
 def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None) -> Array:
@@ -95,7 +95,7 @@ def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None)
     a = as_circle_weights("weights", weights, "u", u)
     shape, (u, a) = _flat_batches((u, a))
     costs = path_for(u).circle_costs_uniform(u, a, p)
-    return namespace(costs).reshape(costs, shape)[()]
+    return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
 
 @dataclass(frozen=True)

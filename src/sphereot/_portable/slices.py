@@ -75,7 +75,7 @@ def summed_pairwise_costs(measures: Sequence[tuple[Array, Array | None]], frames
 def _blocks(frames: Array, atoms: int) -> Iterator[Array]:
     size = max(1, TURNS_A_BLOCK // atoms)
     for start in range(0, frames.shape[0], size):
-        yield frames[start : start + size, ...]
+        yield frames[start : min(start + size, frames.shape[0]), ...]
 
 
 def _row(weights: Array | None) -> Array | None:
