@@ -18,6 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 import sphereot
+from benchmarks import variance
 from benchmarks.timing import best_of, machine, peak_memory, sphere_sample, write_json
 
 RNG = np.random.default_rng(0)
@@ -148,6 +149,17 @@ def concentrated() -> Iterator[Row]:
         yield Row(f"{name}, n=m=10,000", ours, "s", "uniform data", spread, ours / spread, 1.5, "less")
 
 
+def variance_of_methods() -> Iterator[Row]:
+    """Variance of SSW_2^2 at L = 64 against independent great circles, the mean over four pairs of point clouds."""
+    for dim in (3, 32):
+        rows = list(variance.measure(dim, 64, 2.0, repeats=300))
+        for method in ("orthogonal", "quasi"):
+            ratio = float(np.mean([row["ratio"] for row in rows if row["method"] == method]))
+            yield Row(
+                f'variance, "{method}", S^{dim - 1}, L=64', ratio, "", "independent circles", 1.0, ratio, 1, "less"
+            )
+
+
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "small": lambda: against_pot(500, 2, 200),
     "large": lambda: against_pot(10_000, 2, 400),
@@ -159,6 +171,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "growth": growth,
     "memory": memory,
     "concentrated": concentrated,
+    "variance": variance_of_methods,
 }
 
 
@@ -170,7 +183,7 @@ def table(rows: list[Row]) -> Table:
         result.add_column(column, justify="left" if column in ("work", "against") else "right", no_wrap=True)
     for row in rows:
         scale, unit = (1e3, "ms") if row.unit == "s" else (1, row.unit)
-        figure = f"{row.figure:.0f}x faster" if row.better == "more" else f"{row.figure:.2f}x"
+        figure = f"{row.figure:.0f}x faster" if row.better == "more" else f"{row.figure:.2g}x"
         if row.unit == "MB":
             figure = f"{row.figure:.0f} MB"
         bar = f"{'at least' if row.better == 'more' else 'at most'} {row.bar:g}"

@@ -1,14 +1,12 @@
 """Variance of the SSW estimate for each way of drawing great circles, relative to independent ones.
 
-    python benchmarks/variance.py [--json out.json] [--dims 3 32] [--projections 64] [--p 2] [--repeats 500]
+    python -m benchmarks.variance [--json out.json] [--dims 3 32] [--projections 64] [--p 2] [--repeats 500]
 
 The two point clouds stay fixed; only the great circles are drawn again. A ratio of 0.25 means that independent circles
 need four times as many slices for the same precision. The last column is the ratio averaged over the test problems.
 """
 
 import argparse
-import json
-import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
 import sphereot
+from benchmarks.timing import machine, write_json
 
 Points = NDArray[np.float64]
 N_POINTS = 500
@@ -103,8 +102,9 @@ def main() -> None:
             print(table(here), flush=True)
             rows += here
     if arguments.json:
-        report = {"machine": platform.platform(), "n_points": N_POINTS, "repeats": arguments.repeats, "rows": rows}
-        arguments.json.write_text(json.dumps(report, indent=2) + "\n")
+        write_json(
+            arguments.json, {"machine": machine(), "n_points": N_POINTS, "repeats": arguments.repeats, "rows": rows}
+        )
 
 
 if __name__ == "__main__":

@@ -39,19 +39,19 @@ def distances(console: Console, x: np.ndarray, y: np.ndarray) -> None:
     uniform = sphereot.sphere.random_uniform(500, 3, seed=1)
     for name, a, b in (
         ("first and second sample", x, y),
-        ("first sample and uniform measure", x, None),
-        ("second sample and uniform measure", y, None),
-        ("500 uniform points and uniform measure", uniform, None),
+        ("first sample and uniform", x, None),
+        ("second sample and uniform", y, None),
+        ("500 uniform points and uniform", uniform, None),
     ):
         estimate = sphereot.ssw_estimate(a, b, n_projections=1000, seed=0)
         degrees = 360 * estimate.value**0.5
-        table.add_row(name, f"{estimate.value:.5f}", f"{estimate.standard_error:.5f}", f"{degrees:.2f}")
+        table.add_row(name, f"{estimate.value:.5f}", f"{estimate.standard_error:.1e}", f"{degrees:.2f}")
     console.print(table)
 
 
 def speed(console: Console) -> None:
     """Our time beside POT's, in the same run."""
-    table = Table(title=f"Time of SSW_2, 200 great circles, float32, {sphereot.get_num_threads()} threads")
+    table = Table(title=f"SSW_2, 200 great circles, {sphereot.get_num_threads()} threads")
     for column in ("points", "sphereot", "POT", "ratio"):
         table.add_column(column, justify="right")
     for n, repeats in ((500, 5), (5000, 1)):
@@ -98,8 +98,9 @@ def picture(path: Path, x: np.ndarray, y: np.ndarray) -> None:
         bottom = 1.0 if sign > 0 else 1.0 - 4 * height
         on_circle.bar(2 * np.pi * edges[:-1], 4 * height, 2 * np.pi / 48, bottom=bottom, align="edge", color=color)
     on_circle.plot(t, np.ones_like(t), color="black", lw=1.2)
-    on_circle.set(yticks=[], ylim=(0, 2.0), xticks=np.arange(8) * np.pi / 4)
-    on_circle.set_xticklabels([f"{k / 8:g}" for k in range(8)], color=GREY, size=8)
+    on_circle.set(yticks=[], ylim=(0, 1.55), xticks=np.arange(4) * np.pi / 2)
+    on_circle.set_xticklabels([f"{k / 4:g}" for k in range(4)], color=GREY, size=9)
+    on_circle.tick_params(pad=-2)
     on_circle.grid(visible=False)
     on_circle.spines["polar"].set_visible(False)
     cost = float(np.max(costs))
@@ -125,7 +126,7 @@ def main() -> None:
     distances(console, x, y)
     speed(console)
     picture(path, x, y)
-    console.print(f"Picture: {path} (blue and orange where each sample projects; they part where a cluster has moved)")
+    console.print(f"Picture: {path}")
 
 
 if __name__ == "__main__":

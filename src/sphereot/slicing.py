@@ -69,7 +69,7 @@ def great_circles(
       Up to L = d/2 mutually orthogonal planes are the best there is.
 
     Variance of SSW_2^2 relative to independent circles, orthogonal / quasi, mean over four pairs of clouds of 500
-    points (standard errors about 6 percent of a value; 2026-11-15, ``python benchmarks/variance.py --dims 3 4 8 32 128
+    points (standard errors about 6 percent of a value; 2026-11-15, ``python -m benchmarks.variance --dims 3 4 8 32 128
     --projections 16 64 90 200``):
 
     ===  =============  =============  =============  =============

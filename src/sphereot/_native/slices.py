@@ -26,7 +26,7 @@ Floats = NDArray[np.floating[Any]]
 Measure = tuple[Floats, NDArray[np.float64] | None]
 
 # Up to this dimension the kernel projects, point by point in cache; beyond it a matrix product does it better.
-KERNEL_PROJECTS_UP_TO = 16
+KERNEL_PROJECTS_UP_TO = 48
 PLANAR_BYTES = 32 << 20
 # About two seconds of work on one core, so that Ctrl-C is heard.
 POINTS_A_CALL = 200_000_000
