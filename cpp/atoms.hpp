@@ -42,27 +42,30 @@ public:
         turns_[n_] = turns_[0] + T(1);
     }
 
-    // Sorts atoms with their weights, and sums these up.
-    void sort(const double* weights) {
+    // Sorts atoms and remembers where each one came from.
+    void sort_with_places() {
         tagged_.resize(n_);
         tagged_spare_.resize(n_);
         for (std::size_t i = 0; i < n_; ++i) tagged_[i] = (std::uint64_t{keys_[i] >> key_shift} << 32) | i;
-        const auto index = [](std::uint64_t tagged) { return static_cast<std::uint32_t>(tagged); };
-        std::uint64_t* sorted = sort_leading_bits<32>(tagged_.data(), tagged_spare_.data(), n_, counts_);
+        sorted_ = sort_leading_bits<32>(tagged_.data(), tagged_spare_.data(), n_, counts_);
+        const auto key = [&](std::uint64_t tagged) { return keys_[static_cast<std::uint32_t>(tagged)]; };
         if constexpr (key_shift > 0)
             sort_tied_runs(
-                sorted, n_, [](std::uint64_t tagged) { return tagged >> 32; },
-                [&](std::uint64_t a, std::uint64_t b) { return keys_[index(a)] < keys_[index(b)]; });
-        masses_.resize(n_ + 1 + window, 2.0);
-        double total = 0.0;
-        masses_[0] = 0.0;
-        for (std::size_t i = 0; i < n_; ++i) {
-            turns_[i] = Grid<T>::turn(keys_[index(sorted[i])]);
-            total += weights[index(sorted[i])];
-            masses_[i + 1] = total;
-        }
-        for (std::size_t i = 1; i <= n_; ++i) masses_[i] /= total;
+                sorted_, n_, [](std::uint64_t tagged) { return tagged >> 32; },
+                [&](std::uint64_t one, std::uint64_t other) { return key(one) < key(other); });
+        for (std::size_t i = 0; i < n_; ++i) turns_[i] = Grid<T>::turn(key(sorted_[i]));
         turns_[n_] = turns_[0] + T(1);
+    }
+
+    // After `sort_with_places`: the place of the i-th sorted atom in the input.
+    std::uint32_t place(std::size_t i) const { return static_cast<std::uint32_t>(sorted_[i]); }
+
+    // After `sort_with_places`: cumulative masses, scaled to a total of 1.
+    void set_masses(const double* weights) {
+        masses_.resize(n_ + 1 + window, 2.0);
+        masses_[0] = total_ = 0.0;
+        for (std::size_t i = 0; i < n_; ++i) masses_[i + 1] = total_ += weights[place(i)];
+        for (std::size_t i = 1; i <= n_; ++i) masses_[i] /= total_;
         build_guide();
     }
 
@@ -74,6 +77,9 @@ public:
         for (std::size_t i = 0; i <= n_; ++i) masses_[i] = static_cast<double>(i) / static_cast<double>(n_);
         build_guide();
     }
+
+    // The sum of the weights before they were scaled.
+    double total_weight() const { return total_; }
 
     // n + 1 turns: the last is the first, one turn on.
     std::span<const T> turns() const { return turns_; }
@@ -127,9 +133,10 @@ private:
     std::vector<Key> keys_, spare_;
     std::vector<T> turns_;
     std::vector<std::uint64_t> tagged_, tagged_spare_;
+    std::uint64_t* sorted_ = nullptr;
     std::vector<double> masses_;
     std::vector<std::uint32_t> guide_;
-    double cells_ = 0.0;
+    double cells_ = 0.0, total_ = 1.0;
     DigitCounts counts_;
 };
 

@@ -17,7 +17,6 @@
 
 namespace sphereot {
 
-
 // A cut to start from, on the cells that the sort has counted. Where the level of G exceeds that of F by D, the cut
 // alpha = D leaves the points in place, and moving them by a level costs 1 / density: so the mean of D weighted by
 // 1 / density, which for p = 2 also gives C''. On an empty arc D is constant, and a kink of C: then their median.
@@ -160,13 +159,13 @@ double general_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
     return least_point(-1.0, 1.0, first_cut(x, y), GeneralSlope<T, Power>(x, y, power));
 }
 
-// One walk along the levels (begin, end] of x, meeting the atoms of y at level + cut.
-template <class T, class Power>
+// One walk along the levels of the atoms [begin, end) of x, meeting the atoms of y at level + cut.
+template <class T>
 class LevelWalk {
 public:
-    LevelWalk(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, std::size_t begin, std::size_t end)
+    LevelWalk(const Atoms<T>& x, const Atoms<T>& y, double cut, std::size_t begin, std::size_t end)
         : a_(x.turns().data()), b_(y.turns().data()), A_(x.masses().data()), B_(y.masses().data()), m_(y.size()),
-          i_(begin), end_(end), level_(A_[begin]), power_(power) {
+          i_(begin), end_(end), level_(A_[begin]) {
         const double lap = std::ceil(level_ + cut) - 1.0;
         // The first y met is the one at the level just above.
         const double above = level_ + cut - lap;
@@ -176,13 +175,14 @@ public:
     }
 
     bool done() const { return i_ == end_; }
-    double cost() const { return cost_; }
 
-    void step() {
+    // visit(i, j, mass, displacement) for the next piece of mass that goes as one.
+    template <class Visit>
+    void step(Visit visit) {
         const double x_ends = A_[i_ + 1], y_ends = B_[j_ + 1] + offset_;
         const bool x_first = x_ends <= y_ends;
         const double next = x_first ? x_ends : y_ends;
-        cost_ += (next - level_) * static_cast<double>(power_((a_[i_] - b_[j_]) - lift_));
+        visit(i_, j_, next - level_, (a_[i_] - b_[j_]) - lift_);
         level_ = next;
         i_ += x_first;
         j_ += !x_first;
@@ -193,20 +193,31 @@ private:
     const T *a_, *b_;
     const double *A_, *B_;
     std::size_t m_, i_, j_, end_;
-    double level_, offset_, cost_ = 0.0;
+    double level_, offset_;
     T lift_;
-    Power power_;
 };
+
+// All pieces of the matching. Each step of a walk waits for the one before; two walks at once wait half as long, and have
+// a visitor each so that their sums do not wait for each other either.
+template <class T, class Visit>
+void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, Visit visit_first, Visit visit_second) {
+    const std::size_t n = x.size(), half = n / 2;
+    LevelWalk<T> first(x, y, cut, 0, half), second(x, y, cut, half, n);
+    while (!first.done() && !second.done()) first.step(visit_first), second.step(visit_second);
+    while (!first.done()) first.step(visit_first);
+    while (!second.done()) second.step(visit_second);
+}
 
 template <class T, class Power>
 double general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
-    // Each step waits for the one before; two walks at once wait half as long.
-    const std::size_t n = x.size(), half = n / 2;
-    LevelWalk<T, Power> first(x, y, cut, power, 0, half), second(x, y, cut, power, half, n);
-    while (!first.done() && !second.done()) first.step(), second.step();
-    while (!first.done()) first.step();
-    while (!second.done()) second.step();
-    return first.cost() + second.cost();
+    double first = 0.0, second = 0.0;
+    const auto add_to = [=](double& cost) {
+        return [=, &cost](std::size_t, std::size_t, double mass, T displacement) {
+            cost += mass * static_cast<double>(power(displacement));
+        };
+    };
+    walk_levels(x, y, cut, add_to(first), add_to(second));
+    return first + second;
 }
 
 // ---- the door ----
@@ -221,9 +232,8 @@ struct Pairing {
         return equal ? equal_cut(x, y, power) : general_cut(x, y, power);
     }
     template <class Power>
-    double cost(Power power) const {
-        const double best = cut(power);
-        return equal ? equal_cost(x, y, best, power) : general_cost(x, y, best, power);
+    double cost(double cut, Power power) const {
+        return equal ? equal_cost(x, y, cut, power) : general_cost(x, y, cut, power);
     }
 };
 

@@ -42,7 +42,7 @@ void solve_slices_uniform(const SlicedMeasure<T>& x, double p, std::size_t threa
             return [&, power, a = Atoms<T>(x.atoms)](std::size_t slice) mutable {
                 x.sort_slice(slice, a);
                 if (p != 2.0) a.set_equal_masses();
-                result[slice] = uniform_cost(a, power);
+                result[slice] = uniform_cost(a, uniform_cut(a, power), power);
             };
         });
     });
@@ -64,7 +64,8 @@ void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, double
                     for (std::size_t j = i + 1; j < measures.size(); ++j) {
                         const bool equal = equal_atoms(measures[i], measures[j]);
                         if (!equal) atoms[i].set_equal_masses(), atoms[j].set_equal_masses();
-                        *cost++ = Pairing<T>{atoms[i], atoms[j], equal}.cost(power);
+                        const Pairing<T> pairing{atoms[i], atoms[j], equal};
+                        *cost++ = pairing.cost(pairing.cut(power), power);
                     }
             };
         });

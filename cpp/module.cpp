@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "distance.hpp"
+#include "gradient.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -57,6 +58,25 @@ SlicedMeasure<T> from_turns(Input<T, 2> turns, Weights weights) {
     return sliced<T>(SlicedMeasure<T>::Form::turns, turns.shape(0), turns.shape(1), 1, turns.data(), nullptr, weights);
 }
 
+// Arrays for a gradient, or None where it is not wanted.
+template <class T>
+using Gradient = std::optional<nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>>;
+using WeightGradient = std::optional<nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
+
+template <class T>
+GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, std::size_t groups, const Gradient<T>& data,
+                                  const WeightGradient& weights) {
+    using Form = typename SlicedMeasure<T>::Form;
+    if (data) {
+        const std::size_t rows = x.form == Form::points ? groups : x.slices;
+        const std::size_t columns = x.form == Form::points ? x.dim : x.form == Form::planar ? 2 : 1;
+        require(data->shape(0) == rows && data->shape(1) == columns && data->shape(2) == x.atoms,
+                "gradient (groups, dim, atoms), (slices, 2, atoms) or (slices, 1, atoms)");
+    }
+    if (weights) require(weights->shape(0) == groups && weights->shape(1) == x.atoms, "gradient (groups, atoms)");
+    return {data ? data->data() : nullptr, weights ? weights->data() : nullptr};
+}
+
 template <class T>
 void bind(nb::module_& m, const char* name) {
     using Sliced = SlicedMeasure<T>;
@@ -94,7 +114,7 @@ void bind(nb::module_& m, const char* name) {
             solve_slices(x, y, p, threads, result, answer);
         };
     };
-    m.def("costs", pairwise([](const auto& pairing, auto power) { return pairing.cost(power); }), "x"_a, "y"_a, "p"_a,
+    m.def("costs", pairwise([](const auto& pairing, auto power) { return pairing.cost(pairing.cut(power), power); }), "x"_a, "y"_a, "p"_a,
           "threads"_a, "out"_a);
     m.def("cuts", pairwise([](const auto& pairing, auto power) { return pairing.cut(power); }), "x"_a, "y"_a, "p"_a,
           "threads"_a, "out"_a);
@@ -108,6 +128,33 @@ void bind(nb::module_& m, const char* name) {
             solve_slices_uniform(x, p, threads, result);
         },
         "x"_a, "p"_a, "threads"_a, "out"_a);
+
+    m.def(
+        "differentiate",
+        [](const Sliced& x, const Sliced& y, double p, std::size_t groups, std::size_t threads, Output out,
+           Gradient<T> dx, WeightGradient da, Gradient<T> dy, WeightGradient db) {
+            require(x.slices == y.slices && out.shape(0) == x.slices, "as many slices each");
+            require(groups >= 1 && groups <= x.slices, "between one group and as many as slices");
+            const auto out_x = gradient_output(x, groups, dx, da), out_y = gradient_output(y, groups, dy, db);
+            double* costs = out.data();
+            const nb::gil_scoped_release unlocked;
+            differentiate_slices(x, y, p, groups, threads, costs, out_x, out_y);
+        },
+        "x"_a, "y"_a, "p"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none(),
+        "dy"_a.noconvert().none(), "db"_a.noconvert().none());
+
+    m.def(
+        "differentiate_uniform",
+        [](const Sliced& x, double p, std::size_t groups, std::size_t threads, Output out, Gradient<T> dx,
+           WeightGradient da) {
+            require(out.shape(0) == x.slices, "one cost a slice");
+            require(groups >= 1 && groups <= x.slices, "between one group and as many as slices");
+            const auto out_x = gradient_output(x, groups, dx, da);
+            double* costs = out.data();
+            const nb::gil_scoped_release unlocked;
+            differentiate_slices_uniform(x, p, groups, threads, costs, out_x);
+        },
+        "x"_a, "p"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none());
 
     m.def(
         "costs_pairwise",

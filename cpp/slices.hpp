@@ -46,17 +46,18 @@ struct SlicedMeasure {
         }
     }
 
-    void sort_slice(std::size_t slice, Atoms<T>& sorted) const {
+    void sort_slice(std::size_t slice, Atoms<T>& sorted, bool with_places = false) const {
         auto* keys = sorted.begin_keys();
         for_each_block(slice, [&](std::size_t begin, std::size_t count, const T* turns) {
             for (std::size_t i = 0; i < count; ++i) keys[begin + i] = Grid<T>::key(turns[i]);
             sorted.count(keys + begin, count);
         });
-        if (const double* weight = slice_weights(slice)) sorted.sort(weight);
+        const double* weight = slice_weights(slice);
+        if (weight || with_places) sorted.sort_with_places();
         else sorted.sort();
+        if (weight) sorted.set_masses(weight);
     }
 
-private:
     // U^T x, coordinate after coordinate, so that each loop runs along the points.
     void project(std::size_t slice, std::size_t begin, std::size_t count, T* first, T* second) const {
         const T* frame = frames + slice * dim * 2;

@@ -16,9 +16,13 @@ namespace sphereot {
 // Proposition 1, weighted: the cut is mean(x) - 1/2. The sum is over squares about the middle of each atom's levels,
 // where the closed form of the paper subtracts numbers close to each other.
 template <class T>
-double uniform_cost(const Atoms<T>& x, HalfPower<4>) {
+double uniform_cut(const Atoms<T>& x, HalfPower<4>) {
+    return x.mean() - 0.5;
+}
+
+template <class T>
+double uniform_cost(const Atoms<T>& x, double alpha, HalfPower<4>) {
     const T* turn = x.turns().data();
-    const double alpha = x.mean() - 0.5;
     if (!x.has_masses()) {
         const double weight = 1.0 / static_cast<double>(x.size());
         const double spread = sum<double>(x.size(), [=](std::size_t i) {
@@ -34,18 +38,22 @@ double uniform_cost(const Atoms<T>& x, HalfPower<4>) {
     });
 }
 
+// sum over atoms of term(first, last): the displacements x_i - alpha - t at both ends of the atom's levels.
+template <class T, class Term>
+double sum_shares(const Atoms<T>& x, double alpha, Term term) {
+    const T* turn = x.turns().data();
+    const double* mass = x.masses().data();
+    return sum<double>(x.size(), [=](std::size_t i) {
+        return term(turn[i] - alpha - mass[i], turn[i] - alpha - mass[i + 1]);
+    });
+}
+
 // Any p: Newton's method on the derivative, which increases, kept inside a bracket that is halved when Newton is slow.
 // It ends when no number is left between, or the step no longer moves the cut. For p = 1 the derivative is piecewise affine, and Newton lands on the
 // median of F^-1(t) - t.
 template <class T, class Power>
-double uniform_cost(const Atoms<T>& x, Power power) {
-    const T* turn = x.turns().data();
-    const double* mass = x.masses().data();
-    const auto total = [&](double alpha, auto term) {
-        return sum<double>(x.size(), [=](std::size_t i) {
-            return term(turn[i] - alpha - mass[i], turn[i] - alpha - mass[i + 1]);
-        });
-    };
+double uniform_cut(const Atoms<T>& x, Power power) {
+    const auto total = [&](double alpha, auto term) { return sum_shares(x, alpha, term); };
     // Outside [-1, 1] every atom lies on one side of its share of the uniform measure.
     double low = -1.0, high = 1.0, alpha = x.mean() - 0.5;
     int slow_steps = 0;
@@ -66,7 +74,12 @@ double uniform_cost(const Atoms<T>& x, Power power) {
             slow_steps = 0;
         }
     }
-    return total(alpha, [=](double first, double last) { return power.integral(last, first); });
+    return alpha;
+}
+
+template <class T, class Power>
+double uniform_cost(const Atoms<T>& x, double alpha, Power power) {
+    return sum_shares(x, alpha, [=](double first, double last) { return power.integral(last, first); });
 }
 
 }  // namespace sphereot

@@ -24,6 +24,7 @@ __all__ = [
     "as_vectors",
     "as_weights",
     "device",
+    "framework",
     "is_numpy",
     "namespace",
     "normal_source",
@@ -50,6 +51,15 @@ def namespace(*arrays: Array) -> Any:
     True
     """
     return compat.array_namespace(*arrays)
+
+
+def framework(array: Array) -> str:
+    """The name of the library that `array` comes from, if it is one with a path of its own: numpy, torch, jax or ""."""
+    if compat.is_numpy_array(array):
+        return "numpy"
+    if compat.is_torch_array(array):
+        return "torch"
+    return "jax" if compat.is_jax_array(array) else ""
 
 
 def is_numpy(array: Array) -> bool:

@@ -96,7 +96,7 @@ def ssw(
     """
     p, x, y, a, b = _two_measures(x, y, p, x_weights, y_weights)
     frames = _frames(x, n_projections, projections, seed)
-    return _mean(path_for(x).slice_costs(x, y, a, b, frames, p), x, p, root)
+    return _rooted(path_for(x).mean_cost(x, y, a, b, frames, p), p, root)
 
 
 def ssw_uniform(
@@ -141,7 +141,7 @@ def ssw_uniform(
     p, x = as_order(p), as_points("x", x)
     a = as_weights("weights", weights, "x", x)
     frames = _frames(x, n_projections, projections, seed)
-    return _mean(path_for(x).slice_costs_uniform(x, a, frames, p), x, p, root)
+    return _rooted(path_for(x).mean_cost_uniform(x, a, frames, p), p, root)
 
 
 @dataclass(frozen=True)
@@ -317,9 +317,7 @@ def pairwise_ssw(
     if count == 1:
         return xp.zeros((1, 1), dtype=dtype, device=device(points[0]))
     summed = path_for(points[0]).summed_pairwise_costs(list(zip(points, each, strict=True)), frames, p)
-    costs = xp.astype(summed / frames.shape[0], dtype)
-    if root:
-        costs = costs ** (1.0 / p)
+    costs = _rooted(xp.astype(summed / frames.shape[0], dtype), p, root)
     # Entry (i, j) of the square is the cost of its pair; a zero in front serves the diagonal.
     place = [[0] * count for _ in range(count)]
     for k, (i, j) in enumerate(combinations(range(count), 2), start=1):
@@ -350,10 +348,13 @@ def _frames(x: Array, n_projections: int | None, projections: Array | None, seed
     return frames
 
 
-def _mean(costs: Array, x: Array, p: float, root: bool) -> Array:
-    xp = namespace(costs)
-    value = xp.astype(xp.mean(costs), x.dtype)
-    return (value ** (1.0 / p) if root else value)[()]
+def _rooted(value: Array, p: float, root: bool) -> Array:
+    if not root or p == 1:
+        return value
+    # The root has no derivative at 0; gradients there are 0, the limit of those of SSW_p^p.
+    xp = namespace(value)
+    positive = value > 0
+    return xp.where(positive, xp.where(positive, value, xp.ones_like(value)) ** (1.0 / p), xp.zeros_like(value))
 
 
 def _estimate(costs: Array, p: float) -> SSWEstimate:

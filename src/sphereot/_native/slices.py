@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 from sphereot import _native
 
 __all__ = [
+    "blocks",
     "circle_costs",
     "circle_costs_uniform",
     "circle_cuts",
+    "kernel",
+    "mean_cost",
+    "mean_cost_uniform",
     "on_grid",
     "project",
+    "rows_of_weights",
     "slice_costs",
     "slice_costs_uniform",
     "summed_pairwise_costs",
+    "threads_for",
 ]
 
 Floats = NDArray[np.floating[Any]]
@@ -30,6 +36,7 @@ KERNEL_PROJECTS_UP_TO = 48
 PLANAR_BYTES = 32 << 20
 # About two seconds of work on one core, so that Ctrl-C is heard.
 POINTS_A_CALL = 200_000_000
+LEAST_SLICES_A_CALL = 8
 
 
 def circle_costs(u: Floats, v: Floats, a: Floats | None, b: Floats | None, p: float) -> Floats:
@@ -45,9 +52,9 @@ def circle_cuts(u: Floats, v: Floats, a: Floats | None, b: Floats | None, p: flo
 def _solve_circles(
     name: str, u: Floats, v: Floats, a: Floats | None, b: Floats | None, p: float
 ) -> NDArray[np.float64]:
-    x, y = (_kernel().from_turns(np.ascontiguousarray(turns), _rows(w)) for turns, w in ((u, a), (v, b)))
+    x, y = (kernel().from_turns(np.ascontiguousarray(turns), rows_of_weights(w)) for turns, w in ((u, a), (v, b)))
     out = np.empty(u.shape[0])
-    getattr(_kernel(), name)(x, y, p, _threads(u.size + v.size), out)
+    getattr(kernel(), name)(x, y, p, threads_for(u.size + v.size), out)
     return out
 
 
@@ -58,23 +65,23 @@ def on_grid(u: Floats) -> Floats:
     counts from the first.
     """
     out = np.empty(u.shape, u.dtype)
-    _kernel().turns(_kernel().from_turns(np.ascontiguousarray(u), None), _threads(u.size), out)
+    kernel().turns(kernel().from_turns(np.ascontiguousarray(u), None), threads_for(u.size), out)
     return out
 
 
 def circle_costs_uniform(u: Floats, a: Floats | None, p: float) -> Floats:
     """W_p^p between each row of turns (B, n) and the uniform measure on the circle."""
-    x = _kernel().from_turns(np.ascontiguousarray(u), _rows(a))
+    x = kernel().from_turns(np.ascontiguousarray(u), rows_of_weights(a))
     out = np.empty(u.shape[0])
-    _kernel().costs_uniform(x, p, _threads(u.size), out)
+    kernel().costs_uniform(x, p, threads_for(u.size), out)
     return out.astype(u.dtype, copy=False)
 
 
 def project(x: Floats, frames: Floats) -> Floats:
     """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
     out = np.empty((frames.shape[0], x.shape[0]), x.dtype)
-    for block, (sliced,) in _blocks([(x, None)], frames):
-        _kernel().turns(sliced, _threads(out[block].size), out[block])
+    for block, (sliced,) in blocks([(x, None)], frames):
+        kernel().turns(sliced, threads_for(out[block].size), out[block])
     return out
 
 
@@ -83,17 +90,29 @@ def slice_costs(
 ) -> NDArray[np.float64]:
     """W_p^p between the projections of two measures on each great circle, shape (L,)."""
     out = np.empty(frames.shape[0])
-    for block, (sliced_x, sliced_y) in _blocks([(x, a), (y, b)], frames):
-        _kernel().costs(sliced_x, sliced_y, p, _threads(out[block].size * (len(x) + len(y))), out[block])
+    for block, (sliced_x, sliced_y) in blocks([(x, a), (y, b)], frames):
+        kernel().costs(sliced_x, sliced_y, p, threads_for(out[block].size * (len(x) + len(y))), out[block])
     return out
 
 
 def slice_costs_uniform(x: Floats, a: NDArray[np.float64] | None, frames: Floats, p: float) -> NDArray[np.float64]:
     """W_p^p between the projection of a measure on each great circle and the uniform measure, shape (L,)."""
     out = np.empty(frames.shape[0])
-    for block, (sliced,) in _blocks([(x, a)], frames):
-        _kernel().costs_uniform(sliced, p, _threads(out[block].size * len(x)), out[block])
+    for block, (sliced,) in blocks([(x, a)], frames):
+        kernel().costs_uniform(sliced, p, threads_for(out[block].size * len(x)), out[block])
     return out
+
+
+def mean_cost(
+    x: Floats, y: Floats, a: NDArray[np.float64] | None, b: NDArray[np.float64] | None, frames: Floats, p: float
+) -> Any:
+    """The mean of `slice_costs`, in the dtype of the points."""
+    return x.dtype.type(np.mean(slice_costs(x, y, a, b, frames, p)))
+
+
+def mean_cost_uniform(x: Floats, a: NDArray[np.float64] | None, frames: Floats, p: float) -> Any:
+    """The mean of `slice_costs_uniform`, in the dtype of the points."""
+    return x.dtype.type(np.mean(slice_costs_uniform(x, a, frames, p)))
 
 
 def summed_pairwise_costs(measures: Sequence[Measure], frames: Floats, p: float) -> NDArray[np.float64]:
@@ -102,47 +121,57 @@ def summed_pairwise_costs(measures: Sequence[Measure], frames: Floats, p: float)
     total = np.zeros((1, pairs))
     atoms = sum(len(x) for x, _ in measures)
     # Costs are added slice after slice, so that the size of a block cannot show in the sum.
-    most = max(1, PLANAR_BYTES // (8 * max(pairs, 1)))
-    for block, sliced in _blocks(measures, frames, most):
+    most = max(1, PLANAR_BYTES // (8 * pairs))
+    for block, sliced in blocks(measures, frames, most=most):
         out = np.empty((block.stop - block.start, pairs))
-        _kernel().costs_pairwise(sliced, p, _threads(out.shape[0] * atoms), out)
+        kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms), out)
         total = np.add.reduce(np.concatenate([total, out]), axis=0, keepdims=True)
     result: NDArray[np.float64] = total[0]
     return result
 
 
-def _blocks(measures: Sequence[Measure], frames: Floats, most: int | None = None) -> Iterator[tuple[slice, list[Any]]]:
-    """The measures on one block of slices after another, within bounded memory."""
+def blocks(
+    measures: Sequence[Measure],
+    frames: Floats,
+    *,
+    most: int | None = None,
+    kernel_projects_up_to: int | None = None,
+) -> Iterator[tuple[slice, list[Any]]]:
+    """The measures on one block of slices after another, within bounded memory.
+
+    How many slices make a block depends on the sizes alone, never on the number of threads.
+    """
     n_slices, dim, _ = frames.shape
     atoms = sum(len(x) for x, _ in measures)
-    threads = _native.get_num_threads()
-    weights = [_rows(a) for _, a in measures]
-    if dim <= KERNEL_PROJECTS_UP_TO:
+    weights = [rows_of_weights(a) for _, a in measures]
+    by_points = dim <= (KERNEL_PROJECTS_UP_TO if kernel_projects_up_to is None else kernel_projects_up_to)
+    if by_points:
         size = POINTS_A_CALL // atoms
         coordinates = [np.ascontiguousarray(x.T) for x, _ in measures]
     else:
         size = PLANAR_BYTES // (2 * atoms * frames.itemsize)
-    size = min(max(size, threads), most or n_slices)
+    size = min(max(size, LEAST_SLICES_A_CALL), most or n_slices)
     for start in range(0, n_slices, size):
         block = slice(start, min(start + size, n_slices))
-        if dim <= KERNEL_PROJECTS_UP_TO:
+        if by_points:
             part = np.ascontiguousarray(frames[block])
-            yield block, [_kernel().from_points(x, part, a) for x, a in zip(coordinates, weights, strict=True)]
+            yield block, [kernel().from_points(x, part, a) for x, a in zip(coordinates, weights, strict=True)]
         else:
             rows = frames[block].transpose(0, 2, 1).reshape(-1, dim)
             planar = [(rows @ x.T).reshape(-1, 2, len(x)) for x, _ in measures]
-            yield block, [_kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
+            yield block, [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
 
 
-def _rows(weights: Floats | None) -> NDArray[np.float64] | None:
+def rows_of_weights(weights: Floats | None) -> NDArray[np.float64] | None:
     """Weights as the kernel takes them: rows of doubles."""
     return None if weights is None else np.ascontiguousarray(np.atleast_2d(weights), dtype=np.float64)
 
 
-def _threads(points: int) -> int:
+def threads_for(points: int) -> int:
     """A thread costs some ten microseconds to start: small work stays on the calling one."""
     return 1 if points < 20_000 else _native.get_num_threads()
 
 
-def _kernel() -> Any:
+def kernel() -> Any:
+    """The build of the kernel in use."""
     return _native.kernel

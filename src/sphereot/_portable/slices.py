@@ -10,6 +10,8 @@ __all__ = [
     "circle_costs",
     "circle_costs_uniform",
     "circle_cuts",
+    "mean_cost",
+    "mean_cost_uniform",
     "on_grid",
     "project",
     "slice_costs",
@@ -52,6 +54,16 @@ def slice_costs_uniform(x: Array, a: Array | None, frames: Array, p: float) -> A
     """W_p^p between the projection of a measure on each great circle and the uniform measure, shape (L,)."""
     costs = [circle_cost_uniform(project(x, block), _row(a), p) for block in _blocks(frames, x.shape[0])]
     return namespace(x).concat(costs)
+
+
+def mean_cost(x: Array, y: Array, a: Array | None, b: Array | None, frames: Array, p: float) -> Array:
+    """The mean of `slice_costs`."""
+    return namespace(x).mean(slice_costs(x, y, a, b, frames, p))
+
+
+def mean_cost_uniform(x: Array, a: Array | None, frames: Array, p: float) -> Array:
+    """The mean of `slice_costs_uniform`."""
+    return namespace(x).mean(slice_costs_uniform(x, a, frames, p))
 
 
 def summed_pairwise_costs(measures: Sequence[tuple[Array, Array | None]], frames: Array, p: float) -> Array:

@@ -1,0 +1,214 @@
+// Gradients of slice costs, by the envelope theorem: the cut is held, and the matched pairs are differentiated.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numbers>
+#include <vector>
+
+#include "circle.hpp"
+#include "distance.hpp"
+#include "powers.hpp"
+#include "slices.hpp"
+#include "threads.hpp"
+#include "uniform.hpp"
+
+namespace sphereot {
+
+// ---- in turns, on one circle; atoms in the order of the input ----
+
+template <class T, class Power>
+void equal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, T* dx, T* dy) {
+    const std::size_t n = x.size();
+    const double k = std::round(cut * static_cast<double>(n)), laps = std::floor(k / static_cast<double>(n));
+    const auto shift = static_cast<std::size_t>(k - laps * static_cast<double>(n));
+    const T *a = x.turns().data(), *b = y.turns().data();
+    const T share = T(1) / static_cast<T>(n);
+    const auto segment = [&](std::size_t i, std::size_t j, std::size_t count, T lift) {
+        for (; count > 0; --count, ++i, ++j) {
+            const T slope = share * power.derivative((a[i] - b[j]) - lift);
+            dx[x.place(i)] = slope;
+            dy[y.place(j)] = -slope;
+        }
+    };
+    const T lift = static_cast<T>(laps);
+    segment(0, shift, n - shift, lift);
+    segment(n - shift, 0, shift, lift + T(1));
+}
+
+template <class T, class Power>
+void general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, T* dx, T* dy) {
+    std::vector<double> by_x(x.size()), by_y(y.size());
+    const auto visit = [&, power](std::size_t i, std::size_t j, double mass, T displacement) {
+        const double slope = mass * static_cast<double>(power.derivative(displacement));
+        by_x[i] += slope;
+        by_y[j] -= slope;
+    };
+    walk_levels(x, y, cut, visit, visit);
+    for (std::size_t i = 0; i < x.size(); ++i) dx[x.place(i)] = static_cast<T>(by_x[i]);
+    for (std::size_t j = 0; j < y.size(); ++j) dy[y.place(j)] = static_cast<T>(by_y[j]);
+}
+
+template <class T, class Power>
+void uniform_turn_gradient(const Atoms<T>& x, double alpha, Power power, T* dx) {
+    const T* turn = x.turns().data();
+    const double* mass = x.masses().data();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double first = turn[i] - alpha - mass[i], last = turn[i] - alpha - mass[i + 1];
+        dx[x.place(i)] = static_cast<T>(power.difference(first, last));
+    }
+}
+
+// ---- in weights: the dual potential phi of the first measure ----
+
+// Turns potentials by sorted atom into derivatives by weight: weights are scaled to a total of 1, so a constant added to
+// phi does not matter, and the derivative is phi minus its mean, over the total.
+template <class T>
+void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, double* out) {
+    const double* mass = x.masses().data();
+    double mean = 0.0;
+    for (std::size_t i = 0; i < x.size(); ++i) mean += (mass[i + 1] - mass[i]) * phi[i];
+    for (std::size_t i = 0; i < x.size(); ++i) out[x.place(i)] += (phi[i] - mean) / x.total_weight();
+}
+
+// phi + psi equals the cost on matched pairs. Neighbors x_i, x_{i+1} that share a y differ by what the two pay for it.
+// At the cut a level of x meets a level of y, and the neighbors there share none: the chain begins behind that place.
+template <class T, class Power>
+void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double* out) {
+    const std::size_t n = x.size();
+    const T *a = x.turns().data(), *b = y.turns().data();
+    const double *A = x.masses().data(), *B = y.masses().data();
+    std::vector<double> step(n), phi(n);
+    std::size_t seam = 0;
+    double nearest = 2.0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const double lap = std::ceil(A[i + 1] + cut) - 1.0, level = std::min(A[i + 1] + cut - lap, 1.0);
+        const std::size_t j = y.atom_at(level);
+        const T lift = static_cast<T>(lap);
+        step[i] = static_cast<double>(power.difference((a[i + 1] - b[j]) - lift, (a[i] - b[j]) - lift));
+        const double away = std::min(level - B[j], B[j + 1] - level);
+        if (away < nearest) nearest = away, seam = i;
+    }
+    std::size_t i = (seam + 1) % n;
+    for (std::size_t count = 1; count < n; ++count) {
+        const std::size_t next = (i + 1) % n;
+        phi[next] = phi[i] + step[i];
+        i = next;
+    }
+    add_weight_gradient(x, phi, out);
+}
+
+template <class T, class Power>
+void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, double* out) {
+    const T* turn = x.turns().data();
+    const double* mass = x.masses().data();
+    std::vector<double> phi(x.size());
+    for (std::size_t i = 0; i + 1 < x.size(); ++i)
+        phi[i + 1] = phi[i] + power.difference(turn[i + 1] - alpha - mass[i + 1], turn[i] - alpha - mass[i + 1]);
+    add_weight_gradient(x, phi, out);
+}
+
+// ---- from turns back to where the turns came from ----
+
+// Where the gradient of one measure goes; null where it is not wanted. A group is a run of slices that one task adds up,
+// in order, so that the number of threads does not show in the sum.
+template <class T>
+struct GradientOutput {
+    T* data;          // points: (groups, dim, atoms); planar: (slices, 2, atoms); turns: (slices, atoms)
+    double* weights;  // (groups, atoms)
+};
+
+// The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). A point orthogonal to the plane, to rounding, has no
+// direction on the circle, and gets none.
+template <class T>
+void pull_back(const SlicedMeasure<T>& x, std::size_t slice, std::size_t group, const T* dturn, T* out) {
+    using Form = typename SlicedMeasure<T>::Form;
+    constexpr std::size_t block = 512;
+    constexpr T least = 64 * std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
+    constexpr T turn_a_radian = T(0.5) / std::numbers::pi_v<T>;
+    if (x.form == Form::turns) {
+        std::copy_n(dturn, x.atoms, out + slice * x.atoms);
+        return;
+    }
+    T first[block], second[block];
+    for (std::size_t begin = 0; begin < x.atoms; begin += block) {
+        const std::size_t count = std::min(block, x.atoms - begin);
+        const T *q1 = first, *q2 = second;
+        if (x.form == Form::planar) q1 = x.data + slice * 2 * x.atoms + begin, q2 = q1 + x.atoms;
+        else x.project(slice, begin, count, first, second);
+        T *d1 = first, *d2 = second;
+        if (x.form == Form::planar) d1 = out + slice * 2 * x.atoms + begin, d2 = d1 + x.atoms;
+        for (std::size_t i = 0; i < count; ++i) {
+            const T along = q1[i], across = q2[i], square = along * along + across * across;
+            const T scale = square > least ? turn_a_radian * dturn[begin + i] / square : T(0);
+            d1[i] = -across * scale;
+            d2[i] = along * scale;
+        }
+        if (x.form == Form::planar) continue;
+        const T* frame = x.frames + slice * x.dim * 2;
+        for (std::size_t k = 0; k < x.dim; ++k) {
+            T* coordinate = out + (group * x.dim + k) * x.atoms + begin;
+            const T u = frame[2 * k], v = frame[2 * k + 1];
+            for (std::size_t i = 0; i < count; ++i) coordinate[i] += u * d1[i] + v * d2[i];
+        }
+    }
+}
+
+// ---- all slices ----
+
+// work(slice, group) for each slice, group by group.
+template <class MakeWorker>
+void share_out_groups(std::size_t slices, std::size_t groups, std::size_t threads, MakeWorker make_worker) {
+    share_out(groups, threads, [&] {
+        return [slices, groups, worker = make_worker()](std::size_t group) mutable {
+            for (std::size_t l = group * slices / groups; l < (group + 1) * slices / groups; ++l) worker(l, group);
+        };
+    });
+}
+
+template <class T>
+void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, std::size_t groups,
+                          std::size_t threads, double* costs, GradientOutput<T> out_x, GradientOutput<T> out_y) {
+    with_power(p, [&](auto power) {
+        share_out_groups(x.slices, groups, threads, [&, power] {
+            const bool equal = equal_atoms(x, y);
+            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
+                    dy = std::vector<T>(y.atoms)](std::size_t slice, std::size_t group) mutable {
+                x.sort_slice(slice, a, true);
+                y.sort_slice(slice, b, true);
+                if (!equal) a.set_equal_masses(), b.set_equal_masses();
+                const Pairing<T> pairing{a, b, equal};
+                const double cut = pairing.cut(power);
+                costs[slice] = pairing.cost(cut, power);
+                if (equal) equal_turn_gradient(a, b, cut, power, dx.data(), dy.data());
+                else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
+                if (out_x.data) pull_back(x, slice, group, dx.data(), out_x.data);
+                if (out_y.data) pull_back(y, slice, group, dy.data(), out_y.data);
+                if (out_x.weights) general_weight_gradient(a, b, cut, power, out_x.weights + group * x.atoms);
+                if (out_y.weights) general_weight_gradient(b, a, -cut, power, out_y.weights + group * y.atoms);
+            };
+        });
+    });
+}
+
+template <class T>
+void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size_t groups, std::size_t threads,
+                                  double* costs, GradientOutput<T> out) {
+    with_power(p, [&](auto power) {
+        share_out_groups(x.slices, groups, threads, [&, power] {
+            return [&, power, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms)](std::size_t slice,
+                                                                                   std::size_t group) mutable {
+                x.sort_slice(slice, a, true);
+                a.set_equal_masses();
+                const double cut = uniform_cut(a, power);
+                costs[slice] = uniform_cost(a, cut, power);
+                uniform_turn_gradient(a, cut, power, dx.data());
+                if (out.data) pull_back(x, slice, group, dx.data(), out.data);
+                if (out.weights) uniform_weight_gradient(a, cut, power, out.weights + group * x.atoms);
+            };
+        });
+    });
+}
+
+}  // namespace sphereot

@@ -1,0 +1,133 @@
+"""Costs together with their gradients, in one call of the kernel; never an array of slices by points.
+
+The envelope theorem holds the cut, so the gradient in the points is that of the matched pairs, and the gradient in the
+weights is the dual potential. What is not wanted is not computed, and comes back as None.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._native.slices import Floats, Measure, blocks, kernel, rows_of_weights, threads_for
+
+__all__ = ["Wanted", "circle_gradients", "circle_gradients_uniform", "mean_gradients", "mean_gradients_uniform"]
+
+# Up to this dimension the kernel brings turns back to points itself; each group of slices needs a sum of its own.
+KERNEL_PULLS_BACK_UP_TO = 8
+GROUP_BYTES = 64 << 20
+MOST_GROUPS = 16
+
+Gradient = tuple[Floats | None, NDArray[np.float64] | None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which gradients of a measure to compute."""
+
+    points: bool
+    weights: bool
+
+
+def circle_gradients(
+    u: Floats, v: Floats, a: Floats | None, b: Floats | None, p: float, wanted: Sequence[Wanted]
+) -> tuple[Floats, Gradient, Gradient]:
+    """W_p^p (B,) of each row, and its gradients in turns and weights, (B, n) and (B, m)."""
+    measures = [kernel().from_turns(np.ascontiguousarray(t), rows_of_weights(w)) for t, w in ((u, a), (v, b))]
+    out = np.empty(u.shape[0])
+    (du, da), (dv, db) = (_row_gradients(t, wants) for t, wants in zip((u, v), wanted, strict=True))
+    kernel().differentiate(*measures, p, len(out), threads_for(u.size + v.size), out, du, da, dv, db)
+    return out.astype(u.dtype, copy=False), (_rows(du), da), (_rows(dv), db)
+
+
+def circle_gradients_uniform(u: Floats, a: Floats | None, p: float, wanted: Wanted) -> tuple[Floats, Gradient]:
+    """W_p^p (B,) of each row against the uniform measure, and its gradients in turns and weights, (B, n)."""
+    out = np.empty(u.shape[0])
+    du, da = _row_gradients(u, wanted)
+    measure = kernel().from_turns(np.ascontiguousarray(u), rows_of_weights(a))
+    kernel().differentiate_uniform(measure, p, len(out), threads_for(u.size), out, du, da)
+    return out.astype(u.dtype, copy=False), (_rows(du), da)
+
+
+def mean_gradients(
+    x: Floats, y: Floats, a: Floats | None, b: Floats | None, frames: Floats, p: float, wanted: Sequence[Wanted]
+) -> tuple[float, Gradient, Gradient]:
+    """The mean over slices of W_p^p, and its gradients in points (n, d), (m, d) and weights (n,), (m,)."""
+    value, (gradient_x, gradient_y) = _mean_gradients([(x, a), (y, b)], frames, p, wanted)
+    return value, gradient_x, gradient_y
+
+
+def mean_gradients_uniform(
+    x: Floats, a: Floats | None, frames: Floats, p: float, wanted: Wanted
+) -> tuple[float, Gradient]:
+    """The mean over slices of W_p^p to the uniform measure, and its gradients in points (n, d) and weights (n,)."""
+    value, (gradient,) = _mean_gradients([(x, a)], frames, p, [wanted])
+    return value, gradient
+
+
+def _mean_gradients(
+    measures: Sequence[Measure], frames: Floats, p: float, wanted: Sequence[Wanted]
+) -> tuple[float, list[Gradient]]:
+    n_slices, dim, _ = frames.shape
+    call = kernel().differentiate if len(measures) == 2 else kernel().differentiate_uniform
+    costs = np.empty(n_slices)
+    sums = [_Sum(x, wants) for (x, _), wants in zip(measures, wanted, strict=True)]
+    for block, sliced in blocks(measures, frames, kernel_projects_up_to=KERNEL_PULLS_BACK_UP_TO):
+        count = block.stop - block.start
+        by_points = dim <= KERNEL_PULLS_BACK_UP_TO
+        groups = _groups(count, measures, by_points)
+        outputs = []
+        for (x, _), wants in zip(measures, wanted, strict=True):
+            shape = (groups, dim, len(x)) if by_points else (count, 2, len(x))
+            outputs += [
+                np.zeros(shape, x.dtype) if wants.points else None,
+                np.zeros((groups, len(x))) if wants.weights else None,
+            ]
+        call(*sliced, p, groups, threads_for(count * sum(len(x) for x, _ in measures)), costs[block], *outputs)
+        for k, total in enumerate(sums):
+            total.add(*outputs[2 * k : 2 * k + 2], None if by_points else frames[block])
+    return float(np.mean(costs)), [total.mean(n_slices) for total in sums]
+
+
+class _Sum:
+    """The gradients of one measure, added up over blocks of slices."""
+
+    def __init__(self, x: Floats, wanted: Wanted):
+        self.points = np.zeros(x.shape, x.dtype) if wanted.points else None
+        self.weights = np.zeros(len(x)) if wanted.weights else None
+
+    def add(self, points: Floats | None, weights: NDArray[np.float64] | None, frames: Floats | None) -> None:
+        """Add what the kernel gave for a block: by points, or by planar points and then `frames` leads back."""
+        if self.points is not None and points is not None:
+            if frames is None:
+                self.points += np.add.reduce(points, axis=0).T
+            else:
+                rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
+                self.points += points.reshape(len(rows), -1).T @ rows
+        if self.weights is not None and weights is not None:
+            self.weights += np.add.reduce(weights, axis=0)
+
+    def mean(self, n_slices: int) -> Gradient:
+        for total in (self.points, self.weights):
+            if total is not None:
+                total /= n_slices
+        return self.points, self.weights
+
+
+def _groups(n_slices: int, measures: Sequence[Measure], by_points: bool) -> int:
+    """How many sums the slices are shared out over: a matter of sizes alone, so that threads cannot show in a result."""
+    if not by_points:
+        return min(MOST_GROUPS, n_slices)
+    size = sum(x.nbytes for x, _ in measures)
+    return min(n_slices, max(2, min(MOST_GROUPS, GROUP_BYTES // size)))
+
+
+def _row_gradients(u: Floats, wanted: Wanted) -> tuple[Any, Any]:
+    du = np.empty((u.shape[0], 1, u.shape[1]), u.dtype) if wanted.points else None
+    return du, np.zeros(u.shape) if wanted.weights else None
+
+
+def _rows(gradient: Floats | None) -> Floats | None:
+    return None if gradient is None else gradient[:, 0, :]

@@ -1,0 +1,3 @@
+"""The door for jax arrays."""
+
+__all__: list[str] = []

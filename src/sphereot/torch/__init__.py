@@ -1,0 +1,3 @@
+"""The door for torch arrays."""
+
+__all__: list[str] = []
