@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -72,24 +73,47 @@ void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, doub
     for (std::size_t i = 0; i < x.size(); ++i) out[x.place(i)] += (phi[i] - mean) / x.total_weight();
 }
 
-// phi + psi equals the cost on matched pairs. Neighbors x_i, x_{i+1} that share a y differ by what the two pay for it.
-// At the cut a level of x meets a level of y, and the neighbors there share none: the chain begins behind that place.
+// phi + psi equals the cost on matched pairs: neighbors x_i, x_{i+1} that share a y differ by what the two pay for it.
+// Where a level of x meets a level of y (at the cut one does, at equal weights many do) there are two y to share, the
+// lower and the upper. Around the circle the differences must add up to 0. They change sign between all lower and all
+// upper, because the cut is optimal; so somewhere in a row of switches from lower to upper lies the seam where the sum
+// passes 0. There neither is shared, and the chain of differences begins behind it.
 template <class T, class Power>
 void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double* out) {
-    const std::size_t n = x.size();
+    constexpr double same_level = 1e-13;  // what sums of weights are known to
+    const std::size_t n = x.size(), m = y.size();
     const T *a = x.turns().data(), *b = y.turns().data();
     const double *A = x.masses().data(), *B = y.masses().data();
-    std::vector<double> step(n), phi(n);
-    std::size_t seam = 0;
-    double nearest = 2.0;
+    std::vector<double> step(n), upper(n);
+    std::vector<std::uint32_t> meetings;
+    double around = 0.0;
     for (std::size_t i = 0; i < n; ++i) {
         const double lap = std::ceil(A[i + 1] + cut) - 1.0, level = std::min(A[i + 1] + cut - lap, 1.0);
-        const std::size_t j = y.atom_at(level);
-        const T lift = static_cast<T>(lap);
-        step[i] = static_cast<double>(power.difference((a[i + 1] - b[j]) - lift, (a[i] - b[j]) - lift));
-        const double away = std::min(level - B[j], B[j + 1] - level);
-        if (away < nearest) nearest = away, seam = i;
+        const auto share = [&](std::size_t j, double lifted) {
+            const T lift = static_cast<T>(lifted);
+            return static_cast<double>(power.difference((a[i + 1] - b[j]) - lift, (a[i] - b[j]) - lift));
+        };
+        std::size_t j = y.atom_at(level);
+        const bool at_top = B[j + 1] - level < same_level, at_bottom = level - B[j] < same_level;
+        step[i] = share(j, lap);
+        if (at_top || at_bottom) {
+            meetings.push_back(static_cast<std::uint32_t>(i));
+            if (at_top) upper[i] = j + 1 < m ? share(j + 1, lap) : share(0, lap + 1.0);
+            else upper[i] = step[i], step[i] = j > 0 ? share(j - 1, lap) : share(m - 1, lap - 1.0);
+        }
+        around += step[i];
     }
+    std::size_t seam = meetings.empty() ? n - 1 : meetings.back();
+    const bool positive = around > 0.0;
+    for (const std::uint32_t i : meetings) {
+        around += upper[i] - step[i];
+        if ((around > 0.0) != positive || around == 0.0) {
+            seam = i;
+            break;
+        }
+        step[i] = upper[i];
+    }
+    std::vector<double> phi(n);
     std::size_t i = (seam + 1) % n;
     for (std::size_t count = 1; count < n; ++count) {
         const std::size_t next = (i + 1) % n;

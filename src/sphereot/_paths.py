@@ -4,7 +4,6 @@
 functions, and so do the doors of the frameworks (`torch`, `jax`), which choose between the two and add gradients.
 """
 
-import importlib
 from types import ModuleType
 
 from sphereot import _native
@@ -12,14 +11,22 @@ from sphereot.arrays import Array, framework
 
 __all__ = ["path_for"]
 
-_DOORS = {"torch": "sphereot.torch.path", "jax": "sphereot.jax.path"}
-
 
 def path_for(array: Array) -> ModuleType:
     """The module of slice functions for arrays of this kind."""
     kind = framework(array)
-    if kind in _DOORS:
-        return importlib.import_module(_DOORS[kind])
+    if kind == "torch":
+        from sphereot.torch import path as torch_path
+
+        return torch_path
+    if kind == "jax":
+        from sphereot.jax import path as jax_path
+
+        return jax_path
     if kind == "numpy" and _native.available:
-        return importlib.import_module("sphereot._native.slices")
-    return importlib.import_module("sphereot._portable.slices")
+        from sphereot._native import slices as native_path
+
+        return native_path
+    from sphereot._portable import slices as portable_path
+
+    return portable_path

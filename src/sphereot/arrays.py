@@ -7,6 +7,7 @@ floating, finite, of one library and of the right shape, and bad input has got a
 import math
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -25,7 +26,10 @@ __all__ = [
     "as_weights",
     "device",
     "framework",
+    "full_precision",
     "is_numpy",
+    "is_torch",
+    "is_torch_compiling",
     "namespace",
     "normal_source",
     "require_same_dim",
@@ -50,26 +54,36 @@ def namespace(*arrays: Array) -> Any:
     >>> namespace(np.zeros(3)).__name__.endswith("numpy")
     True
     """
+    if all(is_torch(array) for array in arrays):
+        from array_api_compat import torch as torch_namespace
+
+        return torch_namespace
     return compat.array_namespace(*arrays)
 
 
 def framework(array: Array) -> str:
     """The name of the library that `array` comes from, if it is one with a path of its own: numpy, torch, jax or ""."""
-    if compat.is_numpy_array(array):
-        return "numpy"
-    if compat.is_torch_array(array):
+    if is_torch(array):
         return "torch"
+    if is_numpy(array):
+        return "numpy"
     return "jax" if compat.is_jax_array(array) else ""
 
 
 def is_numpy(array: Array) -> bool:
     """Whether `array` is a NumPy array, which the compiled kernel can read."""
-    return bool(compat.is_numpy_array(array))
+    return isinstance(array, np.ndarray | np.generic)
+
+
+def is_torch(array: Array) -> bool:
+    """Whether `array` is a torch tensor; asked in a way that torch.compile can follow."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
 
 
 def device(array: Array) -> Any:
     """The device that `array` is on."""
-    return compat.device(array)
+    return array.device if is_torch(array) else compat.device(array)
 
 
 def require_same_kind(**arrays: Array | None) -> None:
@@ -82,9 +96,9 @@ def require_same_kind(**arrays: Array | None) -> None:
                 f"{first_name} is a {_kind(first)} and {name} a {_kind(array)}; convert one, so that both come from "
                 "the same library."
             )
-        if compat.device(array) != compat.device(first):
+        if device(array) != device(first):
             raise ValueError(
-                f"{first_name} is on {compat.device(first)} and {name} on {compat.device(array)}; move one, so that "
+                f"{first_name} is on {device(first)} and {name} on {device(array)}; move one, so that "
                 "both are on the same device."
             )
 
@@ -95,7 +109,7 @@ def _kind(array: Array) -> str:
 
 def _as_array(name: str, value: Any) -> Array:
     """`value` itself if a library is behind it; a NumPy array for nested sequences of numbers."""
-    if compat.is_array_api_obj(value):
+    if is_torch(value) or compat.is_array_api_obj(value):
         return value
     if isinstance(value, Sequence | Real) and not isinstance(value, str | bytes):
         try:
@@ -129,11 +143,34 @@ def _values_can_be_read(array: Array) -> bool:
 
     Under a trace (jax.jit) there are no values yet, and on an accelerator a look would wait for all queued work.
     """
+    if is_torch(array):
+        return bool(array.device.type == "cpu" and not _is_torch_traced(array))
     if compat.is_jax_array(array):
         return not isinstance(array, sys.modules["jax"].core.Tracer)
-    if compat.is_torch_array(array):
-        return bool(array.device.type == "cpu" and not sys.modules["torch"].compiler.is_compiling())
     return not compat.is_cupy_array(array)
+
+
+def _is_torch_traced(array: Array) -> bool:
+    """Whether a torch tensor stands for others: in torch.compile, or batched by torch.func.vmap."""
+    torch = sys.modules["torch"]
+    return bool(torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(array))
+
+
+def full_precision(array: Array | None) -> AbstractContextManager[Any]:
+    """A context in which matrix products have the precision of their arrays: torch.autocast is off."""
+    if array is None or not is_torch(array):
+        return nullcontext()
+    context: AbstractContextManager[Any] = sys.modules["torch"].autocast(array.device.type, enabled=False)
+    return context
+
+
+def is_torch_compiling(like: Array | None) -> bool:
+    """Whether torch.compile is tracing, so that random numbers must be drawn by an operator of the graph."""
+    return like is not None and bool(is_torch(like)) and bool(sys.modules["torch"].compiler.is_compiling())
+
+
+def _without_gradient(array: Array) -> Array:
+    return array.detach() if is_torch(array) else array
 
 
 # ---- points, turns, weights ----
@@ -157,12 +194,13 @@ def as_points(name: str, value: Any) -> Array:
 
 
 def _require_unit_rows(name: str, points: Array, half: bool) -> None:
+    points = _without_gradient(points)
     xp = namespace(points)
     # Wide enough for rows normalized in their own precision, narrow enough to catch rows that were never normalized.
     tolerance = 0.05 if half else max(1e-6, 1e3 * float(xp.finfo(points.dtype).eps))
     # Coordinates first, so that no square overflows. Comparisons with NaN are false.
     in_range = -1.0 - tolerance <= float(xp.min(points)) and float(xp.max(points)) <= 1.0 + tolerance
-    if in_range and bool(xp.all(xp.abs(xp.vecdot(points, points) - 1.0) <= 2.0 * tolerance)):
+    if in_range and bool(xp.all(xp.abs(_squared_lengths(points) - 1.0) <= 2.0 * tolerance)):
         return
     largest = xp.max(xp.abs(points), axis=-1, keepdims=True)
     scale = xp.where(xp.isfinite(largest) & (largest > 0), largest, xp.ones_like(largest))
@@ -179,6 +217,12 @@ def _require_unit_rows(name: str, points: Array, half: bool) -> None:
         f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; normalize them first with "
         f"sphereot.sphere.normalize({name})."
     )
+
+
+def _squared_lengths(points: Array) -> Array:
+    """Row by row. Torch would take a dot product in low precision under autocast; others save the array of squares."""
+    xp = namespace(points)
+    return xp.sum(points * points, axis=-1) if is_torch(points) else xp.vecdot(points, points)
 
 
 def as_vectors(name: str, value: Any) -> Array:
@@ -244,8 +288,8 @@ def as_circle_weights(name: str, value: Any, turns_name: str, turns: Array) -> A
 
 def _checked_weights(name: str, value: Any, like: Array) -> Array:
     array = _as_array(name, value)
-    if not compat.is_array_api_obj(value):  # a plain list: follow the points
-        array = namespace(like).asarray(array, device=compat.device(like))
+    if not (is_torch(value) or compat.is_array_api_obj(value)):  # a plain list: follow the points
+        array = namespace(like).asarray(array, device=device(like))
     require_same_kind(**{"the points": like, name: array})
     xp = namespace(array)
     if not (xp.isdtype(array.dtype, ("real floating", "integral")) or _is_half(array.dtype)):
@@ -253,13 +297,18 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
     # NumPy's weights go to the kernel, which sums masses in double precision.
     weights = xp.astype(array, xp.float64 if is_numpy(array) else like.dtype)
     if _values_can_be_read(weights):
-        if not bool(xp.all(xp.isfinite(weights))):
-            raise ValueError(f"{name}: holds NaN or infinity.")
-        if not bool(xp.all(weights >= 0)):
-            raise ValueError(f"{name}: the smallest is {float(xp.min(weights)):.4g}, but weights cannot be negative.")
-        if weights.ndim >= 1 and weights.shape[-1] > 0 and not bool(xp.all(xp.max(weights, axis=-1) > 0)):
-            raise ValueError(f"{name}: all weights are zero; at least one must be positive.")
+        _require_usable_weights(name, _without_gradient(weights))
     return weights
+
+
+def _require_usable_weights(name: str, weights: Array) -> None:
+    xp = namespace(weights)
+    if not bool(xp.all(xp.isfinite(weights))):
+        raise ValueError(f"{name}: holds NaN or infinity.")
+    if not bool(xp.all(weights >= 0)):
+        raise ValueError(f"{name}: the smallest is {float(xp.min(weights)):.4g}, but weights cannot be negative.")
+    if weights.ndim >= 1 and weights.shape[-1] > 0 and not bool(xp.all(xp.max(weights, axis=-1) > 0)):
+        raise ValueError(f"{name}: all weights are zero; at least one must be positive.")
 
 
 # ---- orders, slices, seeds ----
@@ -303,8 +352,9 @@ def as_frames(projections: Any, points: Array) -> Array:
             f"(L, {dim}, 2) with L at least 1, as sphereot.great_circles(L, {dim}) gives."
         )
     if _values_can_be_read(frames):
-        gram = xp.matmul(xp.matrix_transpose(frames), frames)
-        off = xp.max(xp.abs(gram - xp.eye(2, dtype=frames.dtype, device=compat.device(frames))))
+        with full_precision(frames):
+            gram = xp.matmul(xp.matrix_transpose(frames), frames)
+        off = xp.max(xp.abs(gram - xp.eye(2, dtype=frames.dtype, device=device(frames))))
         if not float(off) <= 1e4 * float(xp.finfo(frames.dtype).eps):
             raise ValueError(
                 "projections: the frames are not orthonormal (U^T U is not the identity); draw them with "
@@ -322,7 +372,7 @@ def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int,
     """
     if _is_torch_generator(seed):
         return _torch_normals(seed, like)
-    if compat.is_jax_array(seed):
+    if not isinstance(seed, Integral | np.random.Generator | None) and compat.is_jax_array(seed):
         return _jax_normals(seed, like)
     if isinstance(seed, bool) or not (seed is None or isinstance(seed, Integral | np.random.Generator)):
         raise TypeError(
@@ -350,7 +400,7 @@ def _is_torch_generator(seed: Seed) -> bool:
 
 
 def _torch_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], Array]:
-    if like is None or not compat.is_torch_array(like):
+    if like is None or not is_torch(like):
         raise TypeError(f"seed: a torch.Generator goes with torch tensors, not with {_like_kind(like)}; give an int.")
     torch = sys.modules["torch"]
     return lambda shape: torch.randn(shape, generator=seed, dtype=_floating_dtype(like), device=seed.device).to(

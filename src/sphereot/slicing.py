@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from sphereot._designs import harmonic_planes, spread_planes
 from sphereot._paths import path_for
-from sphereot.arrays import Array, as_frames, as_points, device, namespace, normal_source
+from sphereot.arrays import (
+    Array,
+    as_frames,
+    as_points,
+    device,
+    full_precision,
+    is_torch_compiling,
+    namespace,
+    normal_source,
+)
 
 __all__ = ["great_circles", "independent_frames", "project"]
 
@@ -101,13 +110,18 @@ def great_circles(
     dim = _whole_number("dim", dim, 2, "the dimension of the space around the sphere")
     if method not in _METHODS:
         raise ValueError(f"method: found {method!r}, which is unknown; choose one of {', '.join(map(repr, _METHODS))}.")
+    if is_torch_compiling(like):
+        from sphereot.torch import ops
+
+        return ops.great_circles(n_projections, dim, method, seed, like)
     draw = normal_source(seed, like)
-    if method == "iid":
-        return independent_frames(draw, n_projections, dim)
-    # In the plane all great circles are one; up to d/2 planes, orthogonal ones are as far apart as planes can be.
-    if method == "quasi" and dim > 2 and n_projections > dim // 2:
-        return _well_placed(draw, n_projections, dim)
-    return _orthogonal_blocks(draw, n_projections, dim)
+    with full_precision(like):
+        if method == "iid":
+            return independent_frames(draw, n_projections, dim)
+        # In the plane all great circles are one; up to d/2 planes, orthogonal ones are as far apart as planes can be.
+        if method == "quasi" and dim > 2 and n_projections > dim // 2:
+            return _well_placed(draw, n_projections, dim)
+        return _orthogonal_blocks(draw, n_projections, dim)
 
 
 def project(x: Array, projections: Array) -> Array:

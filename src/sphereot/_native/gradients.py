@@ -117,7 +117,7 @@ class _Sum:
 
 
 def _groups(n_slices: int, measures: Sequence[Measure], by_points: bool) -> int:
-    """How many sums the slices are shared out over: a matter of sizes alone, so that threads cannot show in a result."""
+    """How many sums the slices are shared out over: a matter of sizes alone, so threads cannot show in a result."""
     if not by_points:
         return min(MOST_GROUPS, n_slices)
     size = sum(x.nbytes for x, _ in measures)

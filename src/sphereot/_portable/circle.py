@@ -17,13 +17,11 @@ the weights get none: the best cut moves with them, and holding it would give a 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from sphereot.arrays import Array, device, namespace
 
 __all__ = ["Matching", "circle_cost", "circle_cost_uniform", "circle_cut", "matching"]
-
-Array: TypeAlias = Any
 
 
 class Matching(NamedTuple):
@@ -49,7 +47,7 @@ class _Atoms(NamedTuple):
 
 def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
     """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights."""
-    xp = array_namespace(u, v)
+    xp = namespace(u, v)
     source, target, unit = _atoms_in_units(u, v, a, b)
     i, j, winding, mass = _pairs(source, target, unit, _cut(source, target, unit, p))
     displacement = _displacement(xp, _take(xp, source.turn, i), _take(xp, target.turn, j), winding)
@@ -62,7 +60,7 @@ def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -
     It comes in float64 wherever that exists: a cut rounded to float32 sends 6e-8 of the mass around the circle, which
     is more than the whole cost between concentrated measures.
     """
-    xp = array_namespace(u, v)
+    xp = namespace(u, v)
     source, target, unit = _atoms_in_units(u, v, a, b)
     return xp.astype(_cut(source, target, unit, p)[:, 0], _wide(xp, u)) / unit
 
@@ -73,7 +71,7 @@ def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -
     K is n where n = m and both weights are None, else n + m. At the cut of `circle_cut` the coupling is optimal, and
     its cost is the sum of mass * |displacement|^p.
     """
-    xp = array_namespace(u, v)
+    xp = namespace(u, v)
     source, target, unit = _atoms_in_units(u, v, a, b)
     units = xp.astype(xp.round(xp.astype(cut, _wide(xp, u)) * unit), source.order.dtype)
     i, j, winding, mass = _pairs(source, target, unit, units[:, None])
@@ -88,7 +86,7 @@ def circle_cost_uniform(u: Array, a: Array | None, p: float) -> Array:
     The uniform quantile is t, so C(alpha) adds up the integrals of |s|^p over the intervals of width w_i around
     x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills.
     """
-    xp = array_namespace(u)
+    xp = namespace(u)
     wide = _wide(xp, u)
     x, order = _sorted(xp, u)
     weight, level = _normalized(xp, u, order, a, wide)
@@ -109,7 +107,7 @@ def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
     C falls for alpha < -1, where every target atom lies below its source atom, and does not fall from alpha = 1 on,
     where every one lies above. So the first alpha in [-1, 1] whose slope to the right is not negative is a minimum.
     """
-    xp = array_namespace(source.turn)
+    xp = namespace(source.turn)
     if source.share is None and target.share is not None:
         return -_cut(target, source, unit, p)  # equal shares need no search for a quantile
     if p == 1 and not _one_to_one(source, target):
@@ -136,7 +134,7 @@ def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
 
 def _level_median(source: _Atoms, target: _Atoms) -> Array:
     """LevMed(F - G), (B, 1), in units of mass: the best cut for p = 1, but for its sign (Equation levmedformula)."""
-    xp = array_namespace(source.turn)
+    xp = namespace(source.turn)
     z = xp.concat([source.turn, target.turn], axis=-1)
     order = xp.argsort(z, axis=-1, stable=False)
     z = _take(xp, z, order)
@@ -171,7 +169,7 @@ def _uniform_cut(xp: Any, offset: Array, half: Array, p: float) -> Array:
 
 def _pairs(source: _Atoms, target: _Atoms, unit: int, cut: Array) -> tuple[Array, Array, Array, Array]:
     """Sorted indices i, j, winding and mass of the pairs of a cut: x_i meets y_j + winding."""
-    xp = array_namespace(source.turn)
+    xp = namespace(source.turn)
     n, m = source.turn.shape[-1], target.turn.shape[-1]
     dtype = source.turn.dtype
     if _one_to_one(source, target):
@@ -207,7 +205,7 @@ def _atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tup
     Equal weights fit the common multiple of n and m without any rounding. Other weights are rounded once, after they
     are added up, so that the roundings do not add up.
     """
-    xp = array_namespace(u, v)
+    xp = namespace(u, v)
     n, m = u.shape[-1], v.shape[-1]
     # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same whole number.
     finest = _grid(xp, _wide(xp, u)) // 4
@@ -308,7 +306,7 @@ def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Ar
 
     One halving for each binary digit of `size`, in every element of `start` (zeros) at once.
     """
-    xp = array_namespace(start)
+    xp = namespace(start)
     count = start
     for digit in reversed(range(size.bit_length())):
         candidate = count + (1 << digit)
@@ -323,7 +321,7 @@ def _ranks(ascending: Array, queries: Array, span: int) -> Array:
 
     Where there is room, rows are moved `span` apart, which must exceed all differences, and searched as a single one.
     """
-    xp = array_namespace(ascending)
+    xp = namespace(ascending)
     rows, n = ascending.shape
     if rows * span <= _largest_index(xp, ascending):
         row = xp.arange(rows, dtype=queries.dtype, device=device(queries))[:, None]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from sphereot._portable.circle import circle_cost, circle_cost_uniform, circle_cut
-from sphereot.arrays import Array, namespace
+from sphereot.arrays import Array, full_precision, namespace
 
 __all__ = [
     "circle_costs",
@@ -35,8 +35,14 @@ def on_grid(u: Array) -> Array:
 def project(x: Array, frames: Array) -> Array:
     """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
     xp = namespace(x, frames)
-    planar = xp.matmul(x, frames)  # (L, n, 2)
-    turns = xp.atan2(planar[..., 1], planar[..., 0]) * (0.5 / math.pi)
+    with full_precision(x):
+        planar = xp.matmul(x, frames)  # (L, n, 2)
+    first, second = planar[..., 0], planar[..., 1]
+    # A point orthogonal to the plane, to rounding, gets turn 0 and no gradient; that of atan2 would be infinite.
+    orthogonal = first * first + second * second <= 64 * float(xp.finfo(x.dtype).eps) ** 2
+    first = xp.where(orthogonal, xp.ones_like(first), first)
+    second = xp.where(orthogonal, xp.zeros_like(second), second)
+    turns = xp.atan2(second, first) * (0.5 / math.pi)
     turns = xp.where(turns < 0, turns + 1.0, turns)
     return xp.where(turns >= 1.0, xp.zeros_like(turns), turns)  # -1e-9 + 1 rounds to 1
 

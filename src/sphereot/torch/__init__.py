@@ -1,3 +1,17 @@
-"""The door for torch arrays."""
+"""Losses for PyTorch: SSW between batches of embeddings, and to the uniform measure.
 
-__all__: list[str] = []
+`sphereot.ssw` and its like take tensors and are differentiable; the modules here keep what training needs: the slices,
+the options, and the sharing of a batch over processes.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("sphereot.torch needs PyTorch: pip install 'sphereot[torch]'.") from error
+
+from sphereot.torch.losses import SSWLoss, UniformityLoss
+from sphereot.torch.path import portable_path
+
+__all__ = ["SSWLoss", "UniformityLoss", "portable_path"]

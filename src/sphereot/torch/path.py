@@ -1,17 +1,24 @@
-"""Slice functions for torch arrays."""
+"""Slice functions for torch tensors: the kernel on the CPU, array-API code with autograd on other devices.
 
-from sphereot._portable.slices import (
-    circle_costs,
-    circle_costs_uniform,
-    circle_cuts,
-    mean_cost,
-    mean_cost_uniform,
-    on_grid,
-    project,
-    slice_costs,
-    slice_costs_uniform,
-    summed_pairwise_costs,
-)
+Where the kernel serves, one fused call gives value and gradients. Elsewhere the portable path runs on the device
+without looking at a value, block by block of slices; where there is more than one block, each is computed again in the
+backward pass instead of being kept, so that memory stays bounded.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sphereot import _native
+from sphereot._native import slices as native
+from sphereot._portable import slices as portable
+from sphereot._portable.slices import on_grid, project
+from sphereot.torch import ops
 
 __all__ = [
     "circle_costs",
@@ -20,8 +27,148 @@ __all__ = [
     "mean_cost",
     "mean_cost_uniform",
     "on_grid",
+    "portable_path",
     "project",
     "slice_costs",
     "slice_costs_uniform",
     "summed_pairwise_costs",
 ]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    force: bool = False
+    block_size: int | None = None
+
+
+_settings = _Settings()
+
+
+@contextmanager
+def portable_path(*, force: bool | None = None, block_size: int | None = None) -> Iterator[None]:
+    """Within this context, settings of the path that tensors off the CPU take.
+
+    Parameters
+    ----------
+    force : bool, optional
+        Send CPU tensors there too: to test it, or to compare.
+    block_size : int, optional
+        The number of slices held at once. By default as many as make some two million turns.
+    """
+    global _settings
+    before = _settings
+    changes = {"force": force, "block_size": block_size}
+    _settings = replace(before, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        _settings = before
+
+
+def _kernel_serves(tensor: Tensor) -> bool:
+    return _native.available and tensor.device.type == "cpu" and not _settings.force
+
+
+def mean_cost(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
+    """The mean over slices of W_p^p, differentiable in the points, and on the CPU in the weights."""
+    if _kernel_serves(x):
+        return ops.mean_cost(x, y, a, b, frames, p)
+    return slice_costs(x, y, a, b, frames, p).mean()
+
+
+def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> Tensor:
+    """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
+    if _kernel_serves(x):
+        return ops.mean_cost_uniform(x, a, frames, p)
+    return slice_costs_uniform(x, a, frames, p).mean()
+
+
+def slice_costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
+    """W_p^p on each slice, shape (L,)."""
+    if _kernel_serves(x) and not _differentiated(x, y, a, b):
+        return torch.from_numpy(native.slice_costs(*(_numpy(t) for t in (x, y, a, b, frames)), p=p))
+
+    def costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, block: Tensor) -> Tensor:
+        return portable.circle_costs(project(x, block), project(y, block), _row(a), _row(b), p)
+
+    _refuse_weight_gradients(a, b)
+    return _in_blocks(costs, (x, y, a, b), frames, x.shape[0] + y.shape[0])
+
+
+def slice_costs_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> Tensor:
+    """W_p^p to the uniform measure on each slice, shape (L,)."""
+    if _kernel_serves(x) and not _differentiated(x, a):
+        return torch.from_numpy(native.slice_costs_uniform(*(_numpy(t) for t in (x, a, frames)), p=p))
+
+    def costs(x: Tensor, a: Tensor | None, block: Tensor) -> Tensor:
+        return portable.circle_costs_uniform(project(x, block), _row(a), p)
+
+    return _in_blocks(costs, (x, a), frames, x.shape[0])
+
+
+def summed_pairwise_costs(measures: Sequence[tuple[Tensor, Tensor | None]], frames: Tensor, p: float) -> Tensor:
+    """Sums over all slices of the costs of the pairs i < j, in order."""
+    tensors = [t for pair in measures for t in pair]
+    if _kernel_serves(frames) and not _differentiated(*tensors):
+        arrays = [(_numpy(x), _numpy(a)) for x, a in measures]
+        return torch.from_numpy(native.summed_pairwise_costs(arrays, _numpy(frames), p))
+    count = len(measures)
+    pairs = [(measures[i], measures[j]) for i in range(count) for j in range(i + 1, count)]
+    return frames.shape[0] * torch.stack([mean_cost(x, y, a, b, frames, p) for (x, a), (y, b) in pairs])
+
+
+def circle_costs(u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float) -> Tensor:
+    """W_p^p on the circle, row by row, differentiable in the turns, and on the CPU in the weights."""
+    if _kernel_serves(u):
+        return ops.circle_costs(u, v, a, b, p)
+    _refuse_weight_gradients(a, b)
+    return portable.circle_costs(u, v, a, b, p)
+
+
+def circle_costs_uniform(u: Tensor, a: Tensor | None, p: float) -> Tensor:
+    """W_p^p to the uniform measure, row by row, differentiable in turns and weights."""
+    if _kernel_serves(u):
+        return ops.circle_costs_uniform(u, a, p)
+    return portable.circle_costs_uniform(u, a, p)
+
+
+def circle_cuts(u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float) -> Tensor:
+    """The optimal cut of each row, in units of mass."""
+    with torch.no_grad():
+        return portable.circle_cuts(u, v, a, b, p)
+
+
+def _in_blocks(costs: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], frames: Tensor, atoms: int) -> Tensor:
+    """Costs of all slices, a block at a time."""
+    size = _settings.block_size or max(1, portable.TURNS_A_BLOCK // atoms)
+    if size >= frames.shape[0]:
+        return costs(*tensors, frames)
+    keep_nothing = _differentiated(*tensors)
+    parts = []
+    for block in torch.split(frames, size):
+        if keep_nothing:
+            parts.append(checkpoint(costs, *tensors, block, use_reentrant=False, preserve_rng_state=False))
+        else:
+            parts.append(costs(*tensors, block))
+    return torch.cat(parts)
+
+
+def _differentiated(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def _refuse_weight_gradients(*weights: Tensor | None) -> None:
+    """Holding the cut gives a wrong derivative in the weights; their dual potentials are the kernel's to compute."""
+    if _differentiated(*weights):
+        raise RuntimeError(
+            "sphereot: gradients in the weights are computed by the compiled kernel, for CPU tensors; move the tensors "
+            "to the CPU, or detach the weights."
+        )
+
+
+def _row(weights: Tensor | None) -> Tensor | None:
+    return None if weights is None else weights[None, :]
+
+
+def _numpy(tensor: Tensor | None) -> Any:
+    return None if tensor is None else tensor.detach().numpy()

@@ -1,0 +1,239 @@
+"""Loss modules: `SSWLoss` between two batches, `UniformityLoss` to the uniform measure on the sphere."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sphereot.arrays import as_order, as_slice_count
+from sphereot.distance import ssw, ssw_uniform
+from sphereot.slicing import great_circles
+from sphereot.torch.distributed import gather_batch, mean_over_ranks, own_share, world_size
+from sphereot.torch.path import portable_path
+
+__all__ = ["SSWLoss", "UniformityLoss"]
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+class _SlicedLoss(nn.Module):
+    """What both losses share: the slices, the reduction over a batch of samples, the sharing over processes."""
+
+    frames: Tensor | None
+
+    def __init__(
+        self,
+        p: float = 2,
+        n_projections: int = 200,
+        *,
+        method: str = "iid",
+        fixed: bool = False,
+        seed: int | None = None,
+        normalize: bool = False,
+        root: bool = False,
+        reduction: str = "mean",
+        gather: bool = False,
+        block_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.p = as_order(p)
+        self.n_projections = as_slice_count(n_projections)
+        great_circles(1, 2, method=method)  # an unknown method is refused here, not in the first step
+        if reduction not in _REDUCTIONS:
+            raise ValueError(f"reduction: got {reduction!r}; choose one of {', '.join(map(repr, _REDUCTIONS))}.")
+        if block_size is not None:
+            as_slice_count(block_size)
+        self.method, self.fixed, self.seed = method, fixed, seed
+        self.normalize, self.root, self.reduction = normalize, root, reduction
+        self.gather, self.block_size = gather, block_size
+        self.draws = 0
+        self.register_buffer("frames", None)
+
+    def extra_repr(self) -> str:
+        shown = {"p": self.p, "n_projections": self.n_projections, "method": self.method}
+        defaults = {"fixed": False, "seed": None, "normalize": False, "root": False, "reduction": "mean"}
+        defaults |= {"gather": False, "block_size": None}
+        shown |= {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
+        return ", ".join(f"{name}={value:g}" if name == "p" else f"{name}={value!r}" for name, value in shown.items())
+
+    def get_extra_state(self) -> dict[str, int]:
+        """How many times slices were drawn: with a seed, the stream goes on where a saved training stopped."""
+        return {"draws": self.draws}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Go on after as many draws."""
+        self.draws = state["draws"]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        saved = state_dict.get(prefix + "frames")
+        if self.fixed and saved is not None and self.frames is None:
+            self.frames = torch.empty_like(saved)  # drawn in the first call, so a fresh module has none yet
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def _slices(self, x: Tensor) -> Tensor:
+        """The great circles of this call; the same on every rank when the batch is shared."""
+        if self.fixed and self.frames is not None:
+            if self.frames.shape[1] != x.shape[-1]:
+                raise ValueError(
+                    f"the loss holds great circles for points in dimension {self.frames.shape[1]}, but these have "
+                    f"dimension {x.shape[-1]}; make a new loss for them."
+                )
+            return self.frames.to(x.device)
+        seed = None if self.seed is None else self.seed + self.draws
+        if self.gather and world_size() > 1 and seed is None:
+            raise ValueError("gather: the ranks must draw the same slices; give the loss a seed.")
+        frames = great_circles(self.n_projections, x.shape[-1], method=self.method, seed=seed, like=x)
+        if self.fixed:
+            self.frames = frames.detach()
+        elif self.seed is not None:
+            self.draws += 1
+        return frames
+
+    def _points(self, name: str, points: Tensor) -> Tensor:
+        if not isinstance(points, Tensor):
+            raise TypeError(f"{name}: got {type(points).__name__}; pass a torch tensor of shape (n, d) or (B, n, d).")
+        if points.ndim not in (2, 3):
+            raise ValueError(
+                f"{name}: shape is {tuple(points.shape)}, but points are (n, d), or (B, n, d) for a batch."
+            )
+        if not points.is_floating_point():
+            raise TypeError(f"{name}: dtype is {points.dtype}, but a floating dtype is needed.")
+        if self.normalize:
+            points = nn.functional.normalize(points, dim=-1)
+        return points
+
+    def _reduced(self, values: list[Tensor], batched: bool) -> Tensor:
+        if not batched:
+            return values[0]
+        stacked = torch.stack(values)
+        if self.reduction == "none":
+            return stacked
+        return stacked.mean() if self.reduction == "mean" else stacked.sum()
+
+    def _over_ranks(self, frames: Tensor) -> Tensor:
+        return own_share(frames) if self.gather else frames
+
+    def _whole(self, points: Tensor) -> Tensor:
+        return gather_batch(points) if self.gather else points
+
+    def _rooted(self, value: Tensor) -> Tensor:
+        if self.gather:
+            value = mean_over_ranks(value)
+        if not self.root or self.p == 1:
+            return value
+        positive = value > 0  # no gradient at 0, where the root has none
+        return torch.where(positive, torch.where(positive, value, 1.0) ** (1.0 / self.p), 0.0)
+
+
+class SSWLoss(_SlicedLoss):
+    """Spherical Sliced-Wasserstein distance between two batches of unit vectors, SSW_p^p.
+
+    Parameters
+    ----------
+    p : float
+        Order, at least 1.
+    n_projections : int
+        The number of great circles.
+    method : {"iid", "orthogonal", "quasi"}
+        How they are drawn; see `sphereot.great_circles`.
+    fixed : bool
+        Draw the great circles in the first call and keep them (they are part of `state_dict`), instead of new ones in
+        every call.
+    seed : int, optional
+        Makes the slices reproducible; the number of draws is part of `state_dict`, so that a resumed training goes on
+        in the same stream.
+    normalize : bool
+        Scale the points to unit length first. Without it, points that are not unit vectors are an error.
+    root : bool
+        Return SSW_p instead of SSW_p^p.
+    reduction : {"mean", "sum", "none"}
+        For input of shape (B, n, d): what to do with the B values. A single pair of samples (n, d) gives a scalar.
+    gather : bool
+        Under `torch.distributed`, compare the whole batch of all ranks: points are gathered (differentiably), the
+        slices shared out over the ranks, and value and gradients are those of one process with the whole batch. Needs
+        a `seed`, and as many points on each rank. `DistributedDataParallel` averages the parameters' gradients over
+        ranks: multiply the loss by the number of ranks there.
+    block_size : int, optional
+        Off the CPU: how many slices to hold at once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.torch import SSWLoss
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(64, 8, generator=generator, requires_grad=True)
+    >>> y = torch.randn(64, 8, generator=generator)
+    >>> loss = SSWLoss(n_projections=50, seed=0, normalize=True)
+    >>> loss
+    SSWLoss(p=2, n_projections=50, method='iid', seed=0, normalize=True)
+    >>> loss(x, y).backward()
+    >>> x.grad.shape
+    torch.Size([64, 8])
+    """
+
+    def forward(self, x: Tensor, y: Tensor, x_weights: Tensor | None = None, y_weights: Tensor | None = None) -> Tensor:
+        """The loss between `x` (n, d) and `y` (m, d), or between batches of them (B, n, d) and (B, m, d)."""
+        x, y = self._points("x", x), self._points("y", y)
+        if x.ndim != y.ndim or (x.ndim == 3 and x.shape[0] != y.shape[0]):
+            raise ValueError(
+                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; both need the same batch dimension."
+            )
+        if self.gather and (x_weights is not None or y_weights is not None):
+            raise ValueError("gather: weights are not gathered; leave them out.")
+        frames = self._over_ranks(self._slices(x))
+        values = []
+        with portable_path(block_size=self.block_size):
+            for one, other, a, b in zip(
+                *(_members(t, x.ndim) for t in (x, y)), *(_weights(w, x) for w in (x_weights, y_weights)), strict=True
+            ):
+                value = ssw(
+                    self._whole(one), self._whole(other), p=self.p, x_weights=a, y_weights=b, projections=frames
+                )
+                values.append(self._rooted(value))
+        return self._reduced(values, x.ndim == 3)
+
+
+class UniformityLoss(_SlicedLoss):
+    """SSW_p^p between a batch of unit vectors and the uniform measure on the sphere.
+
+    It needs no temperature and no negative samples, and does not blow up on small batches. For p = 2 every slice is a
+    closed form (Proposition 1).
+
+    Parameters
+    ----------
+    p, n_projections, method, fixed, seed, normalize, root, reduction, gather, block_size
+        As in `SSWLoss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.torch import UniformityLoss
+    >>> embeddings = torch.nn.functional.normalize(torch.randn(32, 16, generator=torch.Generator().manual_seed(0)))
+    >>> UniformityLoss(seed=0)(embeddings).shape
+    torch.Size([])
+    """
+
+    def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
+        """The loss of `x` (n, d), or of a batch (B, n, d)."""
+        x = self._points("x", x)
+        if self.gather and weights is not None:
+            raise ValueError("gather: weights are not gathered; leave them out.")
+        frames = self._over_ranks(self._slices(x))
+        with portable_path(block_size=self.block_size):
+            values = [
+                self._rooted(ssw_uniform(self._whole(one), p=self.p, weights=a, projections=frames))
+                for one, a in zip(_members(x, x.ndim), _weights(weights, x), strict=True)
+            ]
+        return self._reduced(values, x.ndim == 3)
+
+
+def _members(points: Tensor, ndim: int) -> list[Tensor]:
+    return [points] if ndim == 2 else list(points.unbind(0))
+
+
+def _weights(weights: Tensor | None, points: Tensor) -> list[Tensor | None]:
+    """Weights of each member: given for each, or the same for all."""
+    count = 1 if points.ndim == 2 else points.shape[0]
+    if weights is None or weights.ndim == 1:
+        return [weights] * count
+    return list(weights.unbind(0))

@@ -1,0 +1,278 @@
+"""Operators on CPU tensors: one call of the kernel gives the value and the gradients.
+
+Registered with `torch.library`, so that `torch.compile`, `torch.func` and autograd know their shapes, derivatives and
+batching. An operator returns the cost and the gradients that are wanted (empty tensors for the others); the backward
+pass only multiplies. Gradients of gradients are not defined: the matching jumps where the cut does.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sphereot._native import gradients, slices
+from sphereot._native.gradients import Wanted
+
+__all__ = ["circle_costs", "circle_costs_uniform", "great_circles", "mean_cost", "mean_cost_uniform"]
+
+_SECOND_DERIVATIVE = (
+    "sphereot: the gradient of SSW has no derivative of its own here (double backward); compute it without "
+    "create_graph=True, or detach it."
+)
+
+
+# Each operator takes which gradients are wanted: points and weights of the first measure, then of the second.
+
+
+@torch.library.custom_op("sphereot::mean_cost", mutates_args=(), device_types="cpu")
+def _mean_cost(
+    x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    arrays = [_numpy(t) for t in (x, y, a, b, frames)]
+    if not any(wanted):
+        return torch.as_tensor(slices.mean_cost(*arrays, p=p), dtype=x.dtype), *_empties(x, 4)
+    value, *pairs = gradients.mean_gradients(*arrays, p=p, wanted=[Wanted(*wanted[:2]), Wanted(*wanted[2:])])
+    return torch.tensor(value, dtype=x.dtype), *_gradient_tensors(x, pairs)
+
+
+@_mean_cost.register_fake
+def _(x: Tensor, y: Tensor, a: Any, b: Any, frames: Tensor, p: float, wanted: Sequence[bool]) -> tuple[Tensor, ...]:
+    return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1], y.shape, y.shape[:1]])
+
+
+@torch.library.custom_op("sphereot::mean_cost_uniform", mutates_args=(), device_types="cpu")
+def _mean_cost_uniform(
+    x: Tensor, a: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool]
+) -> tuple[Tensor, Tensor, Tensor]:
+    arrays = [_numpy(t) for t in (x, a, frames)]
+    if not any(wanted):
+        return torch.as_tensor(slices.mean_cost_uniform(*arrays, p=p), dtype=x.dtype), *_empties(x, 2)
+    value, pair = gradients.mean_gradients_uniform(*arrays, p=p, wanted=Wanted(*wanted))
+    return torch.tensor(value, dtype=x.dtype), *_gradient_tensors(x, [pair])
+
+
+@_mean_cost_uniform.register_fake
+def _(x: Tensor, a: Any, frames: Tensor, p: float, wanted: Sequence[bool]) -> tuple[Tensor, ...]:
+    return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1]])
+
+
+@torch.library.custom_op("sphereot::circle_costs", mutates_args=(), device_types="cpu")
+def _circle_costs(
+    u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float, wanted: Sequence[bool]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    arrays = [_numpy(t) for t in (u, v, a, b)]
+    if not any(wanted):
+        return torch.from_numpy(slices.circle_costs(*arrays, p=p)), *_empties(u, 4)
+    costs, *pairs = gradients.circle_gradients(*arrays, p=p, wanted=[Wanted(*wanted[:2]), Wanted(*wanted[2:])])
+    return torch.from_numpy(costs), *_gradient_tensors(u, pairs)
+
+
+@_circle_costs.register_fake
+def _(u: Tensor, v: Tensor, a: Any, b: Any, p: float, wanted: Sequence[bool]) -> tuple[Tensor, ...]:
+    return u.new_empty(u.shape[:1]), *_fakes(u, wanted, [u.shape, u.shape, v.shape, v.shape])
+
+
+@torch.library.custom_op("sphereot::circle_costs_uniform", mutates_args=(), device_types="cpu")
+def _circle_costs_uniform(
+    u: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool]
+) -> tuple[Tensor, Tensor, Tensor]:
+    arrays = [_numpy(t) for t in (u, a)]
+    if not any(wanted):
+        return torch.from_numpy(slices.circle_costs_uniform(*arrays, p=p)), *_empties(u, 2)
+    costs, pair = gradients.circle_gradients_uniform(*arrays, p=p, wanted=Wanted(*wanted))
+    return torch.from_numpy(costs), *_gradient_tensors(u, [pair])
+
+
+@_circle_costs_uniform.register_fake
+def _(u: Tensor, a: Any, p: float, wanted: Sequence[bool]) -> tuple[Tensor, ...]:
+    return u.new_empty(u.shape[:1]), *_fakes(u, wanted, [u.shape, u.shape])
+
+
+@torch.library.custom_op("sphereot::great_circles", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
+def _great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
+    from sphereot.slicing import great_circles as draw
+
+    frames: Tensor = draw(n_projections, dim, method=method, seed=seed, like=like)
+    return frames
+
+
+@_great_circles.register_fake
+def _(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
+    return like.new_empty((n_projections, dim, 2))
+
+
+def _numpy(tensor: Tensor | None) -> Any:
+    return None if tensor is None else tensor.detach().contiguous().numpy()
+
+
+def _empties(like: Tensor, count: int) -> list[Tensor]:
+    return [like.new_empty((0,)) for _ in range(count)]
+
+
+def _fakes(like: Tensor, wanted: Sequence[bool], shapes: Sequence[Sequence[int]]) -> list[Tensor]:
+    return [like.new_empty(shape if want else (0,)) for want, shape in zip(wanted, shapes, strict=True)]
+
+
+def _gradient_tensors(like: Tensor, pairs: Sequence[Sequence[Any]]) -> list[Tensor]:
+    return [
+        like.new_empty((0,)) if g is None else torch.from_numpy(np.ascontiguousarray(g)).to(like.dtype)
+        for pair in pairs
+        for g in pair
+    ]
+
+
+# ---- derivatives: the saved gradients, times what comes from above ----
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.mark_non_differentiable(*output[1:])
+    tensors = [t for t in inputs if t is None or isinstance(t, Tensor)]
+    ctx.weight_shapes = [None if t is None else t.shape for t in tensors]
+    ctx.n_gradients = len(output) - 1
+    ctx.save_for_backward(*output[1:], *(t for t in tensors if t is not None and t.requires_grad))
+
+
+def _scaled(ctx: Any, above: Tensor) -> list[Tensor | None]:
+    gradients, inputs = ctx.saved_tensors[: ctx.n_gradients], ctx.saved_tensors[ctx.n_gradients :]
+    scaled = [
+        None if g.numel() == 0 else g * above.reshape(above.shape + (1,) * (g.ndim - above.ndim)) for g in gradients
+    ]
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # somebody may differentiate these again
+        scaled = [None if g is None else _NoSecondDerivative.apply(g, *inputs) for g in scaled]
+    return scaled
+
+
+class _NoSecondDerivative(torch.autograd.Function):
+    """Lets a gradient pass, and refuses to be differentiated: without it the second derivative would silently be 0."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(gradient: Tensor, *inputs: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        raise RuntimeError(_SECOND_DERIVATIVE)
+
+
+def _summed(gradient: Tensor | None, shape: Sequence[int] | None) -> Tensor | None:
+    """The gradient of weights that all rows share is the sum over the rows."""
+    if gradient is None or shape is None or gradient.shape == torch.Size(shape):
+        return gradient
+    return gradient.sum(dim=0, keepdim=True)
+
+
+def _mean_cost_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+    dx, da, dy, db = _scaled(ctx, upstream[0])
+    return dx, dy, da, db, None, None, None
+
+
+def _mean_cost_uniform_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+    return *_scaled(ctx, upstream[0]), None, None, None
+
+
+def _circle_costs_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+    du, da, dv, db = _scaled(ctx, upstream[0])
+    return du, dv, _summed(da, ctx.weight_shapes[2]), _summed(db, ctx.weight_shapes[3]), None, None
+
+
+def _circle_costs_uniform_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+    du, da = _scaled(ctx, upstream[0])
+    return du, _summed(da, ctx.weight_shapes[1]), None, None
+
+
+_BACKWARD = {
+    _mean_cost: _mean_cost_backward,
+    _mean_cost_uniform: _mean_cost_uniform_backward,
+    _circle_costs: _circle_costs_backward,
+    _circle_costs_uniform: _circle_costs_uniform_backward,
+}
+
+
+# ---- batching: one call a member, stacked ----
+
+
+def _one_by_one(call: Any, info: Any, in_dims: Sequence[int | None], args: Sequence[Any]) -> tuple[Any, Any]:
+    members = [
+        call(*(arg.select(dim, k) if isinstance(dim, int) else arg for arg, dim in zip(args, in_dims, strict=True)))
+        for k in range(info.batch_size)
+    ]
+    outputs = tuple(torch.stack(parts) for parts in zip(*members, strict=True))
+    return outputs, (0,) * len(outputs)
+
+
+for _op, _backward in _BACKWARD.items():
+    _op.register_autograd(_backward, setup_context=_save)
+    _op.register_vmap(lambda info, in_dims, *args, op=_op: _one_by_one(op, info, in_dims, args))
+
+
+class _UnderFunc(torch.autograd.Function):
+    """An operator under the transforms of `torch.func`, which do not follow the autograd of `torch.library`."""
+
+    @staticmethod
+    def forward(op: Any, *args: Any) -> Any:
+        return op(*args)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        op, *args = inputs
+        ctx.op = op
+        _save(ctx, tuple(args), output)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        return None, *_BACKWARD[ctx.op](ctx, *upstream)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Sequence[int | None], op: Any, *args: Any) -> tuple[Any, Any]:
+        return _one_by_one(lambda *member: _UnderFunc.apply(op, *member), info, in_dims[1:], args)
+
+
+def _call(op: Any, tensors: Sequence[Tensor | None], *rest: Any) -> Tensor:
+    """The cost that an operator gives, on tensors of any kind."""
+    transformed = not torch.compiler.is_compiling() and any(
+        t is not None and torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors
+    )
+    result: Tensor = (_UnderFunc.apply(op, *tensors, *rest) if transformed else op(*tensors, *rest))[0]
+    return result
+
+
+# ---- what the path calls ----
+
+
+def mean_cost(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
+    """The mean over slices of W_p^p, differentiable in points and weights."""
+    return _call(_mean_cost, (x, y, a, b, frames), p, _wanted(x, a, y, b))
+
+
+def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> Tensor:
+    """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
+    return _call(_mean_cost_uniform, (x, a, frames), p, _wanted(x, a))
+
+
+def circle_costs(u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float) -> Tensor:
+    """W_p^p on the circle, row by row, differentiable in turns and weights."""
+    return _call(_circle_costs, (u, v, a, b), p, _wanted(u, a, v, b))
+
+
+def circle_costs_uniform(u: Tensor, a: Tensor | None, p: float) -> Tensor:
+    """W_p^p to the uniform measure, row by row, differentiable in turns and weights."""
+    return _call(_circle_costs_uniform, (u, a), p, _wanted(u, a))
+
+
+def great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
+    """`sphereot.great_circles` as one operator, drawn when a compiled graph runs, not when it is traced."""
+    frames: Tensor = _great_circles(n_projections, dim, method, seed, like.detach())
+    return frames
+
+
+def _wanted(*tensors: Tensor | None) -> list[bool]:
+    """Points and weights by turns: a gradient is computed where autograd will ask for it."""
+    return [torch.is_grad_enabled() and t is not None and t.requires_grad for t in tensors]
