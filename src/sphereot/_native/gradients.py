@@ -87,7 +87,7 @@ def _mean_gradients(
             ]
         call(*sliced, p, groups, threads_for(count * sum(len(x) for x, _ in measures)), costs[block], *outputs)
         for k, total in enumerate(sums):
-            total.add(*outputs[2 * k : 2 * k + 2], None if by_points else frames[block])
+            total.add(outputs[2 * k], outputs[2 * k + 1], None if by_points else frames[block])
     return float(np.mean(costs)), [total.mean(n_slices) for total in sums]
 
 

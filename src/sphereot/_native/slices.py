@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.floating[Any]]
-Measure = tuple[Floats, NDArray[np.float64] | None]
+Measure = tuple[Floats, Floats | None]
 
 # Up to this dimension the kernel projects, point by point in cache; beyond it a matrix product does it better.
 KERNEL_PROJECTS_UP_TO = 48
@@ -86,7 +86,7 @@ def project(x: Floats, frames: Floats) -> Floats:
 
 
 def slice_costs(
-    x: Floats, y: Floats, a: NDArray[np.float64] | None, b: NDArray[np.float64] | None, frames: Floats, p: float
+    x: Floats, y: Floats, a: Floats | None, b: Floats | None, frames: Floats, p: float
 ) -> NDArray[np.float64]:
     """W_p^p between the projections of two measures on each great circle, shape (L,)."""
     out = np.empty(frames.shape[0])
@@ -95,7 +95,7 @@ def slice_costs(
     return out
 
 
-def slice_costs_uniform(x: Floats, a: NDArray[np.float64] | None, frames: Floats, p: float) -> NDArray[np.float64]:
+def slice_costs_uniform(x: Floats, a: Floats | None, frames: Floats, p: float) -> NDArray[np.float64]:
     """W_p^p between the projection of a measure on each great circle and the uniform measure, shape (L,)."""
     out = np.empty(frames.shape[0])
     for block, (sliced,) in blocks([(x, a)], frames):
@@ -103,14 +103,12 @@ def slice_costs_uniform(x: Floats, a: NDArray[np.float64] | None, frames: Floats
     return out
 
 
-def mean_cost(
-    x: Floats, y: Floats, a: NDArray[np.float64] | None, b: NDArray[np.float64] | None, frames: Floats, p: float
-) -> Any:
+def mean_cost(x: Floats, y: Floats, a: Floats | None, b: Floats | None, frames: Floats, p: float) -> Any:
     """The mean of `slice_costs`, in the dtype of the points."""
     return x.dtype.type(np.mean(slice_costs(x, y, a, b, frames, p)))
 
 
-def mean_cost_uniform(x: Floats, a: NDArray[np.float64] | None, frames: Floats, p: float) -> Any:
+def mean_cost_uniform(x: Floats, a: Floats | None, frames: Floats, p: float) -> Any:
     """The mean of `slice_costs_uniform`, in the dtype of the points."""
     return x.dtype.type(np.mean(slice_costs_uniform(x, a, frames, p)))
 

@@ -30,10 +30,10 @@ _SECOND_DERIVATIVE = (
 def _mean_cost(
     x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    arrays = [_numpy(t) for t in (x, y, a, b, frames)]
+    arrays = _numpy(x, y, a, b, frames)
     if not any(wanted):
-        return torch.as_tensor(slices.mean_cost(*arrays, p=p), dtype=x.dtype), *_empties(x, 4)
-    value, *pairs = gradients.mean_gradients(*arrays, p=p, wanted=[Wanted(*wanted[:2]), Wanted(*wanted[2:])])
+        return torch.as_tensor(slices.mean_cost(*arrays, p), dtype=x.dtype), *_empties(x, 4)
+    value, *pairs = gradients.mean_gradients(*arrays, p, [Wanted(*wanted[:2]), Wanted(*wanted[2:])])
     return torch.tensor(value, dtype=x.dtype), *_gradient_tensors(x, pairs)
 
 
@@ -46,10 +46,10 @@ def _(x: Tensor, y: Tensor, a: Any, b: Any, frames: Tensor, p: float, wanted: Se
 def _mean_cost_uniform(
     x: Tensor, a: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    arrays = [_numpy(t) for t in (x, a, frames)]
+    arrays = _numpy(x, a, frames)
     if not any(wanted):
-        return torch.as_tensor(slices.mean_cost_uniform(*arrays, p=p), dtype=x.dtype), *_empties(x, 2)
-    value, pair = gradients.mean_gradients_uniform(*arrays, p=p, wanted=Wanted(*wanted))
+        return torch.as_tensor(slices.mean_cost_uniform(*arrays, p), dtype=x.dtype), *_empties(x, 2)
+    value, pair = gradients.mean_gradients_uniform(*arrays, p, Wanted(*wanted))
     return torch.tensor(value, dtype=x.dtype), *_gradient_tensors(x, [pair])
 
 
@@ -62,10 +62,10 @@ def _(x: Tensor, a: Any, frames: Tensor, p: float, wanted: Sequence[bool]) -> tu
 def _circle_costs(
     u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    arrays = [_numpy(t) for t in (u, v, a, b)]
+    arrays = _numpy(u, v, a, b)
     if not any(wanted):
-        return torch.from_numpy(slices.circle_costs(*arrays, p=p)), *_empties(u, 4)
-    costs, *pairs = gradients.circle_gradients(*arrays, p=p, wanted=[Wanted(*wanted[:2]), Wanted(*wanted[2:])])
+        return torch.from_numpy(slices.circle_costs(*arrays, p)), *_empties(u, 4)
+    costs, *pairs = gradients.circle_gradients(*arrays, p, [Wanted(*wanted[:2]), Wanted(*wanted[2:])])
     return torch.from_numpy(costs), *_gradient_tensors(u, pairs)
 
 
@@ -78,10 +78,10 @@ def _(u: Tensor, v: Tensor, a: Any, b: Any, p: float, wanted: Sequence[bool]) ->
 def _circle_costs_uniform(
     u: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    arrays = [_numpy(t) for t in (u, a)]
+    arrays = _numpy(u, a)
     if not any(wanted):
-        return torch.from_numpy(slices.circle_costs_uniform(*arrays, p=p)), *_empties(u, 2)
-    costs, pair = gradients.circle_gradients_uniform(*arrays, p=p, wanted=Wanted(*wanted))
+        return torch.from_numpy(slices.circle_costs_uniform(*arrays, p)), *_empties(u, 2)
+    costs, pair = gradients.circle_gradients_uniform(*arrays, p, Wanted(*wanted))
     return torch.from_numpy(costs), *_gradient_tensors(u, [pair])
 
 
@@ -103,8 +103,8 @@ def _(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor)
     return like.new_empty((n_projections, dim, 2))
 
 
-def _numpy(tensor: Tensor | None) -> Any:
-    return None if tensor is None else tensor.detach().contiguous().numpy()
+def _numpy(*tensors: Tensor | None) -> Any:
+    return [None if t is None else t.detach().contiguous().numpy() for t in tensors]
 
 
 def _empties(like: Tensor, count: int) -> list[Tensor]:

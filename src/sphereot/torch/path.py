@@ -86,7 +86,7 @@ def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> 
 def slice_costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
     """W_p^p on each slice, shape (L,)."""
     if _kernel_serves(x) and not _differentiated(x, y, a, b):
-        return torch.from_numpy(native.slice_costs(*(_numpy(t) for t in (x, y, a, b, frames)), p=p))
+        return torch.from_numpy(native.slice_costs(*_numpy(x, y, a, b, frames), p))
 
     def costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, block: Tensor) -> Tensor:
         return portable.circle_costs(project(x, block), project(y, block), _row(a), _row(b), p)
@@ -98,7 +98,7 @@ def slice_costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames
 def slice_costs_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> Tensor:
     """W_p^p to the uniform measure on each slice, shape (L,)."""
     if _kernel_serves(x) and not _differentiated(x, a):
-        return torch.from_numpy(native.slice_costs_uniform(*(_numpy(t) for t in (x, a, frames)), p=p))
+        return torch.from_numpy(native.slice_costs_uniform(*_numpy(x, a, frames), p))
 
     def costs(x: Tensor, a: Tensor | None, block: Tensor) -> Tensor:
         return portable.circle_costs_uniform(project(x, block), _row(a), p)
@@ -110,8 +110,8 @@ def summed_pairwise_costs(measures: Sequence[tuple[Tensor, Tensor | None]], fram
     """Sums over all slices of the costs of the pairs i < j, in order."""
     tensors = [t for pair in measures for t in pair]
     if _kernel_serves(frames) and not _differentiated(*tensors):
-        arrays = [(_numpy(x), _numpy(a)) for x, a in measures]
-        return torch.from_numpy(native.summed_pairwise_costs(arrays, _numpy(frames), p))
+        arrays = [_numpy(*measure) for measure in measures]
+        return torch.from_numpy(native.summed_pairwise_costs(arrays, *_numpy(frames), p))
     count = len(measures)
     pairs = [(measures[i], measures[j]) for i in range(count) for j in range(i + 1, count)]
     return frames.shape[0] * torch.stack([mean_cost(x, y, a, b, frames, p) for (x, a), (y, b) in pairs])
@@ -170,5 +170,5 @@ def _row(weights: Tensor | None) -> Tensor | None:
     return None if weights is None else weights[None, :]
 
 
-def _numpy(tensor: Tensor | None) -> Any:
-    return None if tensor is None else tensor.detach().numpy()
+def _numpy(*tensors: Tensor | None) -> Any:
+    return [None if t is None else t.detach().numpy() for t in tensors]
