@@ -7,7 +7,7 @@ row that misses it is marked, and the command exits with 1.
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,29 +18,10 @@ from rich.progress import track
 from rich.table import Table
 
 import sphereot
-from benchmarks import variance
-from benchmarks.timing import best_of, machine, peak_memory, sphere_sample, write_json
+from benchmarks import training, variance
+from benchmarks.timing import Row, best_of, machine, peak_memory, sphere_sample, write_json
 
 RNG = np.random.default_rng(0)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: what was measured, against what, and whether it is within its bar."""
-
-    work: str
-    ours: float
-    unit: str
-    against: str
-    theirs: float | None
-    figure: float
-    bar: float
-    better: str  # "more" or "less"
-
-    @property
-    def met(self) -> bool:
-        """Whether the figure is on the right side of the bar."""
-        return bool(self.figure >= self.bar if self.better == "more" else self.figure <= self.bar)
 
 
 def against_pot(n: int, p: int, bar: float) -> Iterator[Row]:
@@ -172,6 +153,11 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "memory": memory,
     "concentrated": concentrated,
     "variance": variance_of_methods,
+    "backward": training.backward_against_pot,
+    "uniformity": training.uniformity_against_pot,
+    "network": training.loss_against_network,
+    "portable": training.portable_path_against_pot,
+    "backward-memory": training.memory_of_backward,
 }
 
 

@@ -7,11 +7,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["best_of", "machine", "peak_memory", "sphere_sample", "write_json"]
+__all__ = ["Row", "best_of", "machine", "peak_memory", "sphere_sample", "write_json"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was measured, against what, and whether it is within its bar."""
+
+    work: str
+    ours: float
+    unit: str
+    against: str
+    theirs: float | None
+    figure: float
+    bar: float
+    better: str  # "more" or "less"
+
+    @property
+    def met(self) -> bool:
+        """Whether the figure is on the right side of the bar."""
+        return bool(self.figure >= self.bar if self.better == "more" else self.figure <= self.bar)
 
 
 def best_of(*works: Callable[[], object], repeats: int = 7, least_seconds: float = 0.3) -> list[float]:

@@ -28,12 +28,14 @@ __all__ = [
     "framework",
     "full_precision",
     "is_numpy",
+    "is_own_generator",
     "is_torch",
     "is_torch_compiling",
     "namespace",
     "normal_source",
     "require_same_dim",
     "require_same_kind",
+    "to_kind",
 ]
 
 Array: TypeAlias = Any
@@ -138,22 +140,23 @@ def _is_half(dtype: Any) -> bool:
     return str(dtype).rpartition(".")[2] in {"float16", "bfloat16"}
 
 
-def _values_can_be_read(array: Array) -> bool:
-    """Whether looking at values is possible and does not stall a device.
+def _readable(array: Array) -> Array | None:
+    """The values of `array` to look at, or None where a look is impossible or would stall a device.
 
-    Under a trace (jax.jit) there are no values yet, and on an accelerator a look would wait for all queued work.
+    Under a trace (jax.jit, torch.compile, torch.func.vmap) there are no values yet, and on an accelerator a look would
+    wait for all queued work. CPU tensors are looked at through NumPy: no gradient, and no threads for so little work.
     """
     if is_torch(array):
-        return bool(array.device.type == "cpu" and not _is_torch_traced(array))
+        return None if array.device.type != "cpu" or _is_torch_traced() else array.detach().numpy()
     if compat.is_jax_array(array):
-        return not isinstance(array, sys.modules["jax"].core.Tracer)
-    return not compat.is_cupy_array(array)
+        return None if isinstance(array, sys.modules["jax"].core.Tracer) else array
+    return None if compat.is_cupy_array(array) else array
 
 
-def _is_torch_traced(array: Array) -> bool:
-    """Whether a torch tensor stands for others: in torch.compile, or batched by torch.func.vmap."""
+def _is_torch_traced() -> bool:
+    """Whether torch tensors stand for others: in torch.compile, or under a transform of torch.func."""
     torch = sys.modules["torch"]
-    return bool(torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(array))
+    return bool(torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None)
 
 
 def full_precision(array: Array | None) -> AbstractContextManager[Any]:
@@ -167,10 +170,6 @@ def full_precision(array: Array | None) -> AbstractContextManager[Any]:
 def is_torch_compiling(like: Array | None) -> bool:
     """Whether torch.compile is tracing, so that random numbers must be drawn by an operator of the graph."""
     return like is not None and bool(is_torch(like)) and bool(sys.modules["torch"].compiler.is_compiling())
-
-
-def _without_gradient(array: Array) -> Array:
-    return array.detach() if is_torch(array) else array
 
 
 # ---- points, turns, weights ----
@@ -188,19 +187,19 @@ def as_points(name: str, value: Any) -> Array:
         raise ValueError(f"{name}: there are no points (shape {tuple(points.shape)}); give at least one.")
     if dim < 2:
         raise ValueError(f"{name}: points have {dim} coordinate, but a sphere needs at least 2 (the circle S^1).")
-    if _values_can_be_read(points):
-        _require_unit_rows(name, points, half)
+    values = _readable(points)
+    if values is not None:
+        _require_unit_rows(name, values, half)
     return points
 
 
 def _require_unit_rows(name: str, points: Array, half: bool) -> None:
-    points = _without_gradient(points)
     xp = namespace(points)
     # Wide enough for rows normalized in their own precision, narrow enough to catch rows that were never normalized.
     tolerance = 0.05 if half else max(1e-6, 1e3 * float(xp.finfo(points.dtype).eps))
     # Coordinates first, so that no square overflows. Comparisons with NaN are false.
     in_range = -1.0 - tolerance <= float(xp.min(points)) and float(xp.max(points)) <= 1.0 + tolerance
-    if in_range and bool(xp.all(xp.abs(_squared_lengths(points) - 1.0) <= 2.0 * tolerance)):
+    if in_range and bool(xp.all(xp.abs(xp.vecdot(points, points) - 1.0) <= 2.0 * tolerance)):
         return
     largest = xp.max(xp.abs(points), axis=-1, keepdims=True)
     scale = xp.where(xp.isfinite(largest) & (largest > 0), largest, xp.ones_like(largest))
@@ -219,22 +218,17 @@ def _require_unit_rows(name: str, points: Array, half: bool) -> None:
     )
 
 
-def _squared_lengths(points: Array) -> Array:
-    """Row by row. Torch would take a dot product in low precision under autocast; others save the array of squares."""
-    xp = namespace(points)
-    return xp.sum(points * points, axis=-1) if is_torch(points) else xp.vecdot(points, points)
-
-
 def as_vectors(name: str, value: Any) -> Array:
     """Nonzero, finite vectors (..., d) in float32 or float64."""
     vectors = _as_floating(name, _as_array(name, value))
     if vectors.ndim < 1 or vectors.shape[-1] < 1:
         raise ValueError(f"{name}: shape is {tuple(vectors.shape)}, but vectors are an array of shape (..., d).")
-    if _values_can_be_read(vectors):
-        xp = namespace(vectors)
-        if not bool(xp.all(xp.isfinite(vectors))):
+    values = _readable(vectors)
+    if values is not None:
+        xp = namespace(values)
+        if not bool(xp.all(xp.isfinite(values))):
             raise ValueError(f"{name}: holds NaN or infinity; remove or mend such vectors.")
-        if not bool(xp.all(xp.any(vectors != 0, axis=-1))):
+        if not bool(xp.all(xp.any(values != 0, axis=-1))):
             raise ValueError(f"{name}: holds a zero vector, which has no direction; remove such vectors.")
     return vectors
 
@@ -255,7 +249,8 @@ def as_turns(name: str, value: Any) -> Array:
         raise ValueError(f"{name}: got a single number, but turns are an array of shape (..., n).")
     if turns.shape[-1] == 0:
         raise ValueError(f"{name}: there are no atoms (shape {tuple(turns.shape)}); give at least one.")
-    if _values_can_be_read(turns) and not bool(namespace(turns).all(namespace(turns).isfinite(turns))):
+    values = _readable(turns)
+    if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
         raise ValueError(f"{name}: holds NaN or infinity; remove or mend such atoms.")
     return turns
 
@@ -296,8 +291,9 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
         raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
     # NumPy's weights go to the kernel, which sums masses in double precision.
     weights = xp.astype(array, xp.float64 if is_numpy(array) else like.dtype)
-    if _values_can_be_read(weights):
-        _require_usable_weights(name, _without_gradient(weights))
+    values = _readable(weights)
+    if values is not None:
+        _require_usable_weights(name, values)
     return weights
 
 
@@ -351,16 +347,32 @@ def as_frames(projections: Any, points: Array) -> Array:
             f"projections: shape is {tuple(frames.shape)}, but points in dimension {dim} need frames of shape "
             f"(L, {dim}, 2) with L at least 1, as sphereot.great_circles(L, {dim}) gives."
         )
-    if _values_can_be_read(frames):
-        with full_precision(frames):
-            gram = xp.matmul(xp.matrix_transpose(frames), frames)
-        off = xp.max(xp.abs(gram - xp.eye(2, dtype=frames.dtype, device=device(frames))))
-        if not float(off) <= 1e4 * float(xp.finfo(frames.dtype).eps):
-            raise ValueError(
-                "projections: the frames are not orthonormal (U^T U is not the identity); draw them with "
-                f"sphereot.great_circles(L, {dim}) or orthonormalize their columns."
-            )
+    values = _readable(frames)
+    if values is not None and not _are_orthonormal(values):
+        raise ValueError(
+            "projections: the frames are not orthonormal (U^T U is not the identity); draw them with "
+            f"sphereot.great_circles(L, {dim}) or orthonormalize their columns."
+        )
     return xp.astype(frames, points.dtype)
+
+
+def _are_orthonormal(frames: Array) -> bool:
+    xp = namespace(frames)
+    gram = xp.matmul(xp.matrix_transpose(frames), frames)
+    off = xp.max(xp.abs(gram - xp.eye(2, dtype=frames.dtype, device=device(frames))))
+    return float(off) <= 1e4 * float(xp.finfo(frames.dtype).eps)
+
+
+def is_own_generator(seed: Seed) -> bool:
+    """Whether `seed` draws in the library of the array, rather than in NumPy."""
+    return _is_torch_generator(seed) or (not isinstance(seed, Integral | None) and bool(compat.is_jax_array(seed)))
+
+
+def to_kind(values: Any, like: Array | None) -> Array:
+    """NumPy `values` in the library, floating dtype and device of `like`; as they are if None."""
+    if like is None:
+        return values
+    return namespace(like).asarray(values.astype(str(_floating_dtype(like)).rpartition(".")[2]), device=device(like))
 
 
 def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:

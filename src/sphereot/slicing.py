@@ -21,9 +21,11 @@ from sphereot.arrays import (
     as_points,
     device,
     full_precision,
+    is_own_generator,
     is_torch_compiling,
     namespace,
     normal_source,
+    to_kind,
 )
 
 __all__ = ["great_circles", "independent_frames", "project"]
@@ -114,14 +116,20 @@ def great_circles(
         from sphereot.torch import ops
 
         return ops.great_circles(n_projections, dim, method, seed, like)
-    draw = normal_source(seed, like)
-    with full_precision(like):
-        if method == "iid":
-            return independent_frames(draw, n_projections, dim)
-        # In the plane all great circles are one; up to d/2 planes, orthogonal ones are as far apart as planes can be.
-        if method == "quasi" and dim > 2 and n_projections > dim // 2:
-            return _well_placed(draw, n_projections, dim)
-        return _orthogonal_blocks(draw, n_projections, dim)
+    if is_own_generator(seed):
+        with full_precision(like):
+            return _frames(normal_source(seed, like), n_projections, dim, method)
+    # Whatever the library, NumPy draws and builds: one seed gives the same slices everywhere.
+    return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
+
+
+def _frames(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:
+    if method == "iid":
+        return independent_frames(draw, n_projections, dim)
+    # In the plane all great circles are one; up to d/2 planes, orthogonal ones are as far apart as planes can be.
+    if method == "quasi" and dim > 2 and n_projections > dim // 2:
+        return _well_placed(draw, n_projections, dim)
+    return _orthogonal_blocks(draw, n_projections, dim)
 
 
 def project(x: Array, projections: Array) -> Array:

@@ -1,0 +1,110 @@
+"""SSW as a loss in PyTorch: forward and backward, against POT and against the network that is being trained."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import ot
+import torch
+from torch import Tensor, nn
+
+import sphereot
+from benchmarks.timing import Row, best_of, peak_memory, sphere_sample
+from sphereot.torch import SSWLoss, UniformityLoss, portable_path
+
+RNG = np.random.default_rng(1)
+
+
+def points(n: int, d: int) -> Tensor:
+    return torch.from_numpy(sphere_sample(RNG, n, d))
+
+
+def step(x: Tensor, loss: Callable[[Tensor], Tensor]) -> Callable[[], None]:
+    """One forward and backward pass of `loss` at `x`."""
+    leaf = x.clone().requires_grad_()
+
+    def run() -> None:
+        leaf.grad = None
+        loss(leaf).backward()
+
+    return run
+
+
+def backward_against_pot() -> Iterator[Row]:
+    x, y = points(500, 3), points(500, 3)
+    (forward,) = best_of(lambda: sphereot.ssw(x, y, n_projections=1000, seed=0), repeats=20)
+    (ours,) = best_of(step(x, lambda t: sphereot.ssw(t, y, n_projections=1000, seed=0)), repeats=20)
+    (theirs,) = best_of(
+        step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=1000, seed=0)), repeats=2, least_seconds=0
+    )
+    work = "SSW_2 forward + backward, n=m=500, L=1000"
+    yield Row(work, ours, "s", "POT (PyTorch)", theirs, theirs / ours, 200, "more")
+    yield Row(work, ours, "s", "our own forward", forward, ours / forward, 2.5, "less")
+
+
+def uniformity_against_pot() -> Iterator[Row]:
+    x = points(512, 128)
+    (ours,) = best_of(step(x, UniformityLoss(seed=0)), repeats=20)
+    (theirs,) = best_of(step(x, lambda t: ot.sliced_wasserstein_sphere_unif(t, n_projections=200, seed=0)), repeats=20)
+    work = "UniformityLoss fwd + bwd, n=512, d=128, L=200"
+    yield Row(work, ours, "s", "POT (PyTorch)", theirs, theirs / ours, 5, "more")
+
+
+def loss_against_network() -> Iterator[Row]:
+    """The network's step is at batch 32; the loss is at n = m = 512, and the bar is one step all the same."""
+    x, y = points(512, 128), points(512, 128)
+    network, images = resnet18(128), torch.randn(32, 3, 32, 32)
+    loss = SSWLoss(seed=0)
+    (ours,) = best_of(step(x, lambda t: loss(t, y)), repeats=20)
+    (theirs,) = best_of(lambda: network(images).sum().backward(), repeats=3, least_seconds=0)
+    work = "SSWLoss fwd + bwd, n=m=512, d=128, L=200"
+    yield Row(work, ours, "s", "ResNet18 step, 32 images", theirs, ours / theirs, 1, "less")
+
+
+def portable_path_against_pot() -> Iterator[Row]:
+    x, y = points(10_000, 3), points(10_000, 3)
+    with portable_path(force=True):
+        (ours,) = best_of(step(x, lambda t: sphereot.ssw(t, y, seed=0)), repeats=3, least_seconds=0)
+    (theirs,) = best_of(
+        step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=200, seed=0)), repeats=1, least_seconds=0
+    )
+    work = "portable path fwd + bwd, n=m=10,000, L=200"
+    yield Row(work, ours, "s", "POT (PyTorch)", theirs, theirs / ours, 10, "more")
+
+
+def memory_of_backward() -> Iterator[Row]:
+    setup = """
+import torch, sphereot
+x, y = (sphereot.sphere.random_uniform(100_000, 3, seed=s, like=torch.zeros(1)) for s in (1, 2))
+x.requires_grad_()
+sphereot.ssw(x[:10], y[:10]).backward()
+"""
+    extra = peak_memory(setup, "sphereot.ssw(x, y, seed=0).backward()") / 1e6
+    work = "extra memory fwd + bwd, n=m=100,000, L=200"
+    yield Row(work, extra, "MB", "the inputs", 2.4, extra, 200, "less")
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels_in: int, channels: int, stride: int):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(channels),
+        )
+        same = stride == 1 and channels_in == channels
+        self.skip = nn.Identity() if same else nn.Conv2d(channels_in, channels, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.body(x) + self.skip(x))
+
+
+def resnet18(n_outputs: int) -> nn.Module:
+    """A network of ResNet18's layers and widths, for images of 32 x 32."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    channels_in = 64
+    for channels, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
+        layers.append(_Residual(channels_in, channels, stride))
+        channels_in = channels
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, n_outputs))

@@ -1,0 +1,1 @@
+"""Short scripts that show one thing each."""
