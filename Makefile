@@ -1,6 +1,7 @@
 # Everything sets itself up in .venv; only Python 3.11+, make and a C++ compiler are needed.
 #   make demo      compare two samples, see the speed beside POT, save a picture
 #   make test      all checks and tests
+#   make test-core the tests of the core, where no framework is installed
 #   make bench     speed and memory against peers and limits, as a table and as JSON
 #   make sanitize  the kernel's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make clean     remove what the above made
@@ -17,9 +18,9 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SPHEREOT_REQUIRE_KERNEL := 1
 
-.PHONY: help demo test lint bench sanitize clean
+.PHONY: help demo test test-core lint bench sanitize clean
 help:
-	@sed -n '2,6s/^# *//p' Makefile
+	@sed -n '2,7s/^# *//p' Makefile
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sphereot needs Python 3.11 or newer; set PYTHON=...")'
@@ -41,6 +42,11 @@ lint: $(VENV)/.installed-test
 test: lint
 	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
 
+# The same tests where neither PyTorch nor JAX nor the command line's packages are installed.
+test-core:
+	@$(MAKE) --no-print-directory VENV=.venv-core .venv-core/.installed-core-test
+	.venv-core/bin/python -m pytest -n auto --dist worksteal tests
+
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(BENCH)
 
@@ -57,4 +63,4 @@ sanitize: $(VENV)/.installed-test
 	    $(BIN)/python tests/sanitized.py $(SANITIZED)
 
 clean:
-	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-core build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

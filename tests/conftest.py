@@ -12,6 +12,9 @@ settings.register_profile("suite", deadline=None, max_examples=60, derandomize=T
 settings.load_profile("suite")
 
 
+collect_ignore = ["sanitized.py", "two_ranks.py"]  # scripts that make and a test run
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20230511)

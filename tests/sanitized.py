@@ -70,7 +70,17 @@ def main(folder: str) -> None:
             assert np.all((out >= 0) & (out <= 0.5**p * (1 + 1e-6)))
             kernel.costs_pairwise([*measures, measures[0]], p, threads, np.empty((slices, 3)))
             kernel.turns(measures[0], threads, np.empty((slices, sizes[0]), dtype))
-            calls += 5
+            rows = slices if form >= 1 else 1  # by points, a group of slices is summed up; else each slice has its row
+            columns = {0: 5, 1: 2}.get(form, 1)
+            outputs = [
+                out
+                for n in sizes
+                for out in (np.zeros((rows, columns, n), dtype), np.zeros((rows, n)) if rng.random() < 0.5 else None)
+            ]
+            kernel.differentiate(*measures, p, rows, threads, out, *outputs)
+            assert all(np.all(np.isfinite(g)) for g in outputs if g is not None), (trial, p)
+            kernel.differentiate_uniform(measures[0], p, rows, threads, out, *outputs[:2])
+            calls += 7
     print(f"{calls} calls of the kernel under the sanitizers, no finding")
 
 

@@ -30,7 +30,11 @@ def modules():
 @pytest.mark.parametrize("name", ["sphereot", *modules()])
 def test_all_is_what_is_public(name):
     """`__all__` lists what a module defines under public names, no more and no less."""
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        assert "pip install 'sphereot[" in str(error) or error.name in OPTIONAL
+        pytest.skip(f"{name} needs an extra that is not installed")
     listed = module.__all__
     assert len(set(listed)) == len(listed)
     assert all(hasattr(module, public) for public in listed)
@@ -46,6 +50,22 @@ def test_import_is_light():
     """`import sphereot` needs NumPy and array-api-compat alone."""
     loaded = set(run("import sys, sphereot; print(*{m.partition('.')[0] for m in sys.modules})").split())
     assert not loaded & OPTIONAL
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_doors_name_their_extra(framework):
+    """Without the framework sphereot works, and its door says what to install."""
+    code = f"""
+import sys
+sys.modules["{framework}"] = None
+import numpy as np, sphereot
+assert sphereot.ssw(np.eye(3), np.eye(3), seed=0) == 0
+try:
+    import sphereot.{framework}
+except ImportError as error:
+    print(error)
+"""
+    assert f"pip install 'sphereot[{framework}]'" in run(code)
 
 
 def test_import_is_quick():
