@@ -57,7 +57,7 @@ sanitize: $(VENV)/.installed-test
 	$(BIN)/pip install --quiet cmake nanobind
 	$(BIN)/cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPHEREOT_SANITIZE=ON \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
-	$(BIN)/cmake --build $(SANITIZED) --parallel
+	$(BIN)/cmake --build $(SANITIZED) --target _kernel_baseline
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	    $(BIN)/python tests/sanitized.py $(SANITIZED)

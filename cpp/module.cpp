@@ -73,7 +73,10 @@ GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, std::size_t groups,
         require(data->shape(0) == rows && data->shape(1) == columns && data->shape(2) == x.atoms,
                 "gradient (groups, dim, atoms), (slices, 2, atoms) or (slices, 1, atoms)");
     }
-    if (weights) require(weights->shape(0) == groups && weights->shape(1) == x.atoms, "gradient (groups, atoms)");
+    if (weights) {
+        require(x.weights, "a gradient in weights needs weights");
+        require(weights->shape(0) == groups && weights->shape(1) == x.atoms, "gradient (groups, atoms)");
+    }
     return {data ? data->data() : nullptr, weights ? weights->data() : nullptr};
 }
 

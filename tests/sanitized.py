@@ -48,9 +48,10 @@ def main(folder: str) -> None:
             if trial % 3 == 0:
                 sizes[1] = sizes[0]
             p, threads = float(rng.choice(ORDERS)), int(rng.integers(1, 4))
-            measures = []
+            measures, weighted = [], []
             for n in sizes:
                 w = weights(rng, slices, n, rng.choice(["equal", "one", "each", "uneven"]))
+                weighted.append(w is not None)
                 form = trial % 4
                 if form == 0:
                     frames = np.linalg.qr(rng.normal(size=(slices, 5, 2)))[0]
@@ -74,8 +75,8 @@ def main(folder: str) -> None:
             columns = {0: 5, 1: 2}.get(form, 1)
             outputs = [
                 out
-                for n in sizes
-                for out in (np.zeros((rows, columns, n), dtype), np.zeros((rows, n)) if rng.random() < 0.5 else None)
+                for n, has_weights in zip(sizes, weighted, strict=True)
+                for out in (np.zeros((rows, columns, n), dtype), np.zeros((rows, n)) if has_weights else None)
             ]
             kernel.differentiate(*measures, p, rows, threads, out, *outputs)
             assert all(np.all(np.isfinite(g)) for g in outputs if g is not None), (trial, p)
