@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,12 @@
 #include "turn.hpp"
 
 namespace sphereot {
+
+// Cumulative masses are multiples of 2^-52, the spacing of doubles just above 1: their sums and differences are exact, and
+// a mass too small to matter is 0 instead of a number whose inverse overflows.
+inline constexpr double mass_units = 4503599627370496.0;
+
+inline double whole_units(double mass) { return (1.0 + mass) - 1.0; }
 
 // Sorted atoms and, where the masses are needed, their cumulative sums. Owns its memory, which is reused slice after
 // slice: one object a measure a thread.
@@ -63,9 +70,14 @@ public:
     // After `sort_with_places`: cumulative masses, scaled to a total of 1.
     void set_masses(const double* weights) {
         masses_.resize(n_ + 1 + window, 2.0);
-        masses_[0] = total_ = 0.0;
-        for (std::size_t i = 0; i < n_; ++i) masses_[i + 1] = total_ += weights[place(i)];
-        for (std::size_t i = 1; i <= n_; ++i) masses_[i] /= total_;
+        // Dividing by the largest keeps the sum of extreme weights within range; a power of two does not round.
+        const double largest = *std::max_element(weights, weights + n_);
+        const int exponent = std::ilogb(largest);
+        double total = 0.0;
+        masses_[0] = 0.0;
+        for (std::size_t i = 0; i < n_; ++i) masses_[i + 1] = total += std::ldexp(weights[place(i)], -exponent);
+        for (std::size_t i = 1; i <= n_; ++i) masses_[i] = whole_units(masses_[i] / total);
+        total_ = std::ldexp(total, exponent);
         build_guide();
     }
 
@@ -74,7 +86,7 @@ public:
     void set_equal_masses() {
         if (!masses_.empty()) return;
         masses_.resize(n_ + 1 + window, 2.0);
-        for (std::size_t i = 0; i <= n_; ++i) masses_[i] = static_cast<double>(i) / static_cast<double>(n_);
+        for (std::size_t i = 0; i <= n_; ++i) masses_[i] = whole_units(static_cast<double>(i) / static_cast<double>(n_));
         build_guide();
     }
 

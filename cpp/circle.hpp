@@ -55,8 +55,9 @@ double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
     const double laps = std::floor(k / static_cast<double>(n));
     const auto shift = static_cast<std::size_t>(k - laps * static_cast<double>(n));
     const T *a = x.turns().data(), *b = y.turns().data();
+    using Value = decltype(term(T(), T()));
     const auto segment = [&](const T* from_a, const T* from_b, std::size_t count, T lift) {
-        return sum<T>(count, [=](std::size_t i) {
+        return sum<Value>(count, [=](std::size_t i) {
             // The lift goes last: the difference of two turns is exact, a turn plus a lap need not be.
             return term((from_a[i] - from_b[i]) - lift, (from_a[i] - from_b[i + 1]) - lift);
         });
@@ -68,13 +69,11 @@ double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
 template <class T, class Power>
 double equal_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
     const auto n = static_cast<double>(x.size());
-    const auto piece_at = [&](double point, double, double) {
-        const double k = std::floor(point);
+    const auto piece_at = [&](double k, double, double) {
         const double slope = sum_matched(x, y, k, [=](T here, T next) { return power.difference(next, here); });
         return Piece{k, k + 1.0, slope};
     };
-    const Start start = first_cut(x, y);
-    return std::floor(least_point(-n, n, {n * start.point, start.curvature / n, start.kink}, piece_at)) / n;
+    return least_point(-n, n, first_cut(x, y).in_units(n), piece_at) / n;
 }
 
 template <class T, class Power>
@@ -94,8 +93,9 @@ public:
         : x_(x), a_(x.turns().data()), b_(y.turns().data()), A_(x.masses().data()), B_(y.masses().data()),
           m_(y.size()), power_(power) {}
 
-    // The piece at alpha, when the cut is known to be in [low, high].
-    Piece operator()(double alpha, double low, double high) {
+    // The piece at a cut of k units, when the best is known to be in [lowest, highest].
+    Piece operator()(double k, double lowest, double highest) {
+        const double alpha = k / mass_units, low = lowest / mass_units, high = highest / mass_units;
         if ((high - low) * static_cast<double>(x_.size()) < settle_below_) settle(low, high);
         double slope = settled_slope_, to_left = alpha - low, to_right = high - alpha;
         for_each_open(alpha, [&](std::size_t j, double lap) {
@@ -105,7 +105,7 @@ public:
             to_right = std::min(to_right, level - A_[i]);
             slope += jump(i, j, lap);
         });
-        return {alpha - to_left, alpha + to_right, slope};
+        return {(alpha - to_left) * mass_units, (alpha + to_right) * mass_units, slope};
     }
 
 private:
@@ -156,7 +156,9 @@ private:
 
 template <class T, class Power>
 double general_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
-    return least_point(-1.0, 1.0, first_cut(x, y), GeneralSlope<T, Power>(x, y, power));
+    // Masses are whole numbers of units, and with them every breakpoint.
+    const Start start = first_cut(x, y).in_units(mass_units);
+    return least_point(-mass_units, mass_units, start, GeneralSlope<T, Power>(x, y, power)) / mass_units;
 }
 
 // One walk along the levels of the atoms [begin, end) of x, meeting the atoms of y at level + cut.

@@ -28,7 +28,7 @@ void equal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power
     const T share = T(1) / static_cast<T>(n);
     const auto segment = [&](std::size_t i, std::size_t j, std::size_t count, T lift) {
         for (; count > 0; --count, ++i, ++j) {
-            const T slope = share * power.derivative((a[i] - b[j]) - lift);
+            const T slope = share * static_cast<T>(power.derivative((a[i] - b[j]) - lift));
             dx[x.place(i)] = slope;
             dy[y.place(j)] = -slope;
         }

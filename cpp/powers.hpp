@@ -37,26 +37,17 @@ struct HalfPower {
     }
 };
 
+// In double precision whatever the points have: a float32 overflows at 1.5^220.
 struct AnyPower {
     double p;
 
-    template <class T>
-    T operator()(T s) const {
-        return std::pow(std::fabs(s), static_cast<T>(p));
+    double operator()(double s) const { return std::pow(std::fabs(s), p); }
+    double difference(double s, double r) const { return (*this)(s) - (*this)(r); }
+    double derivative(double s) const {
+        const double size = p * std::pow(std::fabs(s), p - 1.0);
+        return s > 0.0 ? size : s < 0.0 ? -size : 0.0;
     }
-    template <class T>
-    T difference(T s, T r) const {
-        return (*this)(s) - (*this)(r);
-    }
-    template <class T>
-    T derivative(T s) const {
-        const T size = static_cast<T>(p) * std::pow(std::fabs(s), static_cast<T>(p - 1.0));
-        return s > T(0) ? size : s < T(0) ? -size : T(0);
-    }
-    template <class T>
-    T integral(T r, T s) const {
-        return (s * (*this)(s) - r * (*this)(r)) / static_cast<T>(p + 1.0);
-    }
+    double integral(double r, double s) const { return (s * (*this)(s) - r * (*this)(r)) / (p + 1.0); }
 };
 
 // Calls `work` with the power type for p.

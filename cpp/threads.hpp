@@ -1,10 +1,12 @@
 // Sharing tasks out over threads that live for one call: nothing is left behind for a forked process to trip over.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -28,6 +30,7 @@ void share_out(std::size_t tasks, std::size_t threads, MakeWorker make_worker) {
         }
     };
     std::vector<std::thread> others;
+    others.reserve(std::min(threads, tasks));
     try {
         for (std::size_t t = 1; t < threads && t < tasks; ++t) others.emplace_back(run);
     } catch (const std::system_error&) {

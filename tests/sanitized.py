@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-ORDERS = (1.0, 1.5, 2.0, 2.7, 3.0, 4.0)
+ORDERS = (1.0, 1.5, 2.0, 2.7, 3.0, 4.0, 50.0)
 
 
 def load(folder: str):
@@ -34,6 +34,8 @@ def weights(rng, slices, n, kind):
     w[:, rng.integers(n)] += 1e-6 if kind == "each" else 1.0
     if kind == "uneven":
         w[:, 0] = 1e12
+    if kind == "extreme":
+        w = 10.0 ** rng.uniform(-320, 308, (1, n))
     return w
 
 
@@ -50,7 +52,7 @@ def main(folder: str) -> None:
             p, threads = float(rng.choice(ORDERS)), int(rng.integers(1, 4))
             measures, weighted = [], []
             for n in sizes:
-                w = weights(rng, slices, n, rng.choice(["equal", "one", "each", "uneven"]))
+                w = weights(rng, slices, n, rng.choice(["equal", "one", "each", "uneven", "extreme"]))
                 weighted.append(w is not None)
                 form = trial % 4
                 if form == 0:

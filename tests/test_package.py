@@ -57,7 +57,11 @@ def test_doors_name_their_extra(framework):
     """Without the framework sphereot works, and its door says what to install."""
     code = f"""
 import sys
-sys.modules["{framework}"] = None
+class Absent:
+    def find_spec(self, name, *_):
+        if name == "{framework}":
+            raise ModuleNotFoundError("absent", name=name)
+sys.meta_path.insert(0, Absent())
 import numpy as np, sphereot
 assert sphereot.ssw(np.eye(3), np.eye(3), seed=0) == 0
 try:

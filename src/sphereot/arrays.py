@@ -36,6 +36,7 @@ __all__ = [
     "require_same_dim",
     "require_same_kind",
     "to_kind",
+    "without_gradient",
 ]
 
 Array: TypeAlias = Any
@@ -98,7 +99,8 @@ def require_same_kind(**arrays: Array | None) -> None:
                 f"{first_name} is a {_kind(first)} and {name} a {_kind(array)}; convert one, so that both come from "
                 "the same library."
             )
-        if device(array) != device(first):
+        # An array under a trace of JAX may have no device yet.
+        if None not in (device(array), device(first)) and device(array) != device(first):
             raise ValueError(
                 f"{first_name} is on {device(first)} and {name} on {device(array)}; move one, so that "
                 "both are on the same device."
@@ -111,6 +113,8 @@ def _kind(array: Array) -> str:
 
 def _as_array(name: str, value: Any) -> Array:
     """`value` itself if a library is behind it; a NumPy array for nested sequences of numbers."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: masked arrays are not understood; pass {name}.compressed() or the rows to keep.")
     if is_torch(value) or compat.is_array_api_obj(value):
         return value
     if isinstance(value, Sequence | Real) and not isinstance(value, str | bytes):
@@ -133,7 +137,10 @@ def _as_floating(name: str, array: Array) -> Array:
             f"{name}: dtype is {array.dtype}, but a real floating dtype is needed; convert first, "
             f"e.g. {name}.astype('float64')."
         )
-    return xp.astype(array, xp.float32) if _is_half(array.dtype) else array
+    if _is_half(array.dtype):
+        return xp.astype(array, xp.float32)
+    # Long doubles and foreign byte orders are floating too, but nothing computes in them.
+    return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
 
 
 def _is_half(dtype: Any) -> bool:
@@ -149,7 +156,9 @@ def _readable(array: Array) -> Array | None:
     if is_torch(array):
         return None if array.device.type != "cpu" or _is_torch_traced() else array.detach().numpy()
     if compat.is_jax_array(array):
-        return None if isinstance(array, sys.modules["jax"].core.Tracer) else array
+        if isinstance(array, sys.modules["jax"].core.Tracer) or any(d.platform != "cpu" for d in array.devices()):
+            return None
+        return np.asarray(array)  # looked at by jax.numpy, a constant would become part of a trace around the call
     return None if compat.is_cupy_array(array) else array
 
 
@@ -289,12 +298,14 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
     xp = namespace(array)
     if not (xp.isdtype(array.dtype, ("real floating", "integral")) or _is_half(array.dtype)):
         raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
-    # NumPy's weights go to the kernel, which sums masses in double precision.
-    weights = xp.astype(array, xp.float64 if is_numpy(array) else like.dtype)
-    values = _readable(weights)
+    values = _readable(array)
     if values is not None:
         _require_usable_weights(name, values)
-    return weights
+    # NumPy's weights go to the kernel, which sums masses in double precision.
+    dtype = xp.float64 if is_numpy(array) else like.dtype
+    if array.dtype != dtype and xp.isdtype(array.dtype, "real floating") and array.ndim > 0:
+        array = array / xp.max(array, axis=-1, keepdims=True)  # weights are relative, and must fit the narrower type
+    return xp.astype(array, dtype)
 
 
 def _require_usable_weights(name: str, weights: Array) -> None:
@@ -360,7 +371,7 @@ def _are_orthonormal(frames: Array) -> bool:
     xp = namespace(frames)
     gram = xp.matmul(xp.matrix_transpose(frames), frames)
     off = xp.max(xp.abs(gram - xp.eye(2, dtype=frames.dtype, device=device(frames))))
-    return float(off) <= 1e4 * float(xp.finfo(frames.dtype).eps)
+    return float(off) <= max(1e-6, 1e4 * float(xp.finfo(frames.dtype).eps))
 
 
 def is_own_generator(seed: Seed) -> bool:
@@ -368,11 +379,16 @@ def is_own_generator(seed: Seed) -> bool:
     return _is_torch_generator(seed) or (not isinstance(seed, Integral | None) and bool(compat.is_jax_array(seed)))
 
 
+def without_gradient(array: Array) -> Array:
+    """`array` cut off from automatic differentiation, where it takes part in it as a torch tensor."""
+    return array.detach() if is_torch(array) else array
+
+
 def to_kind(values: Any, like: Array | None) -> Array:
     """NumPy `values` in the library, floating dtype and device of `like`; as they are if None."""
     if like is None:
         return values
-    return namespace(like).asarray(values.astype(str(_floating_dtype(like)).rpartition(".")[2]), device=device(like))
+    return namespace(like).asarray(values, dtype=_floating_dtype(like), device=device(like))
 
 
 def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:

@@ -7,7 +7,7 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 from dataclasses import dataclass
 
 from sphereot._paths import path_for
-from sphereot.arrays import Array, as_circle_weights, as_order, as_turns, namespace, require_same_kind
+from sphereot.arrays import Array, as_circle_weights, as_order, as_turns, device, namespace, require_same_kind
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 
@@ -60,6 +60,8 @@ def wasserstein(
     a = as_circle_weights("u_weights", u_weights, "u", u)
     b = as_circle_weights("v_weights", v_weights, "v", v)
     shape, (u, a), (v, b) = _flat_batches((u, a), (v, b))
+    if 0 in shape:
+        return namespace(u).zeros(shape, dtype=u.dtype, device=device(u))
     costs = path_for(u).circle_costs(u, v, a, b, p)
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
@@ -94,6 +96,8 @@ def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None)
     u = as_turns("u", u)
     a = as_circle_weights("weights", weights, "u", u)
     shape, (u, a) = _flat_batches((u, a))
+    if 0 in shape:
+        return namespace(u).zeros(shape, dtype=u.dtype, device=device(u))
     costs = path_for(u).circle_costs_uniform(u, a, p)
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
 

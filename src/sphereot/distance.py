@@ -26,6 +26,7 @@ from sphereot.arrays import (
     normal_source,
     require_same_dim,
     require_same_kind,
+    without_gradient,
 )
 from sphereot.slicing import great_circles, independent_frames
 
@@ -234,6 +235,7 @@ def ssw_estimate(
         a = as_weights("x_weights", x_weights, "x", x)
     else:
         p, x, y, a, b = _two_measures(x, y, p, x_weights, y_weights)
+    x, y = without_gradient(x), None if y is None else without_gradient(y)  # a number with its error is no loss
     path = path_for(x)
 
     def costs(frames: Array) -> Array:
@@ -354,7 +356,8 @@ def _rooted(value: Array, p: float, root: bool) -> Array:
     # The root has no derivative at 0; gradients there are 0, the limit of those of SSW_p^p.
     xp = namespace(value)
     positive = value > 0
-    return xp.where(positive, xp.where(positive, value, xp.ones_like(value)) ** (1.0 / p), xp.zeros_like(value))
+    rooted = xp.where(positive, xp.where(positive, value, xp.ones_like(value)) ** (1.0 / p), xp.zeros_like(value))
+    return rooted[()] if rooted.ndim == 0 else rooted
 
 
 def _estimate(costs: Array, p: float) -> SSWEstimate:

@@ -116,16 +116,16 @@ def mean_cost_uniform(x: Floats, a: Floats | None, frames: Floats, p: float) -> 
 def summed_pairwise_costs(measures: Sequence[Measure], frames: Floats, p: float) -> NDArray[np.float64]:
     """Sums over all slices of the costs of the pairs i < j, in order; each measure is sorted once a slice."""
     pairs = len(measures) * (len(measures) - 1) // 2
-    total = np.zeros((1, pairs))
+    total = np.zeros(pairs)
     atoms = sum(len(x) for x, _ in measures)
     # Costs are added slice after slice, so that the size of a block cannot show in the sum.
     most = max(1, PLANAR_BYTES // (8 * pairs))
     for block, sliced in blocks(measures, frames, most=most):
         out = np.empty((block.stop - block.start, pairs))
         kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms), out)
-        total = np.add.reduce(np.concatenate([total, out]), axis=0, keepdims=True)
-    result: NDArray[np.float64] = total[0]
-    return result
+        for costs in out:
+            total += costs
+    return total
 
 
 def blocks(

@@ -236,6 +236,7 @@ def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: A
         level = xp.astype(_positions(xp, u) + 1, dtype) / n
         return xp.full((1, n), 1 / n, dtype=dtype, device=device(u)), level
     weight = _take(xp, xp.astype(xp.broadcast_to(weights, u.shape), dtype), order)
+    weight = weight / xp.max(weight, axis=-1, keepdims=True)  # sums of extreme weights stay within range
     level = xp.cumulative_sum(weight, axis=-1)
     total = level[:, -1:]
     # A parallel sum may pass its own last value by a rounding.

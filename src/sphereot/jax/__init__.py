@@ -1,3 +1,16 @@
-"""The door for jax arrays."""
+"""The door for JAX arrays.
+
+`sphereot.ssw`, `ssw_uniform`, `pairwise_ssw`, `circle.wasserstein` and `circle.wasserstein_uniform` take JAX arrays
+under `jax.jit`, `jax.vmap` and `jax.grad`, in float32 and float64, and a JAX key as their seed. They have reverse-mode
+derivatives of first order in points, turns and weights; great circles are constants to differentiation.
+
+On the CPU the compiled kernel computes value and gradients in one call; on accelerators `jax.numpy` code does. Under
+`jit` no value can be looked at, so bad input raises no error there: NaN, infinite or negative weights give NaN.
+"""
+
+try:
+    import jax as _jax  # noqa: F401
+except ImportError as error:
+    raise ImportError("sphereot.jax needs JAX; install it with: pip install 'sphereot[jax]'") from error
 
 __all__: list[str] = []

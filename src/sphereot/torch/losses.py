@@ -1,5 +1,6 @@
 """Loss modules: `SSWLoss` between two batches, `UniformityLoss` to the uniform measure on the sphere."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -110,6 +111,9 @@ class _SlicedLoss(nn.Module):
             return stacked
         return stacked.mean() if self.reduction == "mean" else stacked.sum()
 
+    def _blocks(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.block_size is None else portable_path(block_size=self.block_size)
+
     def _over_ranks(self, frames: Tensor) -> Tensor:
         return own_share(frames) if self.gather else frames
 
@@ -182,7 +186,7 @@ class SSWLoss(_SlicedLoss):
             raise ValueError("gather: weights are not gathered; leave them out.")
         frames = self._over_ranks(self._slices(x))
         values = []
-        with portable_path(block_size=self.block_size):
+        with self._blocks():
             for one, other, a, b in zip(
                 *(_members(t, x.ndim) for t in (x, y)), *(_weights(w, x) for w in (x_weights, y_weights)), strict=True
             ):
@@ -219,7 +223,7 @@ class UniformityLoss(_SlicedLoss):
         if self.gather and weights is not None:
             raise ValueError("gather: weights are not gathered; leave them out.")
         frames = self._over_ranks(self._slices(x))
-        with portable_path(block_size=self.block_size):
+        with self._blocks():
             values = [
                 self._rooted(ssw_uniform(self._whole(one), p=self.p, weights=a, projections=frames))
                 for one, a in zip(_members(x, x.ndim), _weights(weights, x), strict=True)
