@@ -72,10 +72,11 @@ public:
         masses_.resize(n_ + 1 + window, 2.0);
         // Dividing by the largest keeps the sum of extreme weights within range; a power of two does not round.
         const double largest = *std::max_element(weights, weights + n_);
-        const int exponent = std::ilogb(largest);
+        const int exponent = std::clamp(std::ilogb(largest), -1000, 1000);
+        const double scale = std::ldexp(1.0, -exponent);
         double total = 0.0;
         masses_[0] = 0.0;
-        for (std::size_t i = 0; i < n_; ++i) masses_[i + 1] = total += std::ldexp(weights[place(i)], -exponent);
+        for (std::size_t i = 0; i < n_; ++i) masses_[i + 1] = total += scale * weights[place(i)];
         for (std::size_t i = 1; i <= n_; ++i) masses_[i] = whole_units(masses_[i] / total);
         total_ = std::ldexp(total, exponent);
         build_guide();

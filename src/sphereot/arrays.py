@@ -364,7 +364,7 @@ def as_frames(projections: Any, points: Array) -> Array:
             "projections: the frames are not orthonormal (U^T U is not the identity); draw them with "
             f"sphereot.great_circles(L, {dim}) or orthonormalize their columns."
         )
-    return xp.astype(frames, points.dtype)
+    return xp.astype(frames, points.dtype, copy=False)
 
 
 def _are_orthonormal(frames: Array) -> bool:
@@ -388,7 +388,10 @@ def to_kind(values: Any, like: Array | None) -> Array:
     """NumPy `values` in the library, floating dtype and device of `like`; as they are if None."""
     if like is None:
         return values
-    return namespace(like).asarray(values, dtype=_floating_dtype(like), device=device(like))
+    xp, dtype = namespace(like), _floating_dtype(like)
+    # Cast in NumPy: torch would start threads for it.
+    values = values.astype(np.float32 if dtype == xp.float32 else np.float64, copy=False)
+    return xp.asarray(values, device=device(like))
 
 
 def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:

@@ -139,17 +139,15 @@ def _potential(x: _Atoms, y: _Atoms, unit: int, cut: Array, p: float, weights: A
     turn, y_turn = x.turn.astype(wide), y.turn.astype(wide)
     next_turn = jnp.concat([turn[:, 1:], turn[:, :1] + 1], axis=-1)
     reached = jnp.broadcast_to(x.level, x.turn.shape) + cut
-    lap = -(-reached // unit) - 1
-    level = reached - lap * unit
     y_level = jnp.broadcast_to(y.level, y.turn.shape)
 
-    def step(side: str) -> Array:
-        j = jax.vmap(lambda levels, sought: jnp.searchsorted(levels, sought, side=side))(y_level, level)
-        over = j // y_turn.shape[-1]
-        paid_for = jnp.take_along_axis(y_turn, j - over * y_turn.shape[-1], axis=-1) + (lap + over).astype(wide)
+    def step(lap: Array, side: str) -> Array:
+        search = jax.vmap(lambda levels, sought: jnp.searchsorted(levels, sought, side=side))
+        paid_for = jnp.take_along_axis(y_turn, search(y_level, reached - lap * unit), axis=-1) + lap.astype(wide)
         return _power_difference(jnp, paid_for, turn, next_turn, p)
 
-    before, after = step("left"), step("right")
+    # The level within its lap: in (0, 1] for the y before it, and in [0, 1) for the y after it.
+    before, after = step(-(-reached // unit) - 1, "left"), step(reached // unit, "right")
     short = -jnp.sum(after, axis=-1, keepdims=True)
     room = jnp.sum(before - after, axis=-1, keepdims=True)
     share = jnp.clip(short / jnp.where(room > 0, room, 1), 0, 1)
