@@ -5,7 +5,8 @@ under `jax.jit`, `jax.vmap` and `jax.grad`, in float32 and float64, and a JAX ke
 derivatives of first order in points, turns and weights; great circles are constants to differentiation.
 
 On the CPU the compiled kernel computes value and gradients in one call; on accelerators `jax.numpy` code does. Under
-`jit` no value can be looked at, so bad input raises no error there: NaN, infinite or negative weights give NaN.
+`jit` no value can be looked at, so bad input raises no error there: points or weights that are not finite, negative
+weights and weights that are all zero give NaN. Inside `jax.shard_map`, pass it `check_vma=False`.
 """
 
 try:
