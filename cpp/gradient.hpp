@@ -51,6 +51,15 @@ void general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Pow
     for (std::size_t j = 0; j < y.size(); ++j) dy[y.place(j)] = static_cast<T>(by_y[j]);
 }
 
+// Equal weights and p = 2: twice the displacement of the middle of the atom's levels, times its weight.
+template <class T>
+void equal_uniform_turn_gradient(const Atoms<T>& x, double alpha, T* dx) {
+    const T* turn = x.turns().data();
+    const double weight = 1.0 / static_cast<double>(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i)
+        dx[x.place(i)] = static_cast<T>(2.0 * weight * (turn[i] - alpha - (static_cast<double>(i) + 0.5) * weight));
+}
+
 template <class T, class Power>
 void uniform_turn_gradient(const Atoms<T>& x, double alpha, Power power, T* dx) {
     const T* turn = x.turns().data();
@@ -155,21 +164,24 @@ void pull_back(const SlicedMeasure<T>& x, std::size_t slice, std::size_t group, 
         std::copy_n(dturn, x.atoms, out + slice * x.atoms);
         return;
     }
-    T first[block], second[block];
+    T first[block], second[block], d1[block], d2[block];
     for (std::size_t begin = 0; begin < x.atoms; begin += block) {
         const std::size_t count = std::min(block, x.atoms - begin);
         const T *q1 = first, *q2 = second;
         if (x.form == Form::planar) q1 = x.data + slice * 2 * x.atoms + begin, q2 = q1 + x.atoms;
         else x.project(slice, begin, count, first, second);
-        T *d1 = first, *d2 = second;
-        if (x.form == Form::planar) d1 = out + slice * 2 * x.atoms + begin, d2 = d1 + x.atoms;
         for (std::size_t i = 0; i < count; ++i) {
             const T along = q1[i], across = q2[i], square = along * along + across * across;
             const T scale = square > least ? turn_a_radian * dturn[begin + i] / square : T(0);
             d1[i] = -across * scale;
             d2[i] = along * scale;
         }
-        if (x.form == Form::planar) continue;
+        if (x.form == Form::planar) {  // `out` may be the planar points themselves
+            T* planar = out + slice * 2 * x.atoms + begin;
+            std::copy_n(d1, count, planar);
+            std::copy_n(d2, count, planar + x.atoms);
+            continue;
+        }
         const T* frame = x.frames + slice * x.dim * 2;
         for (std::size_t k = 0; k < x.dim; ++k) {
             T* coordinate = out + (group * x.dim + k) * x.atoms + begin;
@@ -221,13 +233,15 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size
                                   double* costs, GradientOutput<T> out) {
     with_power(p, [&](auto power) {
         share_out_groups(x.slices, groups, threads, [&, power] {
-            return [&, power, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms)](std::size_t slice,
-                                                                                   std::size_t group) mutable {
+            const bool closed_form = p == 2.0 && !x.weights && !out.weights;
+            return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms)](
+                       std::size_t slice, std::size_t group) mutable {
                 x.sort_slice(slice, a, true);
-                a.set_equal_masses();
+                if (!closed_form) a.set_equal_masses();
                 const double cut = uniform_cut(a, power);
                 costs[slice] = uniform_cost(a, cut, power);
-                uniform_turn_gradient(a, cut, power, dx.data());
+                if (closed_form) equal_uniform_turn_gradient(a, cut, dx.data());
+                else uniform_turn_gradient(a, cut, power, dx.data());
                 if (out.data) pull_back(x, slice, group, dx.data(), out.data);
                 if (out.weights) uniform_weight_gradient(a, cut, power, out.weights + group * x.atoms);
             };

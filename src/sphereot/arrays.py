@@ -20,22 +20,29 @@ __all__ = [
     "as_frames",
     "as_order",
     "as_points",
+    "as_reals",
     "as_slice_count",
     "as_turns",
+    "as_unit_vectors",
     "as_vectors",
     "as_weights",
     "device",
     "framework",
+    "fresh_generator",
     "full_precision",
+    "in_host_memory",
     "is_numpy",
     "is_own_generator",
     "is_torch",
     "is_torch_compiling",
+    "is_torch_traced",
     "namespace",
     "normal_source",
+    "peek",
     "require_same_dim",
     "require_same_kind",
     "to_kind",
+    "to_numpy",
     "without_gradient",
 ]
 
@@ -147,6 +154,15 @@ def _is_half(dtype: Any) -> bool:
     return str(dtype).rpartition(".")[2] in {"float16", "bfloat16"}
 
 
+def to_numpy(array: Array) -> Any:
+    """The values of `array` as a NumPy array in main memory, for what only NumPy does: pictures, estimators."""
+    if is_torch(array):
+        return array.detach().cpu().numpy()
+    if is_numpy(array) or compat.is_jax_array(array):
+        return np.asarray(array)
+    return array.get() if compat.is_cupy_array(array) else np.from_dlpack(array)
+
+
 def _readable(array: Array) -> Array | None:
     """The values of `array` to look at, or None where a look is impossible or would stall a device.
 
@@ -154,7 +170,7 @@ def _readable(array: Array) -> Array | None:
     wait for all queued work. CPU tensors are looked at through NumPy: no gradient, and no threads for so little work.
     """
     if is_torch(array):
-        return None if array.device.type != "cpu" or _is_torch_traced() else array.detach().numpy()
+        return None if array.device.type != "cpu" or is_torch_traced() else array.detach().numpy()
     if compat.is_jax_array(array):
         if isinstance(array, sys.modules["jax"].core.Tracer) or any(d.platform != "cpu" for d in array.devices()):
             return None
@@ -162,7 +178,18 @@ def _readable(array: Array) -> Array | None:
     return None if compat.is_cupy_array(array) else array
 
 
-def _is_torch_traced() -> bool:
+def in_host_memory(array: Array | None) -> bool:
+    """Whether `array` is a torch tensor whose memory NumPy can share."""
+    return array is not None and is_torch(array) and array.device.type == "cpu" and not is_torch_traced()
+
+
+def peek(array: Array) -> float | None:
+    """The number in `array`, of shape (), or None where it cannot be looked at (see `_readable`)."""
+    value = _readable(array)
+    return None if value is None else float(value)
+
+
+def is_torch_traced() -> bool:
     """Whether torch tensors stand for others: in torch.compile, or under a transform of torch.func."""
     torch = sys.modules["torch"]
     return bool(torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None)
@@ -240,6 +267,34 @@ def as_vectors(name: str, value: Any) -> Array:
         if not bool(xp.all(xp.any(values != 0, axis=-1))):
             raise ValueError(f"{name}: holds a zero vector, which has no direction; remove such vectors.")
     return vectors
+
+
+def as_unit_vectors(name: str, value: Any) -> Array:
+    """Unit vectors (..., d), one or many, in float32 or float64; as `as_points` but for the shape."""
+    array = _as_array(name, value)
+    half = _is_half(array.dtype)
+    vectors = _as_floating(name, array)
+    if vectors.ndim < 1 or vectors.shape[-1] < 2:
+        raise ValueError(
+            f"{name}: shape is {tuple(vectors.shape)}, but unit vectors are an array of shape (..., d), d at least 2."
+        )
+    values = _readable(vectors)
+    if values is not None and 0 not in values.shape:
+        _require_unit_rows(name, namespace(values).reshape(values, (-1, values.shape[-1])), half)
+    return vectors
+
+
+def as_reals(name: str, value: Any) -> Array:
+    """Finite real numbers of any shape, in float32 or float64; whole numbers become floating."""
+    array = _as_array(name, value)
+    xp = namespace(array)
+    if xp.isdtype(array.dtype, "integral"):
+        array = xp.astype(array, xp.zeros(()).dtype)
+    array = _as_floating(name, array)
+    values = _readable(array)
+    if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
+        raise ValueError(f"{name}: holds NaN or infinity; remove or mend such values.")
+    return array
 
 
 def require_same_dim(x_name: str, x: Array, y_name: str, y: Array) -> None:
@@ -369,14 +424,25 @@ def as_frames(projections: Any, points: Array) -> Array:
 
 def _are_orthonormal(frames: Array) -> bool:
     xp = namespace(frames)
-    gram = xp.matmul(xp.matrix_transpose(frames), frames)
-    off = xp.max(xp.abs(gram - xp.eye(2, dtype=frames.dtype, device=device(frames))))
-    return float(off) <= max(1e-6, 1e4 * float(xp.finfo(frames.dtype).eps))
+    first, second = frames[..., 0], frames[..., 1]
+    tolerance = max(1e-6, 1e4 * float(xp.finfo(frames.dtype).eps))
+    gram = ((first, first, 1.0), (second, second, 1.0), (first, second, 0.0))
+    # Comparisons with NaN are false.
+    return all(float(xp.max(xp.abs(xp.vecdot(u, v) - inner))) <= tolerance for u, v, inner in gram)
 
 
 def is_own_generator(seed: Seed) -> bool:
     """Whether `seed` draws in the library of the array, rather than in NumPy."""
     return _is_torch_generator(seed) or (not isinstance(seed, Integral | None) and bool(compat.is_jax_array(seed)))
+
+
+def fresh_generator(like: Array | None) -> Seed:
+    """A generator of the library of `like`, newly seeded from entropy, where it draws faster than NumPy; else None."""
+    if like is None or not is_torch(like) or is_torch_traced():
+        return None
+    generator = sys.modules["torch"].Generator(like.device)
+    generator.seed()
+    return generator
 
 
 def without_gradient(array: Array) -> Array:

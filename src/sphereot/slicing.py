@@ -20,7 +20,9 @@ from sphereot.arrays import (
     as_frames,
     as_points,
     device,
+    fresh_generator,
     full_precision,
+    in_host_memory,
     is_own_generator,
     is_torch_compiling,
     namespace,
@@ -116,9 +118,14 @@ def great_circles(
         from sphereot.torch import ops
 
         return ops.great_circles(n_projections, dim, method, seed, like)
+    if seed is None:
+        seed = fresh_generator(like)
     if is_own_generator(seed):
+        draw = normal_source(seed, like)
+        if in_host_memory(like):  # NumPy builds faster: the arrays are too small for torch's threads
+            return to_kind(_frames(lambda shape: draw(shape).numpy(), n_projections, dim, method), like)
         with full_precision(like):
-            return _frames(normal_source(seed, like), n_projections, dim, method)
+            return _frames(draw, n_projections, dim, method)
     # Whatever the library, NumPy draws and builds: one seed gives the same slices everywhere.
     return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
 
@@ -220,13 +227,13 @@ def _gram_schmidt(first: Array, second: Array) -> Array:
     xp = namespace(first)
     first = _unit(first)
     for _ in range(2):  # The second pass takes away what cancellation left of `first` in nearly parallel pairs.
-        second = _unit(second - xp.sum(first * second, axis=-1, keepdims=True) * first)
+        second = _unit(second - xp.vecdot(first, second)[:, None] * first)
     return xp.stack([first, second], axis=-1)
 
 
 def _unit(vectors: Array) -> Array:
     xp = namespace(vectors)
-    return vectors / xp.linalg.vector_norm(vectors, axis=-1, keepdims=True)
+    return vectors / xp.sqrt(xp.vecdot(vectors, vectors))[:, None]
 
 
 def _whole_number(name: str, value: Any, least: int, what: str) -> int:

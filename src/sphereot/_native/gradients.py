@@ -74,17 +74,15 @@ def _mean_gradients(
     call = kernel().differentiate if len(measures) == 2 else kernel().differentiate_uniform
     costs = np.empty(n_slices)
     sums = [_Sum(x, wants) for (x, _), wants in zip(measures, wanted, strict=True)]
-    for block, sliced in blocks(measures, frames, kernel_projects_up_to=KERNEL_PULLS_BACK_UP_TO):
+    by_points = dim <= KERNEL_PULLS_BACK_UP_TO
+    for block, sliced, planar in blocks(measures, frames, kernel_projects_up_to=KERNEL_PULLS_BACK_UP_TO):
         count = block.stop - block.start
-        by_points = dim <= KERNEL_PULLS_BACK_UP_TO
         groups = _groups(count, measures, by_points)
-        outputs = []
-        for (x, _), wants in zip(measures, wanted, strict=True):
-            shape = (groups, dim, len(x)) if by_points else (count, 2, len(x))
-            outputs += [
-                np.zeros(shape, x.dtype) if wants.points else None,
-                np.zeros((groups, len(x))) if wants.weights else None,
-            ]
+        outputs: list[Any] = []
+        for k, ((x, _), wants) in enumerate(zip(measures, wanted, strict=True)):
+            # The gradient of a planar point takes the place of the point, which the kernel has done with by then.
+            points = np.zeros((groups, dim, len(x)), x.dtype) if by_points else planar[k]
+            outputs += [points if wants.points else None, np.zeros((groups, len(x))) if wants.weights else None]
         call(*sliced, p, groups, threads_for(count * sum(len(x) for x, _ in measures)), costs[block], *outputs)
         for k, total in enumerate(sums):
             total.add(outputs[2 * k], outputs[2 * k + 1], None if by_points else frames[block])

@@ -80,7 +80,7 @@ def circle_costs_uniform(u: Floats, a: Floats | None, p: float) -> Floats:
 def project(x: Floats, frames: Floats) -> Floats:
     """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
     out = np.empty((frames.shape[0], x.shape[0]), x.dtype)
-    for block, (sliced,) in blocks([(x, None)], frames):
+    for block, (sliced,), _ in blocks([(x, None)], frames):
         kernel().turns(sliced, threads_for(out[block].size), out[block])
     return out
 
@@ -90,7 +90,7 @@ def slice_costs(
 ) -> NDArray[np.float64]:
     """W_p^p between the projections of two measures on each great circle, shape (L,)."""
     out = np.empty(frames.shape[0])
-    for block, (sliced_x, sliced_y) in blocks([(x, a), (y, b)], frames):
+    for block, (sliced_x, sliced_y), _ in blocks([(x, a), (y, b)], frames):
         kernel().costs(sliced_x, sliced_y, p, threads_for(out[block].size * (len(x) + len(y))), out[block])
     return out
 
@@ -98,7 +98,7 @@ def slice_costs(
 def slice_costs_uniform(x: Floats, a: Floats | None, frames: Floats, p: float) -> NDArray[np.float64]:
     """W_p^p between the projection of a measure on each great circle and the uniform measure, shape (L,)."""
     out = np.empty(frames.shape[0])
-    for block, (sliced,) in blocks([(x, a)], frames):
+    for block, (sliced,), _ in blocks([(x, a)], frames):
         kernel().costs_uniform(sliced, p, threads_for(out[block].size * len(x)), out[block])
     return out
 
@@ -120,7 +120,7 @@ def summed_pairwise_costs(measures: Sequence[Measure], frames: Floats, p: float)
     atoms = sum(len(x) for x, _ in measures)
     # Costs are added slice after slice, so that the size of a block cannot show in the sum.
     most = max(1, PLANAR_BYTES // (8 * pairs))
-    for block, sliced in blocks(measures, frames, most=most):
+    for block, sliced, _ in blocks(measures, frames, most=most):
         out = np.empty((block.stop - block.start, pairs))
         kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms), out)
         for costs in out:
@@ -134,8 +134,8 @@ def blocks(
     *,
     most: int | None = None,
     kernel_projects_up_to: int | None = None,
-) -> Iterator[tuple[slice, list[Any]]]:
-    """The measures on one block of slices after another, within bounded memory.
+) -> Iterator[tuple[slice, list[Any], list[Floats]]]:
+    """The measures on one block of slices after another, and their planar points if made, within bounded memory.
 
     How many slices make a block depends on the sizes alone, never on the number of threads.
     """
@@ -153,11 +153,11 @@ def blocks(
         block = slice(start, min(start + size, n_slices))
         if by_points:
             part = np.ascontiguousarray(frames[block])
-            yield block, [kernel().from_points(x, part, a) for x, a in zip(coordinates, weights, strict=True)]
+            yield block, [kernel().from_points(x, part, a) for x, a in zip(coordinates, weights, strict=True)], []
         else:
             rows = frames[block].transpose(0, 2, 1).reshape(-1, dim)
             planar = [(rows @ x.T).reshape(-1, 2, len(x)) for x, _ in measures]
-            yield block, [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
+            yield block, [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)], planar
 
 
 def rows_of_weights(weights: Floats | None) -> NDArray[np.float64] | None:

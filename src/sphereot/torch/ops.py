@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sphereot._native import gradients, slices
 from sphereot._native.gradients import Wanted
+from sphereot.arrays import is_torch_traced
 
 __all__ = ["circle_costs", "circle_costs_uniform", "great_circles", "mean_cost", "mean_cost_uniform"]
 
@@ -128,20 +129,30 @@ def _gradient_tensors(like: Tensor, pairs: Sequence[Sequence[Any]]) -> list[Tens
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)  # no zeros in place of the gradients of gradients, which nobody reads
     tensors = [t for t in inputs if t is None or isinstance(t, Tensor)]
     ctx.weight_shapes = [None if t is None else t.shape for t in tensors]
     ctx.n_gradients = len(output) - 1
     ctx.save_for_backward(*output[1:], *(t for t in tensors if t is not None and t.requires_grad))
 
 
-def _scaled(ctx: Any, above: Tensor) -> list[Tensor | None]:
+def _scaled(ctx: Any, above: Tensor | None) -> list[Tensor | None]:
+    if above is None:
+        return [None] * ctx.n_gradients
     gradients, inputs = ctx.saved_tensors[: ctx.n_gradients], ctx.saved_tensors[ctx.n_gradients :]
-    scaled = [
-        None if g.numel() == 0 else g * above.reshape(above.shape + (1,) * (g.ndim - above.ndim)) for g in gradients
-    ]
+    scaled = [None if g.numel() == 0 else _times(g, above) for g in gradients]
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # somebody may differentiate these again
         scaled = [None if g is None else _NoSecondDerivative.apply(g, *inputs) for g in scaled]
     return scaled
+
+
+def _times(gradient: Tensor, above: Tensor) -> Tensor:
+    """A gradient times what comes from above, one number for each of its rows or one for all."""
+    plain = type(gradient) is Tensor and not torch.is_grad_enabled() and not is_torch_traced()
+    if above.ndim == 0 and plain:
+        # In NumPy: torch would wake its threads for one product, and they would then spin beside the kernel's.
+        return torch.from_numpy(gradient.numpy() * above.numpy())
+    return gradient * above.reshape(above.shape + (1,) * (gradient.ndim - above.ndim))
 
 
 class _NoSecondDerivative(torch.autograd.Function):
@@ -169,21 +180,21 @@ def _summed(gradient: Tensor | None, shape: Sequence[int] | None) -> Tensor | No
     return gradient.sum(dim=0, keepdim=True)
 
 
-def _mean_cost_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+def _mean_cost_backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
     dx, da, dy, db = _scaled(ctx, upstream[0])
     return dx, dy, da, db, None, None, None
 
 
-def _mean_cost_uniform_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+def _mean_cost_uniform_backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
     return *_scaled(ctx, upstream[0]), None, None, None
 
 
-def _circle_costs_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+def _circle_costs_backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
     du, da, dv, db = _scaled(ctx, upstream[0])
     return du, dv, _summed(da, ctx.weight_shapes[2]), _summed(db, ctx.weight_shapes[3]), None, None
 
 
-def _circle_costs_uniform_backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+def _circle_costs_uniform_backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
     du, da = _scaled(ctx, upstream[0])
     return du, _summed(da, ctx.weight_shapes[1]), None, None
 
