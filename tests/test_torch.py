@@ -353,7 +353,7 @@ def test_unnormalized_input():
         (lambda: SSWLoss(n_projections=0), ValueError, "n_projections: got 0"),
         (lambda: SSWLoss(method="sobol"), ValueError, "method: found 'sobol'"),
         (lambda: SSWLoss(reduction="max"), ValueError, "reduction: got 'max'"),
-        (lambda: SSWLoss(block_size=0), ValueError, "got 0"),
+        (lambda: SSWLoss(block_size=0), ValueError, "block_size: found 0"),
         (lambda: UniformityLoss()(np.eye(3)), TypeError, "x: got ndarray"),
         (lambda: UniformityLoss()(torch.ones(3)), ValueError, r"x: shape is \(3,\)"),
         (lambda: UniformityLoss()(torch.eye(3, dtype=torch.int64)), TypeError, "x: dtype is torch.int64"),
@@ -392,3 +392,27 @@ def test_values_are_the_kernels():
     frames = sphereot.great_circles(9, 3, seed=0)
     expected = native.mean_cost(x.numpy(), y.numpy(), None, None, frames, 2.0)
     assert float(sphereot.ssw(x, y, projections=torch.tensor(frames))) == float(expected)
+
+
+def test_fixed_slices_keep_their_precision_in_a_half_model():
+    """Frames rounded to bfloat16 are off orthonormal by a percent; moving a model to half must not do that to them."""
+    x = torch.nn.functional.normalize(torch.randn(16, 4, generator=torch.Generator().manual_seed(0)))
+    loss = UniformityLoss(seed=0, fixed=True)
+    before = loss(x)
+    loss.bfloat16()
+    assert loss(x) == before
+
+
+def test_fixed_state_loads_into_a_loss_of_fresh_slices():
+    x = torch.nn.functional.normalize(torch.randn(16, 4, generator=torch.Generator().manual_seed(0)))
+    fixed = UniformityLoss(seed=0, fixed=True)
+    fixed(x)
+    state = fixed.state_dict()
+    UniformityLoss(seed=0).load_state_dict(state)
+    assert "frames" in state
+
+
+@pytest.mark.parametrize("seed", [torch.Generator(), -1, 0.5])
+def test_a_loss_counts_on_from_a_whole_number(seed):
+    with pytest.raises(ValueError, match="seed"):
+        UniformityLoss(seed=seed)

@@ -5,6 +5,7 @@ floating, finite, of one library and of the right shape, and bad input has got a
 """
 
 import math
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -26,6 +27,7 @@ __all__ = [
     "as_unit_vectors",
     "as_vectors",
     "as_weights",
+    "as_whole_number",
     "device",
     "framework",
     "fresh_generator",
@@ -374,6 +376,18 @@ def _require_usable_weights(name: str, weights: Array) -> None:
 
 
 # ---- orders, slices, seeds ----
+
+
+def as_whole_number(name: str, value: Any, least: int, what: str) -> int:
+    """`value`, which is `what`, as an int of at least `least`."""
+    number: int | None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < least:
+        raise ValueError(f"{name}: found {value!r}, but {what} must be an int of at least {least}; give such a number.")
+    return number
 
 
 def as_order(p: Any) -> float:

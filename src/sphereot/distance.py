@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
@@ -21,6 +22,7 @@ from sphereot.arrays import (
     as_points,
     as_slice_count,
     as_weights,
+    as_whole_number,
     device,
     namespace,
     normal_source,
@@ -176,8 +178,8 @@ class SSWEstimate:
 
         It speaks of the choice of great circles only, not of the points being a sample of something larger.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level: got {level}, but a probability strictly between 0 and 1 is needed.")
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise ValueError(f"level: got {level!r}, but a probability strictly between 0 and 1 is needed.")
         half = NormalDist().inv_cdf(0.5 + level / 2) * self.standard_error
         return max(self.value - half, 0.0), self.value + half
 
@@ -245,9 +247,9 @@ def ssw_estimate(
         return _estimate(costs(_frames(x, n_projections, projections, seed)), p)
     if projections is not None:
         raise ValueError("rtol: cannot be met with fixed projections; give n_projections or nothing instead.")
-    if not 0 < rtol < math.inf:
-        raise ValueError(f"rtol: got {rtol}, but a positive number is needed.")
-    most = as_slice_count(max_projections)
+    if not isinstance(rtol, Real) or not 0 < rtol < math.inf:
+        raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
+    most = as_whole_number("max_projections", max_projections, 1, "the most great circles to draw")
     draw = normal_source(seed, x)
     xp, dim = namespace(x), x.shape[1]
     found = costs(independent_frames(draw, min(as_slice_count(n_projections), most), dim))

@@ -6,7 +6,6 @@ is uniform too, give the same expectation with less variance. Points go to turns
 (Lemma 1).
 """
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from sphereot.arrays import (
     Array,
     as_frames,
     as_points,
+    as_whole_number,
     device,
     fresh_generator,
     full_precision,
@@ -76,7 +76,7 @@ def great_circles(
       orthogonal planes, in odd dimension d planes that share their axes in a cycle. A block sums to a multiple of the
       identity, so the part of the cost linear in the projector U U^T is integrated without error.
     - ``"quasi"``: well-placed planes, turned together by a random rotation. Up to d = 64 they are spread over the
-      Grassmannian by maximizing their mutual distances, at most 400 in a set; this takes a fraction of a second the
+      Grassmannian by maximizing their mutual distances, at most 400 in a set; this takes up to a second the
       first time for an (L, d), and is remembered. Beyond, they are orthogonal blocks again, but in even dimension
       nothing is lost by a cut block: its planes and those of one whole block are replaced by as many that balance.
       Up to L = d/2 mutually orthogonal planes are the best there is.
@@ -110,8 +110,8 @@ def great_circles(
     >>> np.allclose(np.mean(frames @ frames.mT, axis=0), np.eye(4) / 2)
     True
     """
-    n_projections = _whole_number("n_projections", n_projections, 1, "the number of great circles")
-    dim = _whole_number("dim", dim, 2, "the dimension of the space around the sphere")
+    n_projections = as_whole_number("n_projections", n_projections, 1, "the number of great circles")
+    dim = as_whole_number("dim", dim, 2, "the dimension of the space around the sphere")
     if method not in _METHODS:
         raise ValueError(f"method: found {method!r}, which is unknown; choose one of {', '.join(map(repr, _METHODS))}.")
     if is_torch_compiling(like):
@@ -234,15 +234,3 @@ def _gram_schmidt(first: Array, second: Array) -> Array:
 def _unit(vectors: Array) -> Array:
     xp = namespace(vectors)
     return vectors / xp.sqrt(xp.vecdot(vectors, vectors))[:, None]
-
-
-def _whole_number(name: str, value: Any, least: int, what: str) -> int:
-    """`value` as an int of at least `least`."""
-    number: int | None
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or number < least:
-        raise ValueError(f"{name}: found {value!r}, but {what} must be an int of at least {least}; give such a number.")
-    return number

@@ -6,6 +6,7 @@ imported. The environment variable SPHEREOT_KERNEL names another (`baseline`, `a
 
 import importlib
 import os
+from numbers import Integral
 from types import ModuleType
 
 __all__ = ["available", "get_num_threads", "instruction_set", "kernel", "set_num_threads"]
@@ -80,6 +81,6 @@ def set_num_threads(n: int) -> None:
     >>> sphereot.set_num_threads(before)
     """
     global _threads
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n: got {n!r}, but the number of threads is a whole number of at least 1.")
-    _threads = n
+    _threads = int(n)

@@ -156,7 +156,7 @@ def blocks(
             yield block, [kernel().from_points(x, part, a) for x, a in zip(coordinates, weights, strict=True)], []
         else:
             rows = frames[block].transpose(0, 2, 1).reshape(-1, dim)
-            planar = [(rows @ x.T).reshape(-1, 2, len(x)) for x, _ in measures]
+            planar: list[Floats] = [(rows @ x.T).reshape(-1, 2, len(x)) for x, _ in measures]
             yield block, [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)], planar
 
 

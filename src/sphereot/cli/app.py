@@ -3,6 +3,7 @@
 import typer
 
 import sphereot
+from sphereot.cli.reproduce import reproduce
 
 __all__ = ["app"]
 
@@ -13,11 +14,6 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _sphereot() -> None:
-    """Keep `info` a subcommand while it is the only one."""
-
-
 @app.command("info")
 def _info() -> None:
     """Tell what is active here: version, native or portable path, instruction set, threads.
@@ -25,3 +21,6 @@ def _info() -> None:
     Example: sphereot info
     """
     typer.echo(str(sphereot.info()))
+
+
+app.command("reproduce")(reproduce)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sphereot.arrays import as_order, as_slice_count
+from sphereot.arrays import as_order, as_slice_count, as_whole_number
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.slicing import great_circles
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, own_share, world_size
@@ -43,7 +43,9 @@ class _SlicedLoss(nn.Module):
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction: got {reduction!r}; choose one of {', '.join(map(repr, _REDUCTIONS))}.")
         if block_size is not None:
-            as_slice_count(block_size)
+            as_whole_number("block_size", block_size, 1, "the number of slices held at once")
+        if seed is not None:
+            seed = as_whole_number("seed", seed, 0, "the seed of a loss, which counts on from it,")
         self.method, self.fixed, self.seed = method, fixed, seed
         self.normalize, self.root, self.reduction = normalize, root, reduction
         self.gather, self.block_size = gather, block_size
@@ -67,9 +69,18 @@ class _SlicedLoss(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         saved = state_dict.get(prefix + "frames")
-        if self.fixed and saved is not None and self.frames is None:
+        if saved is not None and not self.fixed:
+            del state_dict[prefix + "frames"]  # torch hands over a copy
+        elif saved is not None and self.frames is None:
             self.frames = torch.empty_like(saved)  # drawn in the first call, so a fresh module has none yet
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "_SlicedLoss":
+        """Move with the model, but keep the precision of the frames: rounded to half they are not orthonormal."""
+        frames, self.frames = self.frames, None
+        super()._apply(fn, recurse)
+        self.frames = None if frames is None else frames.to(fn(frames).device)
+        return self
 
     def _slices(self, x: Tensor) -> Tensor:
         """The great circles of this call; the same on every rank when the batch is shared."""
@@ -238,6 +249,8 @@ def _members(points: Tensor, ndim: int) -> list[Tensor]:
 def _weights(weights: Tensor | None, points: Tensor) -> list[Tensor | None]:
     """Weights of each member: given for each, or the same for all."""
     count = 1 if points.ndim == 2 else points.shape[0]
+    if weights is not None and not isinstance(weights, Tensor):
+        raise TypeError(f"weights: got {type(weights).__name__}; pass a torch tensor of shape (n,) or (B, n).")
     if weights is None or weights.ndim == 1:
         return [weights] * count
     return list(weights.unbind(0))

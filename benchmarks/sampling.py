@@ -1,0 +1,80 @@
+"""Time to draw from the laws on the sphere, on one core.
+
+    python -m benchmarks.sampling [--json out.json] [--points 1000000] [--concentration 10]
+
+On S^2 the peer is `scipy.stats.vonmises_fisher`; at d = 128 the limit is `torch.randn`, which draws as many numbers and
+does nothing with them. The works of a row take turns in one run.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import vonmises_fisher
+
+from benchmarks.timing import Row, best_of, machine, write_json
+from sphereot.distributions import PowerSpherical, VonMisesFisher
+
+REPEATS = 7
+
+
+def against_scipy(n: int, concentration: float, dtype: torch.dtype) -> Iterator[Row]:
+    north = torch.eye(3, dtype=dtype)[2]
+    law, peer = VonMisesFisher(north, concentration), vonmises_fisher([0.0, 0.0, 1.0], concentration)
+    rng = np.random.default_rng(0)
+    ours, theirs = best_of(lambda: law.sample((n,)), lambda: peer.rvs(n, random_state=rng), repeats=REPEATS)
+    yield Row(f"vMF, d = 3, {name(dtype)}", ours, "s", "SciPy (float64)", theirs, theirs / ours, 3, "more")
+
+
+def against_normals(n: int, dim: int, concentration: float, dtype: torch.dtype) -> Iterator[Row]:
+    north = torch.eye(dim, dtype=dtype)[0]
+    laws = {"vMF": VonMisesFisher(north, concentration), "power spherical": PowerSpherical(north, concentration)}
+    *ours, theirs = best_of(
+        *(lambda law=law: law.sample((n,)) for law in laws.values()),  # type: ignore[misc]
+        lambda: torch.randn(n, dim, dtype=dtype),
+        repeats=REPEATS,
+    )
+    for law, seconds in zip(laws, ours, strict=True):
+        work = f"{law}, d = {dim}, {name(dtype)}"
+        yield Row(work, seconds, "s", f"torch.randn ({name(dtype)})", theirs, seconds / theirs, 3, "less")
+
+
+def name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def table(rows: list[Row]) -> str:
+    lines = [f"{'work':<34}{'ours':>10}  {'against':<24}{'theirs':>10}{'figure':>9}   bar"]
+    for row in rows:
+        bar = f"{'at least' if row.better == 'more' else 'at most'} {row.bar:g}: {'met' if row.met else 'MISSED'}"
+        lines.append(
+            f"{row.work:<34}{row.ours * 1e3:>7.1f} ms  {row.against:<24}{(row.theirs or 0) * 1e3:>7.1f} ms"
+            f"{row.figure:>9.2f}   {bar}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print; write the rows to a file if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--points", type=int, default=1_000_000, help="points to draw on S^2; a fifth of it at d = 128")
+    parser.add_argument("--concentration", type=float, default=10.0, help="kappa of the laws")
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(1)
+    rows = []
+    for dtype in (torch.float32, torch.float64):
+        rows += against_scipy(arguments.points, arguments.concentration, dtype)
+        rows += against_normals(arguments.points // 5, 128, arguments.concentration, dtype)
+    print(f"{arguments.points:,} points at d = 3, {arguments.points // 5:,} at d = 128, one core")
+    print(table(rows))
+    if arguments.json:
+        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""How a command ends badly: one line that says what and where, and exit code 2."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+__all__ = ["refuse", "requires"]
+
+
+@contextmanager
+def refuse(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors of these kinds into a message on stderr and exit code 2."""
+    try:
+        yield
+    except kinds as error:
+        typer.echo(f"Error: {_message(error)}", err=True)
+        raise typer.Exit(2) from error
+
+
+@contextmanager
+def requires(extra: str) -> Iterator[None]:
+    """Name the extra to install where a package is missing."""
+    try:
+        yield
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("sphereot"):
+            raise
+        typer.echo(f"Error: this command needs more packages: pip install 'sphereot[{extra}]' ({error}).", err=True)
+        raise typer.Exit(2) from error
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    return str(error)

@@ -1,0 +1,91 @@
+"""`sphereot reproduce`: run one experiment of the paper, and show its table beside what the paper reports."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table as RichTable
+
+from sphereot.cli.errors import refuse, requires
+
+__all__ = ["reproduce"]
+
+
+class _Bar:
+    """Progress of an experiment, one bar a part."""
+
+    def __init__(self, progress: Progress):
+        self._progress, self._task = progress, TaskID(0)
+
+    def begin(self, label: str, total: int, done: int) -> None:
+        self._task = self._progress.add_task(label, total=total, completed=done)
+
+    def advance(self) -> None:
+        self._progress.advance(self._task)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="The experiment, or [bold]list[/bold] to see them all.")],
+    preset: Annotated[
+        str, typer.Option(help="How large: quick (under a minute), cpu, or paper (the paper's scale).")
+    ] = "quick",
+    seed: Annotated[int, typer.Option(help="Where the random numbers come from.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduce/NAME-PRESET")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of taking up a broken run.")] = False,
+) -> None:
+    """Run an experiment of the paper; write its numbers and figures; show them beside the paper's.
+
+    A run that was killed goes on where it stopped when the same command is given again.
+
+    For example: sphereot reproduce list
+
+    sphereot reproduce rotation
+
+    sphereot reproduce kappa --preset paper --seed 1 --out results/kappa
+    """
+    console = Console()
+    with requires("reproduce"):
+        from sphereot import experiments
+    if name == "list":
+        console.print(_listing(experiments))
+        return
+    with refuse(ValueError, OSError), requires("reproduce"):
+        experiment = experiments.find(name)
+        folder = out or Path("out", "reproduce", f"{name}-{preset}")
+        console.print(f"[bold]{experiment.title}[/bold]\n{experiment.place}; preset {preset}, seed {seed}")
+        with Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=console, transient=True,
+        ) as progress:  # fmt: skip
+            result = experiments.run_experiment(
+                experiment, preset=preset, seed=seed, out=folder, reporter=_Bar(progress), fresh=fresh
+            )
+    console.print(_table(result.table.columns, result.table.rows, result.table.note))
+    console.print(f"[bold]The paper:[/bold] {experiment.paper}")
+    console.print(f"{result.seconds:.1f} s. Written: {', '.join(str(file) for file in result.files)}", highlight=False)
+
+
+def _listing(experiments: Any) -> RichTable:
+    found = [experiments.find(name) for name in experiments.NAMES]
+    return _table(("name", "what it shows", "in the paper"), [(one.name, one.title, one.place) for one in found], "")
+
+
+def _table(columns: Any, rows: Any, note: str) -> RichTable:
+    table = RichTable(caption=note or None)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="left" if k == 0 else "default")
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,27 @@
+"""Laws on the sphere as `torch.distributions`: uniform, von Mises-Fisher, power spherical.
+
+They broadcast, expand and take gradients as torch's own do, and `sample` takes a `generator` besides. Mixtures are
+`torch.distributions.MixtureSameFamily`; `torch.distributions.kl_divergence` knows the pairs with a closed form.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("sphereot.distributions needs PyTorch: pip install 'sphereot[torch]'.") from error
+
+from sphereot.distributions import divergences as _divergences  # noqa: F401
+from sphereot.distributions.constraints import unit_vector
+from sphereot.distributions.power_spherical import PowerSpherical
+from sphereot.distributions.projected import projected_von_mises_fisher_density
+from sphereot.distributions.uniform import HypersphericalUniform
+from sphereot.distributions.von_mises_fisher import VonMisesFisher
+
+__all__ = [
+    "HypersphericalUniform",
+    "PowerSpherical",
+    "VonMisesFisher",
+    "projected_von_mises_fisher_density",
+    "unit_vector",
+]

@@ -1,0 +1,235 @@
+"""What laws around an axis share: points whose height <mu, x> has a law of its own, and are uniform at each height."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+from torch.distributions import Distribution, constraints
+
+from sphereot.arrays import as_points, require_same_dim
+from sphereot.distributions.constraints import unit_vector
+
+__all__ = ["AxialDistribution", "checked_points", "wide"]
+
+_BLOCK = 2**18  # coordinates drawn at a time: intermediate arrays stay in cache, and memory beyond the result bounded
+
+
+class AxialDistribution(Distribution):
+    """A law on S^{d-1} with density proportional to a function of <loc, x>; the base of those that are named.
+
+    Parameters
+    ----------
+    loc : tensor, shape (..., d)
+        Mean directions: unit vectors.
+    concentration : tensor or float, shape (...)
+        How close points stay to `loc`; 0 is the uniform law.
+    validate_args : bool, optional
+        Check the arguments here and in `log_prob`; on unless torch's default is changed.
+    """
+
+    arg_constraints = {"loc": unit_vector, "concentration": constraints.nonnegative}  # noqa: RUF012
+    support = unit_vector
+    has_rsample = True
+
+    loc: Tensor
+    concentration: Tensor
+
+    def __init__(self, loc: Tensor, concentration: Tensor | float, *, validate_args: bool | None = None) -> None:
+        validate = Distribution._validate_args if validate_args is None else validate_args
+        loc, concentration = _parameters(loc, concentration, validate)
+        batch_shape = _common_shape(loc.shape[:-1], concentration.shape)
+        self.loc = loc.expand(*batch_shape, loc.shape[-1])
+        self.concentration = concentration.expand(batch_shape)
+        super().__init__(batch_shape, self.loc.shape[-1:], validate_args=False)  # checked above, with our messages
+        self._validate_args = validate
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "AxialDistribution":
+        """The same law for each member of a larger batch; nothing is copied."""
+        new = self._get_checked_instance(AxialDistribution, _instance)
+        batch_shape = Size(batch_shape)
+        new.loc = self.loc.expand(*batch_shape, self.dim)
+        new.concentration = self.concentration.expand(batch_shape)
+        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the space around the sphere."""
+        return int(self.event_shape[0])
+
+    @property
+    def mode(self) -> Tensor:
+        """`loc`, which is a mode even at concentration 0, where every point is."""
+        return self.loc
+
+    @property
+    def mean(self) -> Tensor:
+        """E[x], a vector along `loc` inside the ball."""
+        return self._height_moments()[0].to(self.loc.dtype).unsqueeze(-1) * self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """Variances of the d coordinates."""
+        _, along, across = (moment.to(self.loc.dtype).unsqueeze(-1) for moment in self._height_moments())
+        squared = self.loc * self.loc
+        return along * squared + across * (1.0 - squared)
+
+    def sample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw points, without gradients.
+
+        Parameters
+        ----------
+        sample_shape : sequence of int
+            How many to draw for each member of the batch.
+        generator : torch.Generator, optional
+            Source of randomness; torch's global one if None.
+
+        Returns
+        -------
+        tensor, shape (*sample_shape, *batch_shape, d)
+            Unit vectors.
+        """
+        points = self.loc.new_empty(self._extended_shape(Size(sample_shape)))
+        rows = points.view(-1, *self.batch_shape, self.dim)
+        n_rows = max(1, _BLOCK // max(1, math.prod(rows.shape[1:])))
+        with torch.no_grad():
+            for block in rows.split(n_rows):
+                self._draw(block, generator)
+        return points
+
+    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw points with gradients in `loc` and `concentration`; arguments and result as for `sample`."""
+        return self._draw(self.loc.new_empty(self._extended_shape(Size(sample_shape))), generator)
+
+    def _draw(self, out: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Points of the shape of `out`, and in its memory if no gradient is asked for."""
+        drops = self._drops(out.shape[:-1], generator)
+        height = (1.0 - drops).to(self.loc.dtype)
+        length = torch.sqrt((drops * (2.0 - drops)).to(self.loc.dtype))
+        around = _points_around_one if self.dim == 3 and not self.batch_shape else _points_around
+        return around(self.loc, height, length, out, generator)
+
+    def _drop_of(self, value: Tensor) -> Tensor:
+        """1 - <loc, x> of given points, as half a squared distance: it keeps its digits close to `loc`."""
+        value = value.to(torch.promote_types(value.dtype, self.loc.dtype))
+        difference = value - self.loc
+        return 0.5 * (difference * difference).sum(-1)
+
+    def _drops(self, shape: Size, generator: torch.Generator | None) -> Tensor:
+        """Draw 1 - <loc, x>, differentiable in the concentration."""
+        raise NotImplementedError
+
+    def _height_moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance of the height, and the variance of a coordinate across the axis."""
+        raise NotImplementedError
+
+    def _validate_sample(self, value: Tensor) -> None:
+        checked_points("value", value)
+        require_same_dim("value", value, "loc", self.loc)
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """`tensor` in double precision, where its device has it."""
+    return tensor if tensor.device.type == "mps" else tensor.double()
+
+
+def checked_points(name: str, value: Any) -> Tensor:
+    """Unit vectors (..., d) as a tensor of float32 or float64, or an error that names the fault."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: got {type(value).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
+    if value.ndim == 0:
+        raise ValueError(f"{name}: got a single number; pass unit vectors, shape (..., d).")
+    if value.numel() == 0 and value.shape[-1] > 1:
+        return value
+    return as_points(name, value.reshape(-1, value.shape[-1])).reshape(value.shape)
+
+
+def _parameters(loc: Any, concentration: Any, validate: bool) -> tuple[Tensor, Tensor]:
+    """Both parameters as tensors of one floating type, on the device of `loc`."""
+    is_half = isinstance(loc, Tensor) and loc.dtype in (torch.float16, torch.bfloat16)
+    if validate or not isinstance(loc, Tensor):
+        loc = checked_points("loc", loc)
+    if is_half:  # computed in float32, where the rounding of half types would show
+        loc = torch.nn.functional.normalize(loc.float(), dim=-1)
+    if not isinstance(concentration, Tensor):
+        concentration = torch.as_tensor(concentration, dtype=loc.dtype, device=loc.device)
+    if concentration.is_complex():
+        raise TypeError(f"concentration: dtype is {concentration.dtype}, but a real number is needed.")
+    dtype = torch.promote_types(loc.dtype, concentration.dtype)
+    loc, concentration = loc.to(dtype), concentration.to(dtype)
+    if validate:
+        if loc.device != concentration.device:
+            raise ValueError(
+                f"loc is on {loc.device} and concentration on {concentration.device}; move one, so that both are on "
+                "the same device."
+            )
+        if not bool(((concentration >= 0) & torch.isfinite(concentration)).all()):
+            raise ValueError(
+                f"concentration: found {_first_unfit(concentration):.4g}, but it must be finite and at least 0 (the "
+                "uniform law); to concentrate on the other side, pass -loc."
+            )
+    return loc, concentration
+
+
+def _first_unfit(concentration: Tensor) -> float:
+    return float(concentration[~((concentration >= 0) & torch.isfinite(concentration))][0])
+
+
+def _common_shape(loc: Size, concentration: Size) -> Size:
+    try:
+        return torch.broadcast_shapes(loc, concentration)
+    except RuntimeError as error:
+        raise ValueError(
+            f"loc holds a batch of shape {tuple(loc)} and concentration one of shape {tuple(concentration)}; give "
+            "shapes that broadcast, such as one concentration for each mean direction."
+        ) from error
+
+
+# ---- drawing: a direction around the first axis, then a reflection that takes this axis to the mean direction ----
+
+
+def _reflection(loc: Tensor) -> tuple[Tensor, Tensor]:
+    """A vector h and a sign s such that -s (I - 2 h h^T / |h|^2) takes the first axis to `loc`.
+
+    Of the two Householder reflections that take the first axis to the axis of `loc`, this is the well-conditioned one,
+    with a change of sign where it leads to -loc: no `loc` is singular.
+    """
+    sign = torch.where(loc[..., :1] < 0, -1.0, 1.0).to(loc.dtype)
+    return sign * loc + torch.eye(1, loc.shape[-1], dtype=loc.dtype, device=loc.device)[0], sign[..., 0]
+
+
+def _points_around(
+    loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """Points of given heights above `loc` and given lengths of the rest, whose direction is uniform."""
+    tangents = out.normal_(generator=generator)
+    tangents[..., 0] = 0.0
+    length = length / torch.linalg.vector_norm(tangents, dim=-1)
+    mirror, sign = _reflection(loc)
+    along = tangents @ mirror if mirror.ndim == 1 else torch.einsum("...d,...d->...", tangents, mirror)
+    inner = (height * mirror[..., 0] + length * along) * (2.0 / (mirror * mirror).sum(-1))
+    scale, shift = (-sign * length).unsqueeze(-1), (sign * inner).unsqueeze(-1)
+    # In place where no gradient needs the tangents: a fresh page of memory costs more than the arithmetic.
+    points = tangents * scale if shift.requires_grad else tangents.mul_(scale)
+    points = points.addcmul_(shift, mirror)
+    points[..., 0] -= sign * height
+    return points
+
+
+def _points_around_one(
+    loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """The same for a single mean direction on S^2: an angle instead of normals, and one product with a 3 x 3 matrix."""
+    angle = torch.rand(height.shape, generator=generator, dtype=loc.dtype, device=loc.device).mul_(2.0 * math.pi)
+    before = torch.stack([height, length * torch.cos(angle), length * torch.sin(angle)])
+    mirror, sign = _reflection(loc)
+    twice = torch.outer(mirror, mirror) * (2.0 / (mirror @ mirror))
+    matrix = sign * (twice - torch.eye(3, dtype=loc.dtype, device=loc.device))
+    before = before.reshape(3, -1).T
+    if before.requires_grad or matrix.requires_grad:
+        return (before @ matrix).view(out.shape)  # the matrix is symmetric
+    torch.mm(before, matrix, out=out.view(-1, 3))
+    return out

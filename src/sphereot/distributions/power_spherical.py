@@ -1,0 +1,92 @@
+"""The power spherical law (Appendix C.5): shaped like von Mises-Fisher, and simpler to normalize."""
+
+import math
+
+import torch
+from torch import Size, Tensor
+
+from sphereot.distributions.axial import AxialDistribution, wide
+from sphereot.distributions.quantiles import LOG_HEIGHT, with_quantile_gradient
+from sphereot.distributions.uniform import log_area
+
+__all__ = ["PowerSpherical"]
+
+
+class PowerSpherical(AxialDistribution):
+    """The law on S^{d-1} with density proportional to (1 + <loc, x>)^concentration.
+
+    Parameters
+    ----------
+    loc : tensor, shape (..., d)
+        Mean directions: unit vectors, d at least 2.
+    concentration : tensor or float, shape (...)
+        kappa, at least 0; broadcasts with the batch of `loc`. At 0 the law is uniform.
+    validate_args : bool, optional
+        Check the arguments here and in `log_prob`; on unless torch's default is changed.
+
+    Notes
+    -----
+    (1 + <loc, x>) / 2 follows Beta((d-1)/2 + kappa, (d-1)/2). `rsample` has gradients in both parameters: through the
+    reflection in `loc`, and implicitly, by quadrature of the cdf, in `concentration` (first order only).
+
+    References
+    ----------
+    De Cao and Aziz, The Power Spherical distribution, 2020. https://arxiv.org/abs/2006.04437
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.distributions import PowerSpherical
+    >>> law = PowerSpherical(torch.tensor([0.0, 1.0, 0.0]), 10.0)
+    >>> law.mean
+    tensor([0.0000, 0.8333, 0.0000])
+    >>> law.rsample((4,), generator=torch.Generator().manual_seed(0)).shape
+    torch.Size([4, 3])
+    """
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithm of the density in the area measure of the sphere, at points (..., d)."""
+        if self._validate_args:
+            self._validate_sample(value)
+        drop = self._drop_of(value)
+        power = torch.special.xlog1py(self.concentration, (-0.5 * drop).clamp(min=-1.0))
+        return power - (log_area(self.dim) + self._log_mean_power()).to(drop.dtype)
+
+    def entropy(self) -> Tensor:
+        """-E[log p(x)], for the area measure of the sphere."""
+        return (log_area(self.dim) - self._relative_entropy()).to(self.loc.dtype)
+
+    def _beta_parameters(self) -> tuple[Tensor, float]:
+        rest = 0.5 * (self.dim - 1)
+        return wide(self.concentration) + rest, rest
+
+    def _log_mean_power(self) -> Tensor:
+        """Logarithm of E[((1 + t) / 2)^kappa] for the height t of a uniform point, in double precision."""
+        a, b = self._beta_parameters()
+        return torch.lgamma(a) - torch.lgamma(a + b) + math.lgamma(2.0 * b) - math.lgamma(b)
+
+    def _relative_entropy(self) -> Tensor:
+        """KL to the uniform law, in double precision."""
+        a, b = self._beta_parameters()
+        return wide(self.concentration) * (torch.digamma(a) - torch.digamma(a + b)) - self._log_mean_power()
+
+    def _height_moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        a, b = self._beta_parameters()
+        total = a + b
+        across = 2.0 * a / (total * (total + 1.0))
+        return (a - b) / total, 4.0 * a * b / (total * total * (total + 1.0)), across
+
+    def _drops(self, shape: Size, generator: torch.Generator | None) -> Tensor:
+        a, b = self._beta_parameters()
+        kind = torch.finfo(a.dtype)
+        pair = torch.stack([a.detach(), torch.full_like(a, b)], dim=-1).expand(*shape, 2)
+        # As torch's Beta draws, but with a generator; the second share is 1 minus the first with all its digits.
+        drops = 2.0 * torch._sample_dirichlet(pair, generator)[..., 1].clamp(kind.tiny, 1.0 - kind.eps)
+        # Not torch's gradient of Beta, which is off by up to 3e-3 of its value.
+        return with_quantile_gradient(
+            drops,
+            wide(self.concentration),
+            self.dim,
+            LOG_HEIGHT,
+            lambda k: torch.digamma(k + b) - torch.digamma(k + 2 * b),
+        )

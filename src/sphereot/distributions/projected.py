@@ -1,0 +1,218 @@
+"""The von Mises-Fisher distribution seen on a great circle: the law of its projection (a theorem of Jung, 2021).
+
+The projection is no von Mises distribution, but a mixture of them over the length r of the planar point U^T x. Here the
+mixture is one integral over the angle phi between x and the plane, r = cos(phi), of terms added up as logarithms: the
+values are right in any dimension, and from the uniform distribution to one that is nearly a point.
+"""
+
+import math
+from functools import cache
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from sphereot._bessel import log_mean_exponential
+from sphereot.arrays import Array, as_frames, as_points, as_turns, device, namespace, require_same_kind, to_kind
+
+__all__ = ["projected_von_mises_fisher_density"]
+
+_NODES = 96  # Gauss-Legendre nodes in the window where the integrand lives
+_CELLS, _ZOOMS = 32, 3  # how that window is found: three times, one of 32 cells and its neighbors
+_NEGLIGIBLE = 45.0  # exp(-45) of the peak is below the rounding of the sum
+_BLOCK = 1 << 14  # turns at a time: memory stays at some tens of megabytes
+
+
+def projected_von_mises_fisher_density(
+    turns: Array, mean_direction: Array, concentration: float | Array, frame: Array
+) -> Array:
+    """Density, in turns, of a von Mises-Fisher distribution projected on a great circle.
+
+    Parameters
+    ----------
+    turns : array, shape (..., n)
+        Where on the circle, in turns; any real number, taken modulo 1.
+    mean_direction : array, shape (d,)
+        The mean direction mu, a unit vector, d at least 2.
+    concentration : float or array, shape ()
+        The concentration kappa, nonnegative; 0 is the uniform distribution. An array of another kind than NumPy's is
+        not looked at, so that it can be traced and differentiated: a negative one gives NaN.
+    frame : array, shape (d, 2) or (L, d, 2)
+        Orthonormal frame U of the plane of the great circle; or L of them, as `sphereot.great_circles` gives.
+
+    Returns
+    -------
+    array, shape (..., n), or (L, n) for L frames
+        Density of the turn of P^U(X) for X ~ vMF(mu, kappa). It integrates to 1 over one turn; divide by 2 pi for the
+        density in radians.
+
+    Raises
+    ------
+    ValueError
+        If a length, a dimension or a value does not fit; the message names the argument.
+
+    Notes
+    -----
+    The theorem (Jung, 2021, Theorem 3.1, quoted in the appendix on the von Mises-Fisher distribution) says
+
+        f(t) = int_0^1 f_R(r) f_vM(t; 0, kappa cos(delta) r) dr,
+        f_R(r) = 2 / I*_nu(kappa) I_0(kappa cos(delta) r) r (1 - r^2)^(nu-1) I*_{nu-1}(kappa sin(delta) sqrt(1 - r^2)),
+
+    with nu = (d - 2) / 2, delta the angle between mu and the plane, and t in radians from the projection of mu. There
+    the von Mises density is printed as exp(kappa cos t) / I_0(kappa), without its factor 1 / (2 pi). So f as printed
+    integrates to 2 pi over the radians, and to 1 over a turn: it is the density in turns. Here turns start at the first
+    column of the frame, as those of `sphereot.project` do.
+
+    I_0 cancels between f_R and f_vM. What is left has one peak in phi, whose place depends on t; it is looked for, and
+    96 Gauss-Legendre nodes are spent there alone. Over one turn the density adds up to 1 within 1e-12 for d from 2 to
+    5000 and kappa from 0 to 1e6. Relative to adaptive quadrature of f as printed, each value is right to 2e-12 for
+    kappa up to 100, and to 3e-11 for kappa = 1e5, where the last digit of mu counts; in float32, to 3e-4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot.distributions.projected import projected_von_mises_fisher_density
+    >>> mean, equator = np.array([0.6, 0.0, 0.8]), np.eye(3)[:, :2]
+    >>> turns = np.arange(8) / 8
+    >>> density = projected_von_mises_fisher_density(turns, mean, 5.0, equator)
+    >>> density.round(4)
+    array([3.2017, 1.7249, 0.4597, 0.1595, 0.1108, 0.1595, 0.4597, 1.7249])
+    >>> bool(np.isclose(density.mean(), 1.0, atol=0.001))  # eight turns are nearly enough for the integral
+    True
+    """
+    turns = as_turns("turns", turns)
+    mean = _as_mean_direction(mean_direction, turns)
+    frames = _as_frame(frame, mean)
+    xp = namespace(turns)
+    kappa = _as_concentration(concentration, turns)
+    batch = tuple(frames.shape[:-2])
+    if batch and turns.ndim > 1 and tuple(turns.shape[:-1]) != batch:
+        raise ValueError(
+            f"turns: shape is {tuple(turns.shape)}, but {batch[0]} frames need turns of shape (n,) or ({batch[0]}, n)."
+        )
+
+    planar = xp.matmul(xp.matrix_transpose(frames), mean[:, None])  # (..., 2, 1)
+    beside = mean - xp.matmul(frames, planar)[..., 0]
+    # Scaled together, so that kappa does not magnify the last digit of the length of the mean direction.
+    length = xp.sqrt(xp.sum(planar * planar, axis=(-2, -1)) + xp.sum(beside * beside, axis=-1))[..., None]
+    first, second = planar[..., 0, :] / length, planar[..., 1, :] / length
+    sine = _root(xp.sum(beside * beside, axis=-1))[..., None] / length
+    angle = 2.0 * math.pi * (turns - xp.floor(turns))
+    along = first * xp.cos(angle) + second * xp.sin(angle)  # cos(delta) cos(t)
+    across = second * xp.cos(angle) - first * xp.sin(angle)  # cos(delta) sin(t), up to its sign
+    dim = int(mean.shape[0])
+    shape = tuple(along.shape)
+    if dim == 2:
+        return xp.exp(-kappa * _below_one(along, across) - log_mean_exponential(kappa, 2, scaled=True))
+    flat = [xp.reshape(xp.broadcast_to(part, shape), (-1, 1)) for part in (along, across, sine)]
+    count = int(flat[0].shape[0])
+    blocks = [
+        _mixture([part[i : min(i + _BLOCK, count), :] for part in flat], kappa, dim) for i in range(0, count, _BLOCK)
+    ]
+    return xp.reshape(blocks[0] if len(blocks) == 1 else xp.concat(blocks), shape)
+
+
+# ---- the integral ----
+
+
+def _mixture(cosines: list[Array], kappa: Array, dim: int) -> Array:
+    """The integral over phi, at each row of the parts of mu along Uz, across it in the plane, and beside the plane."""
+    along, across, sine = cosines
+    xp = namespace(along)
+    # On the half great subsphere above a turn, <mu, x> = rho cos(phi - peak) for the x that leans towards mu.
+    rho = _root(along * along + sine * sine)
+    peak = xp.atan2(sine, along)
+    short = across * across / (1.0 + rho)  # 1 - rho, without cancellation
+
+    def log_integrand(phi: Array) -> Array:
+        lean = xp.sin((phi - peak) / 2.0)
+        exponent = -kappa * (short + 2.0 * rho * lean * lean)
+        around = log_mean_exponential(kappa * sine * xp.sin(phi), dim - 2, scaled=True)  # over the x of one phi
+        return (dim - 3) * xp.log(xp.sin(phi)) + exponent + around
+
+    low, high = xp.zeros_like(along), xp.full_like(along, math.pi / 2)
+    for _ in range(_ZOOMS):
+        low, high = _around_peak(lambda phi: xp.log(xp.cos(phi)) + log_integrand(phi), low, high)
+    nodes, weights = (to_kind(part, along) for part in _legendre(_NODES))
+    phi = low + (high - low) * nodes
+    values = xp.cos(phi) * xp.exp(log_integrand(phi) - log_mean_exponential(kappa, dim, scaled=True))
+    return (dim - 2) * xp.sum(weights * values, axis=1) * (high - low)[:, 0]
+
+
+def _around_peak(log_integrand: Any, low: Array, high: Array) -> tuple[Array, Array]:
+    """A part of [low, high] outside which the integrand, which has one peak, is negligible."""
+    xp = namespace(low)
+    cell = (high - low) / _CELLS
+    index = xp.arange(_CELLS, dtype=low.dtype, device=device(low))[None, :]
+    found = log_integrand(low + cell * (index + 0.5))
+    # The peak may stand between two centers: the neighbors of the cells that count are kept too.
+    counts = found >= xp.max(found, axis=1, keepdims=True) - _NEGLIGIBLE
+    last = xp.max(xp.where(counts, index, xp.zeros_like(index)), axis=1, keepdims=True)
+    first = xp.min(xp.where(counts, index, xp.full_like(index, _CELLS)), axis=1, keepdims=True)
+    left = xp.where(first > 1, first - 1.0, xp.zeros_like(first))
+    right = xp.where(last < _CELLS - 2, last + 2.0, xp.full_like(last, _CELLS))
+    return low + cell * left, low + cell * right
+
+
+@cache
+def _legendre(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return (nodes + 1) / 2, weights / 2
+
+
+def _below_one(along: Array, across: Array) -> Array:
+    """1 - along for a point (along, across) of the unit circle, without cancellation near 1."""
+    xp = namespace(along)
+    near = across * across / (1.0 + xp.abs(along))
+    return xp.where(along > 0, near, 1.0 - along)
+
+
+def _root(square: Array) -> Array:
+    """The square root, with derivative 0 instead of infinity at 0."""
+    xp = namespace(square)
+    positive = square > 0
+    return xp.where(positive, xp.sqrt(xp.where(positive, square, xp.ones_like(square))), xp.zeros_like(square))
+
+
+# ---- arguments ----
+
+
+def _as_mean_direction(value: Any, turns: Array) -> Array:
+    """The mean direction (d,), in the dtype of the turns."""
+    shape = np.shape(value)
+    if len(shape) != 1:
+        raise ValueError(f"mean_direction: shape is {shape}, but one unit vector of shape (d,) is needed.")
+    mean = as_points("mean_direction", [value] if isinstance(value, list | tuple) else value[None, :])[0, :]
+    require_same_kind(turns=turns, mean_direction=mean)
+    return namespace(mean).astype(mean, turns.dtype, copy=False)
+
+
+def _as_frame(value: Any, mean: Array) -> Array:
+    """The frame (d, 2) or frames (L, d, 2), in the dtype of the mean direction."""
+    shape, dim = tuple(np.shape(value)), int(mean.shape[0])
+    if len(shape) not in (2, 3) or shape[-2:] != (dim, 2) or 0 in shape:
+        raise ValueError(
+            f"frame: shape is {shape}, but a mean direction in dimension {dim} needs a frame of shape ({dim}, 2), as "
+            f"sphereot.great_circles(1, {dim})[0] gives, or several of shape (L, {dim}, 2)."
+        )
+    array = np.asarray(value) if isinstance(value, list | tuple) else value
+    try:
+        frames = as_frames(array if len(shape) == 3 else array[None, :, :], mean[None, :])
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("projections", "frame").replace("points", "mean direction")) from None
+    return frames if len(shape) == 3 else frames[0, :, :]
+
+
+def _as_concentration(value: Any, turns: Array) -> Array:
+    """The concentration as an array of shape (), of the library and dtype of the turns."""
+    xp = namespace(turns)
+    if isinstance(value, Real) and not isinstance(value, bool):
+        if not 0 <= float(value) < math.inf:
+            raise ValueError(f"concentration: found {value}, but kappa must be finite and nonnegative.")
+        return xp.asarray(float(value), dtype=turns.dtype, device=device(turns))
+    if not hasattr(value, "dtype") or np.shape(value) != ():
+        raise TypeError(f"concentration: found {value!r}; give one nonnegative number.")
+    require_same_kind(turns=turns, concentration=value)
+    kappa = xp.astype(value, turns.dtype)
+    return xp.where(kappa >= 0, kappa, xp.full_like(kappa, math.nan))

@@ -1,0 +1,136 @@
+"""The uniform law on the sphere."""
+
+import math
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+from torch.distributions import Distribution
+
+from sphereot.distributions.axial import checked_points
+from sphereot.distributions.constraints import unit_vector
+
+__all__ = ["HypersphericalUniform", "log_area"]
+
+
+def log_area(dim: int) -> float:
+    """Logarithm of the area of S^{d-1}, 2 pi^{d/2} / Gamma(d/2).
+
+    >>> math.isclose(math.exp(log_area(3)), 4 * math.pi)
+    True
+    """
+    return math.log(2.0) + 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim)
+
+
+class HypersphericalUniform(Distribution):
+    """The uniform law on S^{d-1}.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension d of the space around the sphere, at least 2.
+    batch_shape : sequence of int
+        Shape of a batch of such laws.
+    dtype : torch.dtype, optional
+        Of samples and moments: torch.float32 or torch.float64; torch's default if None.
+    device : torch.device or str, optional
+        Where samples are; torch's default if None.
+    validate_args : bool, optional
+        Check points in `log_prob`; on unless torch's default is changed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.distributions import HypersphericalUniform
+    >>> law = HypersphericalUniform(3)
+    >>> points = law.sample((4,), generator=torch.Generator().manual_seed(0))
+    >>> law.log_prob(points)
+    tensor([-2.5310, -2.5310, -2.5310, -2.5310])
+    """
+
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012
+    support = unit_vector
+    has_rsample = True
+
+    _like: Tensor  # empty; carries dtype and device
+
+    def __init__(
+        self,
+        dim: int,
+        batch_shape: Sequence[int] = (),
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if not isinstance(dim, Integral) or isinstance(dim, bool):
+            raise TypeError(f"dim: got {type(dim).__name__}; give a whole number, at least 2.")
+        if dim < 2:
+            raise ValueError(f"dim: got {dim}, but a sphere needs at least 2 coordinates (the circle S^1).")
+        self._like = torch.empty(0, dtype=dtype, device=device)
+        if self._like.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"dtype: got {self._like.dtype}; choose torch.float32 or torch.float64.")
+        super().__init__(Size(batch_shape), Size((int(dim),)), validate_args=validate_args)
+
+    def __repr__(self) -> str:
+        return f"HypersphericalUniform(dim: {self.dim}, batch_shape: {tuple(self.batch_shape)})"
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "HypersphericalUniform":
+        """The same law for each member of a larger batch."""
+        new = self._get_checked_instance(HypersphericalUniform, _instance)
+        torch.broadcast_shapes(self.batch_shape, Size(batch_shape))
+        new._like = self._like
+        Distribution.__init__(new, Size(batch_shape), self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the space around the sphere."""
+        return int(self.event_shape[0])
+
+    @property
+    def mean(self) -> Tensor:
+        """The origin."""
+        return self._full(0.0, self.batch_shape + self.event_shape)
+
+    @property
+    def variance(self) -> Tensor:
+        """Variances of the d coordinates, 1 / d each."""
+        return self._full(1.0 / self.dim, self.batch_shape + self.event_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw points (*sample_shape, *batch_shape, d); there are no parameters to take gradients in."""
+        like = self._like
+        points = torch.randn(
+            self._extended_shape(Size(sample_shape)), generator=generator, dtype=like.dtype, device=like.device
+        )
+        return points.div_(torch.linalg.vector_norm(points, dim=-1, keepdim=True))
+
+    def sample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw points (*sample_shape, *batch_shape, d); from torch's global generator if None is given."""
+        return self.rsample(sample_shape, generator=generator)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithm of the density in the area measure of the sphere, at points (..., d): a constant."""
+        if self._validate_args:
+            self._validate_sample(value)
+        shape = torch.broadcast_shapes(value.shape[:-1], self.batch_shape)
+        return torch.full(shape, -log_area(self.dim), dtype=value.dtype, device=value.device)
+
+    def entropy(self) -> Tensor:
+        """Logarithm of the area of the sphere."""
+        return self._full(log_area(self.dim), self.batch_shape)
+
+    def _full(self, value: float, shape: Size) -> Tensor:
+        return torch.full(shape, value, dtype=self._like.dtype, device=self._like.device)
+
+    def _validate_sample(self, value: Tensor) -> None:
+        checked_points("value", value)
+        if value.shape[-1] != self.dim:
+            raise ValueError(
+                f"value has points in dimension {value.shape[-1]} and the law is in dimension {self.dim}; both must "
+                "lie on the same sphere."
+            )

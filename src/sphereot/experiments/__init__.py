@@ -1,0 +1,32 @@
+"""Experiments of the paper: one module a figure or table, on the public names of the package only.
+
+`find` gives one by name, `run_experiment` runs it; the command line does both with `sphereot reproduce`.
+"""
+
+import difflib
+from importlib import import_module
+
+from sphereot.experiments.base import Experiment, Result, Table, run_experiment
+from sphereot.experiments.lab import Lab
+
+__all__ = ["NAMES", "Experiment", "Lab", "Result", "Table", "find", "run_experiment"]
+
+NAMES = ("kappa", "rotation", "projections", "samples", "runtime")
+"""The experiments, in the order of the paper's appendix."""
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name.
+
+    Examples
+    --------
+    >>> from sphereot import experiments
+    >>> experiments.find("rotation").place
+    "Appendix C.1, Figure 'Evolution of SW between vMF samples'"
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"there is no experiment {name!r}; {hint}All: {', '.join(NAMES)}.")
+    experiment: Experiment = import_module(f"sphereot.experiments.{name}").EXPERIMENT
+    return experiment

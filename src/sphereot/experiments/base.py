@@ -1,0 +1,191 @@
+"""What an experiment is, and how one is run: configuration in; rows, a table, figures and a record of it out."""
+
+import csv
+import io
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from sphereot._files import write_text
+from sphereot._info import info
+from sphereot.experiments.lab import Lab, Reporter, Row, UnitLog
+from sphereot.experiments.rows import summary
+
+__all__ = ["Experiment", "Result", "Table", "run_experiment"]
+
+_LOG_NAME = "unfinished.jsonl"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table for people: columns, rows of text, and what to read from it."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table of the paper.
+
+    Attributes
+    ----------
+    name, title : str
+        What to type, and what it shows.
+    place : str
+        Where it stands in the paper.
+    paper : str
+        What the paper reports, in words.
+    presets : mapping
+        Configurations (frozen dataclasses) by name: "quick" (under a minute), "cpu", "paper" (the paper's scale).
+    run : callable (config, lab) -> rows
+        Measures; long work goes through `lab.measure`, which reports, seeds and resumes.
+    plot : callable (rows, config) -> figures by file name
+    summarize : callable (rows, config) -> Table
+    measured : tuple of str
+        The columns of the rows that are measurements; the record has their mean and spread over runs.
+    """
+
+    name: str
+    title: str
+    place: str
+    paper: str
+    presets: Mapping[str, Any]
+    run: Callable[[Any, Lab], list[Row]]
+    plot: Callable[[list[Row], Any], Mapping[str, Any]]
+    summarize: Callable[[list[Row], Any], Table]
+    measured: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave: `rows` of measurements, the `table`, and the `files` written, `result.json` first."""
+
+    experiment: Experiment
+    preset: str
+    rows: list[Row]
+    table: Table
+    files: list[Path]
+    seconds: float
+
+
+def run_experiment(
+    experiment: Experiment,
+    *,
+    preset: str = "quick",
+    seed: int = 0,
+    out: str | os.PathLike[str],
+    reporter: Reporter | None = None,
+    fresh: bool = False,
+) -> Result:
+    """Run an experiment and write its results into a folder.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        As `sphereot.experiments.find` gives.
+    preset : str
+        One of its presets.
+    seed : int
+        Where its random numbers come from.
+    out : path
+        Folder for `result.json` (configuration, seed, versions, machine, means over runs), `result.csv` (every row) and
+        the figures. A run that was broken off there is taken up again.
+    reporter : Reporter, optional
+        Who is told of progress.
+    fresh : bool
+        Begin anew, even where a broken run could be taken up.
+    """
+    if preset not in experiment.presets:
+        raise ValueError(
+            f"preset: {experiment.name!r} has no preset {preset!r}; choose one of {', '.join(experiment.presets)}."
+        )
+    config = experiment.presets[preset]
+    folder = Path(out)
+    header = {"experiment": experiment.name, "configuration": asdict(config), "seed": seed}
+    header["version"] = version("sphereot")
+    if fresh:
+        (folder / _LOG_NAME).unlink(missing_ok=True)
+    log = UnitLog(folder / _LOG_NAME, header)
+    start = time.perf_counter()
+    rows = experiment.run(config, Lab(seed, log, reporter))
+    seconds = time.perf_counter() - start
+    table = experiment.summarize(rows, config)
+    files = _figures(experiment.plot(rows, config), folder)
+    record = header | {
+        "preset": preset,
+        "title": experiment.title,
+        "place": experiment.place,
+        "date": datetime.now(UTC).date().isoformat(),
+        "seconds": round(seconds, 1),
+        "resumed": bool(log.known),
+        "versions": _versions(),
+        "machine": _machine(),
+        "table": {"columns": table.columns, "rows": table.rows, "note": table.note},
+        "figures": summary(rows, experiment.measured),
+    }
+    files.insert(0, write_text(folder / "result.csv", _csv(rows)))
+    files.insert(0, write_text(folder / "result.json", _json(record)))
+    log.remove()
+    return Result(experiment, preset, rows, table, files, seconds)
+
+
+def _figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
+    from sphereot import plotting
+
+    return [file for name, figure in figures.items() for file in plotting.save(figure, folder / name)]
+
+
+def _csv(rows: list[Row]) -> str:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _json(record: Row) -> str:
+    """JSON with one setting a line, which is what a person compares."""
+    lines = ",\n".join(f"    {json.dumps(row)}" for row in record["figures"])
+    head = json.dumps(record | {"figures": []}, indent=2)
+    return head.replace('"figures": []\n}', f'"figures": [\n{lines}\n  ]\n}}') + "\n"
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("sphereot", "numpy", "scipy", "torch", "POT", "matplotlib"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _machine() -> Row:
+    here = info()
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "path": here.path,
+        "instruction_set": here.instruction_set,
+        "threads": here.threads,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()

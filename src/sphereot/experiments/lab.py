@@ -1,0 +1,143 @@
+"""The lab an experiment works in: seeds, a progress report, and a log of finished units that survives a kill."""
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Lab", "Reporter", "Row", "UnitLog"]
+
+Row = dict[str, Any]
+"""One measurement: named numbers, names and flags, as JSON has them."""
+
+
+class Reporter(Protocol):
+    """Where progress goes: the bar of the command line, or nowhere."""
+
+    def begin(self, label: str, total: int, done: int) -> None:
+        """A part of the experiment begins, `done` of its `total` units known from before."""
+
+    def advance(self) -> None:
+        """One more unit is done."""
+
+
+class _Silent:
+    def begin(self, label: str, total: int, done: int) -> None:
+        pass
+
+    def advance(self) -> None:
+        pass
+
+
+class UnitLog:
+    """Finished units, a line each, written as they end: a run that was killed goes on behind the last whole line.
+
+    Parameters
+    ----------
+    path : Path
+        The log; made if missing.
+    header : dict
+        What the units depend on (experiment, configuration, seed, version). A log with another header is not taken up.
+    """
+
+    def __init__(self, path: Path, header: Row):
+        self.path, self.header = path, json.loads(json.dumps(header))
+        self.known: dict[str, Row] = {}
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        entries = [entry for entry in map(_entry, lines) if entry is not None]
+        if entries and entries[0] == self.header:
+            self.known = {_key(entry["unit"]): entry["result"] for entry in entries[1:]}
+        elif entries:
+            raise ValueError(
+                f"{path.parent} holds an unfinished run with other settings; choose another folder, or discard that "
+                "run with --fresh."
+            )
+        # Written again without a line that a kill may have torn.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in [self.header, *entries[1:]]), encoding="utf-8")
+
+    def add(self, unit: Row, result: Row) -> None:
+        """Note that a unit is done."""
+        with self.path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps({"unit": unit, "result": result}) + "\n")
+
+    def remove(self) -> None:
+        """Forget the units: the run is complete."""
+        self.path.unlink(missing_ok=True)
+
+
+class Lab:
+    """What `run` of an experiment is given.
+
+    Parameters
+    ----------
+    seed : int
+        Every unit's seed comes from this one and from what the unit is, so that the order of units, or a break between
+        two of them, does not show in the numbers.
+    log : UnitLog, optional
+        Where finished units are kept; by default nowhere.
+    reporter : Reporter, optional
+        Who is told of progress; by default nobody.
+
+    Examples
+    --------
+    >>> from sphereot.experiments.lab import Lab
+    >>> Lab(seed=0).measure("squares", [{"n": n} for n in (2, 3)], lambda n, seed: {"square": n * n})
+    [{'part': 'squares', 'n': 2, 'square': 4}, {'part': 'squares', 'n': 3, 'square': 9}]
+    """
+
+    def __init__(self, seed: int, log: UnitLog | None = None, reporter: Reporter | None = None):
+        self.seed, self._log, self._reporter = seed, log, reporter or _Silent()
+
+    def measure(
+        self, part: str, units: Iterable[Mapping[str, Any]], work: Callable[..., Mapping[str, Any]]
+    ) -> list[Row]:
+        """Rows `unit | work(**unit, seed=...)` of every unit, from the log where it knows them.
+
+        Parameters
+        ----------
+        part : str
+            Name of this part of the experiment: a column of the rows, and the label of the progress bar.
+        units : iterable of dict
+            What to measure, by name; values as JSON has them.
+        work : callable
+            Takes the values of a unit by name, and `seed`; returns what it measured, by name.
+        """
+        todo = [{"part": part, **unit} for unit in units]
+        known = {} if self._log is None else self._log.known
+        self._reporter.begin(part, len(todo), sum(_key(unit) in known for unit in todo))
+        rows = []
+        for unit in todo:
+            result = known.get(_key(unit))
+            if result is None:
+                arguments = {name: value for name, value in unit.items() if name != "part"}
+                result = {name: _plain(value) for name, value in work(**arguments, seed=self.unit_seed(unit)).items()}
+                if self._log is not None:
+                    self._log.add(unit, result)
+                self._reporter.advance()
+            rows.append(unit | result)
+        return rows
+
+    def unit_seed(self, unit: Row) -> int:
+        """The seed of a unit, from the experiment's seed and the unit's values."""
+        return int(np.random.SeedSequence([self.seed, zlib.crc32(_key(unit).encode())]).generate_state(1)[0])
+
+
+def _key(unit: Row) -> str:
+    return json.dumps(unit, sort_keys=True)
+
+
+def _entry(line: str) -> Row | None:
+    try:
+        entry: Row = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON keeps it, digit for digit: numbers of NumPy and torch become Python's."""
+    return value.item() if hasattr(value, "item") else value

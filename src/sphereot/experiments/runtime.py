@@ -1,0 +1,212 @@
+"""Time of SSW beside other distances, against points, slices and dimensions (Figure 'Runtime comparison')."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ot
+import torch
+
+import sphereot
+from sphereot import plotting, sphere
+from sphereot.distributions import HypersphericalUniform, VonMisesFisher
+from sphereot.experiments.base import Experiment, Table
+from sphereot.experiments.lab import Lab, Row
+from sphereot.experiments.rows import select
+
+__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes; where the curves of the slow methods end; slices; repetitions and the seconds after which they stop.
+
+    `counts`, `curve_sizes` and `dims` are for the time of SSW_2 alone against slices, points and dimensions.
+    """
+
+    sizes: tuple[int, ...] = (100, 1000, 10_000, 50_000, 100_000, 500_000)
+    largest_matrix: int = 10_000
+    largest_peer: int = 100_000
+    n_projections: int = 200
+    repeats: int = 20
+    seconds: float = 20.0
+    kappa: float = 10.0
+    counts: tuple[int, ...] = (10, 20, 50, 100, 200, 500, 1000)
+    curve_sizes: tuple[int, ...] = (100, 316, 1000, 3162, 10_000)
+    dims: tuple[int, ...] = (3, 10, 50, 100)
+
+
+# ---- what is timed: functions of two float32 samples ----
+
+
+def _wasserstein(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
+    cost = _squared_geodesics(x, y)
+    return float(ot.emd2([], [], cost, numItermax=100_000_000))
+
+
+def _sinkhorn(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
+    return float(ot.sinkhorn2([], [], _squared_geodesics(x, y), reg=0.1, numItermax=1000, warn=False))
+
+
+def _squared_geodesics(x: torch.Tensor, y: torch.Tensor) -> Any:
+    # By the matrix product: for the cost of a plan the arccosine is accurate enough, and its time is the least.
+    return np.arccos(np.clip(x.numpy().astype(np.float64) @ y.numpy().astype(np.float64).T, -1.0, 1.0)) ** 2
+
+
+def _euclidean_sliced(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
+    return float(ot.sliced_wasserstein_distance(x, y, n_projections=n_projections))
+
+
+def _peer(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
+    return float(ot.sliced_wasserstein_sphere(x, y, n_projections=n_projections))
+
+
+def _ssw2(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
+    return float(sphereot.ssw(x, y, n_projections=n_projections))
+
+
+def _ssw1(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
+    return float(sphereot.ssw(x, y, p=1, n_projections=n_projections))
+
+
+def _ssw2_uniform(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
+    return float(sphereot.ssw_uniform(x, n_projections=n_projections))
+
+
+_METHODS: dict[str, tuple[str, Callable[[torch.Tensor, torch.Tensor, int], float]]] = {
+    "wasserstein": ("W (POT, linear program)", _wasserstein),
+    "sinkhorn": ("Sinkhorn (POT, regularization 0.1)", _sinkhorn),
+    "sw2": (r"$SW_2$ (POT)", _euclidean_sliced),
+    "pot_ssw2": (r"$SSW_2$ (POT, bisection)", _peer),
+    "ssw2": (r"$SSW_2$ (exact)", _ssw2),
+    "ssw1": (r"$SSW_1$ (exact)", _ssw1),
+    "ssw2_uniform": (r"$SSW_2$ to uniform", _ssw2_uniform),
+}
+
+
+# ---- the experiment ----
+
+
+def run(config: Config, lab: Lab) -> list[Row]:
+    """Times of all methods on S^2; then of SSW_2 by slices and dimension, and by points and dimension."""
+
+    def on_sphere(method: str, n: int, seed: int) -> Row:
+        x, y = _samples(3, n, config.kappa, seed)
+        return _times(_METHODS[method][1], x, y, config.n_projections, config)
+
+    def of_ssw(dim: int, n: int, count: int, seed: int) -> Row:
+        x, y = _samples(dim, n, config.kappa, seed)
+        return _times(_ssw2, x, y, count, config)
+
+    largest = {"wasserstein": config.largest_matrix, "sinkhorn": config.largest_matrix, "pot_ssw2": config.largest_peer}
+    methods = [
+        {"method": method, "n": n} for method in _METHODS for n in config.sizes if n <= largest.get(method, math.inf)
+    ]
+    rows = lab.measure("methods", methods, on_sphere)
+    by_count = [{"dim": dim, "n": 500, "count": count} for dim in config.dims for count in config.counts]
+    rows += lab.measure("projections", by_count, of_ssw)
+    by_size = [{"dim": d, "n": n, "count": config.n_projections} for d in config.dims for n in config.curve_sizes]
+    return rows + lab.measure("samples", by_size, of_ssw)
+
+
+def _samples(dim: int, n: int, kappa: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    pole = torch.zeros(dim)
+    pole[0] = 1.0
+    x = VonMisesFisher(pole, torch.tensor(kappa)).sample((n,), generator=generator)
+    return sphere.normalize(x), HypersphericalUniform(dim).sample((n,), generator=generator)
+
+
+def _times(
+    method: Callable[[torch.Tensor, torch.Tensor, int], float],
+    x: torch.Tensor,
+    y: torch.Tensor,
+    count: int,
+    config: Config,
+) -> Row:
+    if len(x) <= 1000:  # the first call pays for loading; a long one does not notice
+        method(x, y, count)
+    times: list[float] = []
+    while len(times) < config.repeats and sum(times) < config.seconds:
+        start = time.perf_counter()
+        method(x, y, count)
+        times.append(time.perf_counter() - start)
+    return {"seconds": float(np.mean(times)), "least_seconds": min(times), "repeats": len(times)}
+
+
+def plot(rows: list[Row], config: Config) -> dict[str, Any]:
+    """All methods on log-log axes; then SSW_2 against slices and against points."""
+    from matplotlib.figure import Figure
+
+    with plotting.style():
+        methods = Figure(figsize=(4.6, 3.2))
+        ax = methods.subplots()
+        for k, (method, (label, _)) in enumerate(_METHODS.items()):
+            own = select(rows, part="methods", method=method)
+            ours = not method.startswith("pot") and method.startswith("ssw")
+            line = "-" if ours else "--"
+            _curve(ax, own, "n", label, color=plotting.PALETTE[(3 + k) % 7], linestyle=line)
+        ax.set(xlabel="points in each sample $n$", ylabel="time [s]", xscale="log", yscale="log")
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+        alone = Figure(figsize=(6.6, 2.5))
+        left, right = alone.subplots(1, 2)
+        for dim in config.dims:
+            _curve(left, select(rows, part="projections", dim=dim), "count", f"d = {dim}")
+            _curve(right, select(rows, part="samples", dim=dim), "n", f"d = {dim}")
+        left.set(xlabel="projections $L$", ylabel="time [s]", xscale="log", yscale="log", title="(a) n = 500")
+        right.set(
+            xlabel="points in each sample $n$", xscale="log", yscale="log", title=f"(b) L = {config.n_projections}"
+        )
+        left.legend()
+    return {"runtime": methods, "runtime_ssw": alone}
+
+
+def _curve(ax: Any, rows: list[Row], x: str, label: str, **style: Any) -> None:
+    ax.plot([row[x] for row in rows], [row["seconds"] for row in rows], marker="o", label=label, **style)
+
+
+def summarize(rows: list[Row], config: Config) -> Table:
+    """Seconds by method and size."""
+    times = {(row["method"], row["n"]): row["seconds"] for row in select(rows, part="methods")}
+    lines = []
+    for method, (label, _) in _METHODS.items():
+        cells = [f"{times[method, n]:.2g}" if (method, n) in times else "" for n in config.sizes]
+        lines.append([label.replace("$", ""), *cells])
+    note = (
+        f"Seconds, mean over up to {config.repeats} runs; {config.n_projections} slices; two samples on S^2, float32."
+    )
+    return Table(("method", *(f"n = {n:,}" for n in config.sizes)), lines, note)
+
+
+EXPERIMENT = Experiment(
+    name="runtime",
+    title="Time of SSW beside W, Sinkhorn, SW and the SSW of POT",
+    place="Section 4, Figure 'Runtime comparison', and Appendix C.2",
+    paper="On a GPU, for large samples SSW is much faster than W and grows quasi-linearly; for small ones it takes "
+    "longer than W. SSW_1 and SSW_2 to uniform are the fastest. Time is linear in L. No numbers are printed.",
+    presets={
+        "quick": Config(
+            sizes=(100, 1000),
+            largest_matrix=1000,
+            largest_peer=1000,
+            n_projections=50,
+            repeats=2,
+            seconds=2.0,
+            counts=(10, 100),
+            curve_sizes=(100, 1000),
+            dims=(3, 10),
+        ),
+        "cpu": Config(
+            sizes=(100, 1000, 10_000, 50_000), largest_matrix=5000, largest_peer=10_000, repeats=5, seconds=5.0
+        ),
+        "paper": Config(),
+    },
+    run=run,
+    plot=plot,
+    summarize=summarize,
+    measured=("seconds", "least_seconds", "repeats"),
+)

@@ -1,0 +1,31 @@
+"""Pictures of measures on the sphere, with matplotlib.
+
+Each function draws on Axes that it is given, or on a new Figure, and returns the Axes. Nothing here goes through
+pyplot: no window opens, and no global state changes. `style` makes figures of one look, `save` writes them.
+"""
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "matplotlib":
+        raise
+    raise ImportError("sphereot.plotting needs matplotlib: pip install 'sphereot[plot]'.") from error
+
+from sphereot.plotting.circles import circle_projections
+from sphereot.plotting.curves import evolution
+from sphereot.plotting.globe import scatter_sphere, sphere_axes
+from sphereot.plotting.look import PALETTE, save, style
+from sphereot.plotting.maps import density_map, map_points, scatter_map
+
+__all__ = [
+    "PALETTE",
+    "circle_projections",
+    "density_map",
+    "evolution",
+    "map_points",
+    "save",
+    "scatter_map",
+    "scatter_sphere",
+    "sphere_axes",
+    "style",
+]

@@ -1,0 +1,44 @@
+"""What every picture starts with: points as NumPy arrays, and Axes of the right kind."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from sphereot.arrays import as_points, to_numpy
+from sphereot.plotting.look import style
+
+__all__ = ["marker_size", "new_axes", "points_in_space", "require_axes"]
+
+
+def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
+    """Unit vectors (n, 3) as NumPy float64."""
+    found: NDArray[np.float64] = to_numpy(as_points(name, points)).astype(np.float64)
+    if found.shape[1] != 3:
+        raise ValueError(
+            f"{name}: points are in dimension {found.shape[1]}, but a picture of the sphere shows S^2, shape (n, 3); "
+            "for other dimensions see circle_projections."
+        )
+    return found
+
+
+def new_axes(figsize: tuple[float, float], **kwargs: Any) -> Any:
+    """Axes on a new figure of the project's look."""
+    with style():
+        figure = Figure(figsize=figsize)
+        return figure.add_subplot(**kwargs)
+
+
+def require_axes(ax: Any, kind: Any, what: str, remedy: str) -> None:
+    """Raise unless `ax` are Axes of the `kind` that a picture needs; the kind Axes stands for plain ones."""
+    if isinstance(ax, kind) and (kind is not Axes or ax.name == "rectilinear"):
+        return
+    found = f"Axes with projection {ax.name!r}" if isinstance(ax, Axes) else type(ax).__name__
+    raise TypeError(f"ax: got {found}, but {what}; make them with {remedy}, or leave ax out.")
+
+
+def marker_size(n: int) -> float:
+    """Marker area in square points that keeps a cloud of `n` points readable."""
+    return float(np.clip(1000.0 / n, 1.0, 9.0))

@@ -1,0 +1,139 @@
+"""Samples projected on a great circle: what one slice of SSW sees."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from numpy.typing import NDArray
+
+from sphereot.arrays import as_frames, as_points, require_same_dim, to_numpy
+from sphereot.plotting._canvas import new_axes, require_axes
+from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style
+from sphereot.slicing import project
+from sphereot.stats import SphericalKDE
+
+__all__ = ["circle_projections"]
+
+_TICK = 0.09  # length of a point's mark, in radii of the circle
+_ROSE = 0.7  # height of the highest density above the circle
+_DIRECTIONS = 361
+
+
+def circle_projections(
+    points: Any,
+    frame: Any,
+    *,
+    ax: Any = None,
+    labels: Sequence[str] | None = None,
+    colors: Sequence[Any] | None = None,
+    bandwidth: float | str | None = None,
+) -> Any:
+    """Projections of one or more samples on a great circle (Lemma 1): a mark a point, and their densities.
+
+    Parameters
+    ----------
+    points : array, shape (n, d), or list of such arrays
+        Unit vectors: one sample or several, in any dimension.
+    frame : array, shape (d, 2) or (1, d, 2)
+        Orthonormal frame of the plane, as one of `sphereot.great_circles`.
+    ax : matplotlib Axes, optional
+        Where to draw; on a new figure by default.
+    labels : sequence of str, optional
+        Names of the samples, for a legend.
+    colors : sequence of colors, optional
+        Colors of the samples; the palette by default.
+    bandwidth : float, str or None
+        Bandwidth of the densities in radians, or how to choose it, as in `sphereot.stats.SphericalKDE`.
+
+    Returns
+    -------
+    matplotlib Axes
+        Plain Axes in which the circle has radius 1; turn 0 is to the right, and turns go counterclockwise. The height
+        of a curve above the circle is its density, on one scale for all samples; the dashed circle is the uniform
+        density.
+
+    Examples
+    --------
+    >>> import sphereot
+    >>> from sphereot import plotting, sphere
+    >>> samples = [sphere.random_uniform(50, 4, seed=seed) for seed in (0, 1)]
+    >>> frame = sphereot.great_circles(1, 4, seed=0)
+    >>> ax = plotting.circle_projections(samples, frame, labels=["first", "second"])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['first', 'second', 'uniform']
+    """
+    samples = _samples(points)
+    turns = [_turns(sample, frame) for sample in samples]
+    for name, given in (("labels", labels), ("colors", colors)):
+        if given is not None and len(given) != len(samples):
+            raise ValueError(f"{name}: {len(given)} given for {len(samples)} samples; give one each.")
+    if ax is None:
+        ax = new_axes((2.6, 2.6))
+    require_axes(ax, Axes, "a circle needs plain Axes", "fig.add_subplot()")
+    angle = np.linspace(0, 2 * np.pi, _DIRECTIONS)
+    densities = [2 * np.pi * _on_circle(t, bandwidth).density(_planar(angle)) for t in turns]  # per turn: uniform is 1
+    scale = _ROSE / max(density.max() for density in densities)
+    with style():
+        for k, (turn, density) in enumerate(zip(turns, densities, strict=True)):
+            color = PALETTE[k % len(PALETTE)] if colors is None else colors[k]
+            curve = _planar(angle, 1 + scale * density)
+            ring = np.concatenate([curve, _planar(angle)[::-1]])
+            ax.fill(*ring.T, color=color, alpha=0.18, linewidth=0, zorder=1)
+            ax.plot(*curve.T, color=color, linewidth=1.0, zorder=3, label=None if labels is None else labels[k])
+            outer = 1 - _TICK * (1.25 * k + 0.25)
+            marks = np.stack([_planar(2 * np.pi * turn, outer), _planar(2 * np.pi * turn, outer - _TICK)], axis=1)
+            opacity = float(np.clip(60 / len(turn), 0.15, 0.8))
+            ax.add_collection(LineCollection(list(marks), colors=[color], linewidths=0.5, alpha=opacity, zorder=2))
+        ax.plot(*_planar(angle).T, color=INK, linewidth=0.7, zorder=4)
+        ax.plot(
+            *_planar(angle, 1 + scale).T,
+            color=GRID_COLOR,
+            linewidth=0.6,
+            linestyle=(0, (4, 3)),
+            zorder=0,
+            label="uniform" if labels is not None else None,
+        )
+        inner = 1 - _TICK * (1.25 * len(samples) + 1.3)
+        for quarter, name in enumerate(("0", "1/4", "1/2", "3/4")):
+            ax.text(*_planar(np.pi / 2 * quarter, inner), name, ha="center", va="center", fontsize=6, color=INK)
+        ax.text(0, 0, "turns", ha="center", va="center", fontsize=6, color=INK)
+        reach = 1.04 + _ROSE
+        ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+        ax.set_axis_off()
+        if labels is not None:
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=min(3, len(samples) + 1), handlelength=1.2)
+    return ax
+
+
+def _samples(points: Any) -> list[Any]:
+    several = (
+        isinstance(points, list | tuple) and len(points) > 0 and getattr(points[0], "ndim", np.ndim(points[0])) == 2
+    )
+    named = [(f"points[{i}]", p) for i, p in enumerate(points)] if several else [("points", points)]
+    samples = [as_points(name, sample) for name, sample in named]
+    for (name, _), sample in zip(named[1:], samples[1:], strict=True):
+        require_same_dim("points[0]", samples[0], name, sample)
+    return [to_numpy(sample).astype(np.float64) for sample in samples]
+
+
+def _turns(sample: NDArray[np.float64], frame: Any) -> NDArray[np.float64]:
+    plane = to_numpy(frame) if hasattr(frame, "__dlpack__") else np.asarray(frame)
+    if plane.ndim == 2:
+        plane = plane[None]
+    if plane.ndim == 3 and plane.shape[0] > 1:
+        raise ValueError(
+            f"frame: {plane.shape[0]} frames were given, but one circle is drawn; give one, e.g. frames[0]."
+        )
+    unit = sample / np.linalg.norm(sample, axis=1, keepdims=True)
+    turns: NDArray[np.float64] = project(unit, as_frames(plane, unit))[0]
+    return turns
+
+
+def _on_circle(turns: NDArray[np.float64], bandwidth: float | str | None) -> SphericalKDE:
+    return SphericalKDE(bandwidth).fit(_planar(2 * np.pi * turns))
+
+
+def _planar(angle: Any, radius: Any = 1.0) -> NDArray[np.float64]:
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)

@@ -1,0 +1,107 @@
+"""Curves of repeated runs: the middle and a band around it."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from sphereot.arrays import as_reals, to_numpy
+from sphereot.plotting._canvas import new_axes, require_axes
+from sphereot.plotting.look import style
+
+__all__ = ["evolution"]
+
+_BANDS = ("std", "stderr", "quantile", "range", None)
+_LOG = {False: (), True: ("y",), "x": ("x",), "y": ("y",), "both": ("x", "y")}
+
+
+def evolution(
+    x: Any,
+    runs: Any,
+    *,
+    ax: Any = None,
+    label: str | None = None,
+    color: Any = None,
+    band: str | None = "std",
+    log: bool | str = False,
+    **kwargs: Any,
+) -> Any:
+    """Curve of the mean of repeated runs, with a band that shows how they differ.
+
+    Parameters
+    ----------
+    x : array, shape (n,)
+        Where the runs were measured: iterations, sample sizes, seconds.
+    runs : array, shape (n_runs, n) or (n,)
+        The measurements, a row a run.
+    ax : matplotlib Axes, optional
+        Where to draw; on a new figure by default.
+    label : str, optional
+        Name of the curve in a legend, which `ax.legend()` adds.
+    color : color, optional
+        The next color of the Axes by default.
+    band : {"std", "stderr", "quantile", "range", None}
+        Mean with one standard deviation on both sides (n_runs - 1 in the denominator), mean with one standard error,
+        median with the quantiles 0.1 and 0.9, mean between the least and the greatest, or the mean alone.
+    log : bool, "x", "y" or "both"
+        Logarithmic axes; True is for y. A band that would reach below zero ends at the least of the runs.
+    **kwargs
+        Passed on to `Axes.plot`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import plotting
+    >>> runs = np.random.default_rng(0).normal(size=(10, 50)).cumsum(axis=1)
+    >>> ax = plotting.evolution(np.arange(50), runs, label="walk", band="quantile")
+    >>> ax.lines[0].get_label()
+    'walk'
+    """
+    if band not in _BANDS:
+        raise ValueError(f"band: {band!r} is unknown; choose one of {', '.join(map(repr, _BANDS))}.")
+    if not isinstance(log, bool | str) or log not in _LOG:
+        raise ValueError(f"log: {log!r} is unknown; choose one of {', '.join(map(repr, _LOG))}.")
+    where = to_numpy(as_reals("x", x)).astype(np.float64)
+    values = np.atleast_2d(to_numpy(as_reals("runs", runs)).astype(np.float64))
+    if where.ndim != 1 or values.ndim != 2 or values.shape[1] != len(where) or values.size == 0:
+        raise ValueError(
+            f"runs: shape is {values.shape} and x has shape {where.shape}, but x needs shape (n,) and runs (n_runs, n)."
+        )
+    on_log_y = "y" in _LOG[log]
+    if on_log_y and not np.all(values > 0):
+        raise ValueError(f"runs: the least is {values.min():.4g}, but a logarithmic axis needs positive values.")
+    if ax is None:
+        ax = new_axes((3.4, 2.4))
+    require_axes(ax, Axes, "a curve needs plain Axes", "fig.add_subplot()")
+    middle, low, high = _middle_and_band(values, band)
+    if on_log_y:
+        low = np.where(low > 0, low, np.minimum(values.min(axis=0), middle))
+    with style():
+        (line,) = ax.plot(where, middle, label=label, **({"color": color} if color is not None else {}), **kwargs)
+        if band is not None and len(values) > 1:
+            ax.fill_between(
+                where, low, high, color=line.get_color(), alpha=0.2, linewidth=0, zorder=line.get_zorder() - 1
+            )
+        for axis in _LOG[log]:
+            getattr(ax, f"set_{axis}scale")("log")
+    return ax
+
+
+def _middle_and_band(
+    runs: NDArray[np.float64], band: str | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    if band == "quantile":
+        low, middle, high = np.quantile(runs, [0.1, 0.5, 0.9], axis=0)
+        return middle, low, high
+    mean = runs.mean(axis=0)
+    if band == "range":
+        return mean, runs.min(axis=0), runs.max(axis=0)
+    spread = runs.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros_like(mean)
+    if band == "stderr":
+        spread = spread / np.sqrt(len(runs))
+    return mean, mean - spread, mean + spread

@@ -1,0 +1,274 @@
+"""Maps of the whole sphere S^2: densities and points in the Mollweide projection, which keeps areas."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import patheffects
+from matplotlib.projections.geo import GeoAxes
+from numpy.typing import NDArray
+
+from sphereot.arrays import as_whole_number, to_numpy
+from sphereot.plotting._canvas import marker_size, new_axes, points_in_space, require_axes
+from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style
+
+__all__ = ["density_map", "map_points", "scatter_map"]
+
+_MERIDIANS = (-120, -60, 0, 60, 120)
+_PARALLELS = (-60, -30, 0, 30, 60)
+_MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
+_LEAST_FOR_DEGREES = 2.2  # inches of width
+_RASTER_FROM = 5000  # points, from which on a vector file would be slow to show
+
+
+def map_points(resolution: int = 180) -> NDArray[np.float64]:
+    """Unit vectors at the middles of the cells of a map, for a density computed beforehand.
+
+    Parameters
+    ----------
+    resolution : int
+        Number of rows, from south to north; there are twice as many columns, from west (-180 degrees) to east.
+
+    Returns
+    -------
+    array, shape (resolution, 2 * resolution, 3)
+
+    Examples
+    --------
+    >>> from sphereot import plotting
+    >>> plotting.map_points(90).shape
+    (90, 180, 3)
+    """
+    resolution = as_whole_number("resolution", resolution, 2, "the number of rows")
+    latitude = _middles(-90, 90, resolution)[:, None]
+    longitude = _middles(-180, 180, 2 * resolution)[None, :]
+    ring = np.cos(latitude)
+    height = np.broadcast_to(np.sin(latitude), (resolution, 2 * resolution))
+    return np.stack([ring * np.cos(longitude), ring * np.sin(longitude), height], axis=-1)
+
+
+def density_map(
+    density: Callable[[NDArray[np.float64]], Any] | Any,
+    *,
+    points: Any = None,
+    ax: Any = None,
+    resolution: int = 180,
+    label: str | None = "density (sr$^{-1}$)",
+    levels: int | Sequence[float] | None = None,
+    cmap: Any = "viridis",
+    vmin: float | None = 0.0,
+    vmax: float | None = None,
+    norm: Any = None,
+    colorbar: bool = True,
+    graticule: bool | str = True,
+) -> Any:
+    """Mollweide map of a density on S^2.
+
+    Parameters
+    ----------
+    density : callable or array, shape (n_lat, n_lon)
+        A function of unit vectors (N, 3) that gives N values, or the values themselves at the middles of the cells of
+        a regular grid: rows from south to north, columns from west (-180 degrees) to east, as of `map_points`.
+    points : array, shape (n, 3), optional
+        Unit vectors to show on top.
+    ax : matplotlib GeoAxes, optional
+        Where to draw, e.g. ``fig.add_subplot(projection="mollweide")``; on a new figure by default.
+    resolution : int
+        Rows of the grid at which a callable is evaluated, half as many as columns.
+    label : str or None
+        Text at the color bar, with the unit. A density against the surface measure of S^2 is per steradian.
+    levels : int, sequence of floats or None
+        Filled contours of so many levels, or at these levels; a smooth picture by default.
+    cmap, norm : as in matplotlib
+        Colors of values.
+    vmin, vmax : float or None
+        Range of the colors; zero and the largest value by default. Not used with `norm`.
+    colorbar : bool
+        Whether to add a color bar, below the map.
+    graticule : bool or "lines"
+        Whether to draw meridians and parallels, with their degrees where the map has room for them; ``"lines"`` leaves
+        the degrees out.
+
+    Returns
+    -------
+    matplotlib GeoAxes
+        The artist with the values is its first collection, for a color bar of one's own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import plotting
+    >>> ax = plotting.density_map(lambda x: np.exp(5 * x[:, 0]) / 92, points=np.eye(3))
+    >>> ax.name
+    'mollweide'
+    """
+    values = _grid_values(density, resolution)
+    overlay = None if points is None else points_in_space("points", points)
+    ax = _map_axes(ax, tall=colorbar)
+    rows, columns = values.shape
+    if norm is None:
+        norm = _linear_norm(vmin, vmax, values)
+    with style():
+        if levels is None:
+            longitude, latitude = _edges(-180, 180, columns), _edges(-90, 90, rows)
+            # As an image: in a vector file tens of thousands of cells would show seams and open slowly.
+            shown = ax.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
+        else:
+            longitude, latitude, values = _closed(values)
+            shown = ax.contourf(longitude, latitude, values, levels=levels, cmap=cmap, norm=norm, zorder=0)
+            shown.set_rasterized(True)
+        _finish_map(ax, graticule=graticule, on_color=True)
+        if overlay is not None:
+            scatter_map(overlay, ax=ax, color="white", edgecolors=INK, linewidths=0.3, size=marker_size(len(overlay)))
+        if colorbar:
+            bar = ax.figure.colorbar(shown, ax=ax, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
+            bar.outline.set_linewidth(0.4)
+            bar.ax.tick_params(length=2, width=0.5)
+            bar.set_label(label or "")
+            if levels is not None:
+                bar.set_ticks(shown.levels[:: max(1, -(-len(shown.levels) // 6))])
+    return ax
+
+
+def scatter_map(
+    points: Any, *, ax: Any = None, color: Any = None, size: Any = None, label: str | None = None, **kwargs: Any
+) -> Any:
+    """Mollweide map of points on S^2.
+
+    Parameters
+    ----------
+    points : array, shape (n, 3)
+        Unit vectors.
+    ax : matplotlib GeoAxes, optional
+        Where to draw, e.g. ``fig.add_subplot(projection="mollweide")``; on a new figure by default.
+    color : color, optional
+        The next color of the palette by default. For a color each, give ``c=values`` instead.
+    size : float or array, shape (n,), optional
+        Area of the markers in square points; by default smaller, the more points there are.
+    label : str, optional
+        Name of the points in a legend, which `ax.legend()` adds.
+    **kwargs
+        Passed on to `Axes.scatter`.
+
+    Returns
+    -------
+    matplotlib GeoAxes
+
+    Examples
+    --------
+    >>> from sphereot import plotting, sphere
+    >>> ax = plotting.scatter_map(sphere.random_uniform(100, 3, seed=0), label="uniform")
+    >>> len(ax.collections[0].get_offsets())
+    100
+    """
+    found = points_in_space("points", points)
+    ax = _map_axes(ax)
+    longitude = np.arctan2(found[:, 1], found[:, 0])
+    latitude = np.arctan2(found[:, 2], np.hypot(found[:, 0], found[:, 1]))
+    size = marker_size(len(found)) if size is None else size
+    if color is None and "c" not in kwargs:
+        color = PALETTE[sum(1 for shown in ax.collections if shown.get_gid() == "points") % len(PALETTE)]
+    # A marker on the rim is shown whole.
+    options = {
+        "clip_on": False,
+        "linewidths": 0,
+        "rasterized": len(found) > _RASTER_FROM,
+        "zorder": 3,
+        "gid": "points",
+    } | kwargs
+    with style():
+        ax.scatter(longitude, latitude, s=size, color=color, label=label, **options)
+        _finish_map(ax, graticule=True, on_color=False)
+    return ax
+
+
+def _map_axes(ax: Any, *, tall: bool = False) -> Any:
+    if ax is None:
+        return new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + 0.45 * tall), projection="mollweide")
+    require_axes(ax, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
+    return ax
+
+
+def _finish_map(ax: Any, *, graticule: bool | str, on_color: bool) -> None:
+    """Meridians and parallels with their degrees; once for a map, however much is drawn on it."""
+    if ax.get_gid() == "map":
+        return
+    ax.set_gid("map")
+    ax.spines["geo"].set(linewidth=0.6, edgecolor=INK)
+    ax.set_longitude_grid_ends(90)
+    if not graticule:
+        ax.grid(False)
+        ax.set_xticks([])
+        ax.set_yticks([])
+        return
+    with_degrees = graticule != "lines" and ax.get_position().width * ax.figure.get_figwidth() >= _LEAST_FOR_DEGREES
+    ax.set_xticks(np.deg2rad(_MERIDIANS), [_degrees(value, "W", "E") if with_degrees else "" for value in _MERIDIANS])
+    ax.set_yticks(np.deg2rad(_PARALLELS), [_degrees(value, "S", "N") if with_degrees else "" for value in _PARALLELS])
+    ax.set_axisbelow(not on_color)
+    ax.grid(True, color="white" if on_color else GRID_COLOR, linewidth=0.4, alpha=0.45 if on_color else 0.8)
+    ax.tick_params(labelsize=6, colors=INK)
+    # Degrees of longitude stand on the equator, in the middle of what is drawn: small, and to be read on any color.
+    ax.tick_params(axis="x", labelsize=5, labelcolor="white" if on_color else "#777777")
+    if on_color:
+        for text in ax.get_xticklabels():
+            text.set_path_effects([patheffects.withStroke(linewidth=0.8, foreground=INK, alpha=0.7)])
+
+
+def _degrees(value: int, negative: str, positive: str) -> str:
+    return f"{abs(value)}°{negative if value < 0 else positive if value > 0 else ''}"
+
+
+def _grid_values(density: Any, resolution: int) -> NDArray[np.float64]:
+    if callable(density):
+        grid = map_points(resolution)
+        values = _as_numbers(density(grid.reshape(-1, 3)))
+        if values.size != grid.shape[0] * grid.shape[1]:
+            raise ValueError(
+                f"density: for {grid[..., 0].size} points it gave an array of shape {values.shape}, but a density "
+                "gives one value a point."
+            )
+        values = values.reshape(grid.shape[:2])
+    else:
+        values = _as_numbers(density)
+    if values.ndim != 2 or min(values.shape) < 2:
+        raise ValueError(
+            f"density: shape is {values.shape}, but values on a map are an array of shape (n_lat, n_lon); or give a "
+            "function of unit vectors."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("density: there are NaN or infinite values; mend them, e.g. with numpy.nan_to_num.")
+    return values
+
+
+def _as_numbers(values: Any) -> NDArray[np.float64]:
+    found = to_numpy(values) if hasattr(values, "__dlpack__") else np.asarray(values)
+    return np.asarray(found, dtype=np.float64)
+
+
+def _linear_norm(vmin: float | None, vmax: float | None, values: NDArray[np.float64]) -> Any:
+    from matplotlib.colors import Normalize
+
+    low = float(values.min()) if vmin is None else vmin
+    high = float(values.max()) if vmax is None else vmax
+    # A constant density still gets a color bar with a range.
+    return Normalize(low, high if high > low else low + max(abs(low), 1e-12))
+
+
+def _edges(low: float, high: float, n: int) -> NDArray[np.float64]:
+    return np.deg2rad(np.linspace(low, high, n + 1))
+
+
+def _middles(low: float, high: float, n: int) -> NDArray[np.float64]:
+    edges = _edges(low, high, n)
+    return (edges[1:] + edges[:-1]) / 2
+
+
+def _closed(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Longitudes, latitudes and values with the poles and both sides of the date line added, for contours."""
+    rows, columns = values.shape
+    poles = [np.full(columns, values[0].mean()), np.full(columns, values[-1].mean())]
+    padded = np.vstack([poles[0], values, poles[1]])
+    seam = (padded[:, :1] + padded[:, -1:]) / 2
+    longitude = np.concatenate([[-np.pi], _middles(-180, 180, columns), [np.pi]])
+    latitude = np.concatenate([[-np.pi / 2], _middles(-90, 90, rows), [np.pi / 2]])
+    return longitude, latitude, np.hstack([seam, padded, seam])

@@ -1,0 +1,158 @@
+"""`sphereot reproduce`: every experiment at its quick preset, resuming, records, and what bad input gets."""
+
+import csv
+import json
+import os
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+
+from typer.testing import CliRunner
+
+from sphereot import experiments
+from sphereot.cli.app import app
+from sphereot.experiments.lab import Lab, UnitLog
+from sphereot.experiments.rows import means, select
+
+runner = CliRunner()
+
+
+def run_quick(name, folder, seed=0):
+    return experiments.run_experiment(experiments.find(name), preset="quick", seed=seed, out=folder)
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_quick_preset_writes_record_table_and_figures(name, tmp_path):
+    """The command runs, and leaves a record from which the run can be told and repeated, and nothing unfinished."""
+    done = runner.invoke(app, ["reproduce", name, "--out", str(tmp_path), "--seed", "3"], terminal_width=200)
+    assert done.exit_code == 0, done.output
+    assert "The paper:" in done.output
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert (record["experiment"], record["preset"], record["seed"]) == (name, "quick", 3)
+    assert record["versions"]["torch"]
+    assert record["machine"]["cores"] >= 1
+    assert record["figures"]
+    with (tmp_path / "result.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= len(record["figures"])
+    assert {file.suffix for file in tmp_path.iterdir()} == {".json", ".csv", ".png", ".pdf"}
+    assert all(file.stat().st_size > 500 for file in tmp_path.iterdir())
+
+
+def test_divergences_grow_with_the_concentration(tmp_path):
+    """The paper's claim: KL and SSW grow with kappa; at high kappa KL grows with the dimension, SSW falls."""
+    rows = run_quick("kappa", tmp_path).rows
+    ends = {}
+    for dim in (3, 10):
+        for name in ("kl", "ssw"):
+            values = means(select(rows, dim=dim), "kappa", name)[1]
+            assert all(values[1:] > values[:-1])
+            ends[dim, name] = values[-1]
+    assert ends[10, "kl"] > ends[3, "kl"]
+    assert ends[10, "ssw"] < ends[3, "ssw"]
+
+
+def test_bell_is_highest_at_opposite_means(tmp_path):
+    rows = run_quick("rotation", tmp_path).rows
+    for name in ("ssw2", "ssw1", "sw2"):
+        angles, values = means(select(rows, dim=3), "angle", name)
+        assert angles[values.argmax()] == 180
+
+
+class KilledError(Exception):
+    pass
+
+
+class KilledAfter:
+    """A reporter that breaks the run off after some units."""
+
+    def __init__(self, units):
+        self.left = units
+
+    def begin(self, label, total, done):
+        pass
+
+    def advance(self):
+        self.left -= 1
+        if self.left == 0:
+            raise KilledError
+
+
+def test_a_killed_run_resumes_with_the_same_numbers(tmp_path):
+    """A unit's seed depends on the unit alone, and what is done is not done again."""
+    whole = run_quick("projections", tmp_path / "whole")
+    experiment = experiments.find("projections")
+    with pytest.raises(KilledError):
+        experiments.run_experiment(experiment, out=tmp_path / "broken", reporter=KilledAfter(30))
+    log = tmp_path / "broken" / "unfinished.jsonl"
+    assert len(log.read_text().splitlines()) == 31
+    with log.open("a") as torn:
+        torn.write('{"unit": {"part": "kap')
+    again = experiments.run_experiment(experiment, out=tmp_path / "broken")
+    assert again.rows == whole.rows
+    assert not log.exists()
+    assert json.loads((tmp_path / "broken" / "result.json").read_text())["resumed"]
+
+
+def test_an_unfinished_run_with_other_settings_is_not_taken_up(tmp_path):
+    experiment = experiments.find("kappa")
+    with pytest.raises(KilledError):
+        experiments.run_experiment(experiment, out=tmp_path, seed=1, reporter=KilledAfter(2))
+    with pytest.raises(ValueError, match=r"other settings.*--fresh"):
+        experiments.run_experiment(experiment, out=tmp_path, seed=2)
+    experiments.run_experiment(experiment, out=tmp_path, seed=2, fresh=True)
+
+
+def test_log_knows_units_by_value(tmp_path):
+    log = UnitLog(tmp_path / "log", {"seed": 0})
+    calls = []
+
+    def work(n, seed):
+        calls.append((n, seed))
+        return {"value": n / 3}
+
+    first = Lab(0, log).measure("part", [{"n": 1}, {"n": 2}], work)
+    second = Lab(0, UnitLog(tmp_path / "log", {"seed": 0})).measure("part", [{"n": 2}, {"n": 1}], work)
+    assert second == first[::-1]
+    assert [n for n, _ in calls] == [1, 2]
+    assert calls[0][1] != calls[1][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["kapa"], "did you mean 'kappa'"),
+        (["kappa", "--preset", "huge"], "choose one of quick, cpu, paper"),
+    ],
+)
+def test_bad_requests_get_one_line_and_code_2(arguments, said):
+    done = runner.invoke(app, ["reproduce", *arguments])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unwritable_folder_is_named(tmp_path):
+    """A file stands where the folder should be: even the superuser cannot write there."""
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    done = runner.invoke(app, ["reproduce", "kappa", "--out", str(blocked / "results")])
+    assert done.exit_code == 2
+    assert "blocked" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="the superuser may write everywhere")
+def test_a_read_only_folder_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    done = runner.invoke(app, ["reproduce", "kappa", "--out", str(tmp_path / "results")])
+    assert done.exit_code == 2
+    assert "Permission denied" in done.stderr
+
+
+def test_listing_names_every_experiment():
+    done = runner.invoke(app, ["reproduce", "list"], terminal_width=200)
+    assert done.exit_code == 0
+    assert all(name in done.output for name in experiments.NAMES)
