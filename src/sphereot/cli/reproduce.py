@@ -44,6 +44,7 @@ def reproduce(
         Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduce/NAME-PRESET")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of taking up a broken run.")] = False,
+    replot: Annotated[bool, typer.Option("--replot", help="Only draw the figures of a finished run again.")] = False,
 ) -> None:
     """Run an experiment of the paper; write its numbers and figures; show them beside the paper's.
 
@@ -64,6 +65,10 @@ def reproduce(
     with refuse(ValueError, OSError), requires("reproduce"):
         experiment = experiments.find(name)
         folder = out or Path("out", "reproduce", f"{name}-{preset}")
+        if replot:
+            files = experiments.replot(folder, experiment)
+            console.print(f"Written: {', '.join(map(str, files))}", highlight=False)
+            return
         console.print(f"[bold]{experiment.title}[/bold]\n{experiment.place}; preset {preset}, seed {seed}")
         with Progress(
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),

@@ -73,7 +73,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
     with plotting.style():
-        figure = Figure(figsize=(6.6, 2.5))
+        figure = Figure(figsize=(6.6, 2.8))
         left, right = figure.subplots(1, 2)
         for kappa in config.kappas:
             runs = by_run(select(rows, part="kappas", kappa=kappa), "count", "ssw")
@@ -83,8 +83,8 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
             plotting.evolution(*runs, ax=right, label=f"d = {dim}", log="x")
         left.set(xlabel="projections $L$", ylabel=r"$SSW_2^2$ [turns$^2$]", title="(a) d = 3", ylim=(0, None))
         right.set(xlabel="projections $L$", title=rf"(b) $\kappa$ = {config.kappa:g}", ylim=(0, None))
-        left.legend(ncols=2)
-        right.legend(ncols=2)
+        for ax in (left, right):
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=4)
 
         methods = Figure(figsize=(3.8, 2.9))
         ax = methods.subplots()

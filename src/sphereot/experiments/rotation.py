@@ -64,13 +64,13 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
     with plotting.style():
-        figure = Figure(figsize=(6.8, 2.3))
+        figure = Figure(figsize=(6.8, 2.5), layout="constrained")
         for ax, (name, label) in zip(figure.subplots(1, 3), _DISTANCES.items(), strict=True):
             for dim in config.dims:
                 angles, values = by_run(select(rows, dim=dim), "angle", name)
                 plotting.evolution(angles, values, ax=ax, label=f"d = {dim}")
             ax.set(xlabel=r"angle $\theta$ [degrees]", ylabel=label, xticks=np.arange(0, 361, 90))
-        figure.axes[0].legend()
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(config.dims))
     return {"rotation": figure}
 
 

@@ -24,7 +24,7 @@ class Config:
 
     dims: tuple[int, ...] = (3, 10, 50, 100)
     sizes: tuple[int, ...] = (10, 32, 100, 316, 1000, 3162, 10000)
-    largest_program: int = 3162
+    largest_program: int = 1000
     n_projections: int = 200
     runs: int = 20
 
