@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "compress.hpp"
 #include "sort.hpp"
 #include "sums.hpp"
 #include "turn.hpp"
@@ -29,7 +30,7 @@ class Atoms {
 public:
     using Key = typename Grid<T>::Key;
 
-    explicit Atoms(std::size_t n) : n_(n), keys_(n), spare_(n), turns_(n + 1) {}
+    explicit Atoms(std::size_t n) : n_(n), keys_(n), spare_(n), turns_(n + 1 + part_slack) {}
 
     std::size_t size() const { return n_; }
 
@@ -94,8 +95,12 @@ public:
     // The sum of the weights before they were scaled.
     double total_weight() const { return total_; }
 
+    // Atoms that come in order already: where to write their turns, with `part_slack` to spare.
+    T* begin_sorted() { return turns_.data(); }
+    void end_sorted() { turns_[n_] = turns_[0] + T(1); }
+
     // n + 1 turns: the last is the first, one turn on.
-    std::span<const T> turns() const { return turns_; }
+    std::span<const T> turns() const { return {turns_.data(), n_ + 1}; }
     // n + 1 cumulative masses from 0 to 1.
     std::span<const double> masses() const { return {masses_.data(), n_ + 1}; }
 
@@ -110,10 +115,12 @@ public:
         return sphereot::sum<double>(n_, [=](std::size_t i) { return (mass[i + 1] - mass[i]) * turn[i]; });
     }
 
-    // The level of the cumulative masses at turn (cell + 1) / 256, which the sort has counted on its way.
+    // How many atoms lie before turn (cell + 1) / 256, which the sort has counted on its way.
+    std::size_t passed(int cell) const { return counts_[digit_count - 1][cell]; }
+
+    // The level of the cumulative masses there.
     double level_after(int cell) const {
-        const std::size_t passed = counts_[digit_count - 1][cell];
-        return masses_.empty() ? static_cast<double>(passed) / static_cast<double>(n_) : masses_[passed];
+        return masses_.empty() ? static_cast<double>(passed(cell)) / static_cast<double>(n_) : masses_[passed(cell)];
     }
 
     // The atom at level f in (0, 1] of the cumulative masses: the i with masses[i] < f <= masses[i + 1].

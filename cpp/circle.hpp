@@ -67,13 +67,13 @@ double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
 }
 
 template <class T, class Power>
-double equal_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
+double equal_cut(const Atoms<T>& x, const Atoms<T>& y, const Start& start, Power power) {
     const auto n = static_cast<double>(x.size());
     const auto piece_at = [&](double k, double, double) {
         const double slope = sum_matched(x, y, k, [=](T here, T next) { return power.difference(next, here); });
         return Piece{k, k + 1.0, slope};
     };
-    return least_point(-n, n, first_cut(x, y).in_units(n), piece_at) / n;
+    return least_point(-n, n, start.in_units(n), piece_at) / n;
 }
 
 template <class T, class Power>
@@ -155,10 +155,10 @@ private:
 };
 
 template <class T, class Power>
-double general_cut(const Atoms<T>& x, const Atoms<T>& y, Power power) {
+double general_cut(const Atoms<T>& x, const Atoms<T>& y, const Start& start, Power power) {
     // Masses are whole numbers of units, and with them every breakpoint.
-    const Start start = first_cut(x, y).in_units(mass_units);
-    return least_point(-mass_units, mass_units, start, GeneralSlope<T, Power>(x, y, power)) / mass_units;
+    const GeneralSlope<T, Power> slope(x, y, power);
+    return least_point(-mass_units, mass_units, start.in_units(mass_units), slope) / mass_units;
 }
 
 // One walk along the levels of the atoms [begin, end) of x, meeting the atoms of y at level + cut.
@@ -231,7 +231,11 @@ struct Pairing {
 
     template <class Power>
     double cut(Power power) const {
-        return equal ? equal_cut(x, y, power) : general_cut(x, y, power);
+        return cut_from(first_cut(x, y), power);
+    }
+    template <class Power>
+    double cut_from(const Start& start, Power power) const {
+        return equal ? equal_cut(x, y, start, power) : general_cut(x, y, start, power);
     }
     template <class Power>
     double cost(double cut, Power power) const {

@@ -13,6 +13,7 @@
 
 #include "distance.hpp"
 #include "gradient.hpp"
+#include "permutation.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -173,6 +174,22 @@ void bind(nb::module_& m, const char* name) {
             solve_slices_pairwise(sliced, p, threads, result);
         },
         "measures"_a, "p"_a, "threads"_a, "out"_a);
+
+    m.def(
+        "costs_relabeled",
+        [](const Sliced& pool, std::size_t first, Input<std::uint8_t, 2> labels, double p, std::size_t threads,
+           nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+            const Labelings labelings{out.shape(1), pool.atoms, first, labels.data()};
+            require(!pool.weights, "a pool has no weights");
+            require(first >= 1 && first < pool.atoms, "points in both samples");
+            require(out.shape(0) == pool.slices && labelings.count >= 1, "one row a slice, one column a labeling");
+            require(labels.shape(0) == labelings.groups() && labels.shape(1) == pool.atoms, "labels (groups of 8, atoms)");
+            double* result = out.data();
+            const nb::gil_scoped_release unlocked;
+            require(labelings.have_the_right_size(), "each labeling needs as many points in the first sample");
+            solve_slices_relabeled(pool, labelings, p, threads, result);
+        },
+        "pool"_a, "first"_a, "labels"_a.noconvert(), "p"_a, "threads"_a, "out"_a);
 }
 
 // The instruction sets for which this machine can run a build of the kernel, best first.

@@ -11,7 +11,7 @@ import pytest
 import sphereot
 from sphereot import _native
 
-OPTIONAL = {"torch", "jax", "typer", "rich", "matplotlib", "scipy", "ot"}
+OPTIONAL = {"torch", "jax", "typer", "rich", "matplotlib", "scipy", "ot", "polars", "safetensors", "plotly"}
 
 
 def run(code: str, **environment: str) -> str:

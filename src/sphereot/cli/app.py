@@ -3,7 +3,10 @@
 import typer
 
 import sphereot
+from sphereot.cli.density import density
+from sphereot.cli.distance import distance, pairwise
 from sphereot.cli.reproduce import reproduce
+from sphereot.cli.testing import two_samples, uniformity
 
 __all__ = ["app"]
 
@@ -23,4 +26,9 @@ def _info() -> None:
     typer.echo(str(sphereot.info()))
 
 
+app.command("distance")(distance)
+app.command("pairwise")(pairwise)
 app.command("reproduce")(reproduce)
+app.command("test")(two_samples)
+app.command("uniformity")(uniformity)
+app.add_typer(density, name="density")

@@ -6,12 +6,23 @@
 import difflib
 from importlib import import_module
 
-from sphereot.experiments.base import Experiment, Result, Table, run_experiment
+from sphereot.experiments.base import Experiment, Result, Table, replot, run_experiment
 from sphereot.experiments.lab import Lab
 
-__all__ = ["NAMES", "Experiment", "Lab", "Result", "Table", "find", "run_experiment"]
+__all__ = ["NAMES", "Experiment", "Lab", "Result", "Table", "find", "replot", "run_experiment"]
 
-NAMES = ("kappa", "rotation", "projections", "samples", "runtime")
+NAMES = (
+    "kappa",
+    "rotation",
+    "projections",
+    "samples",
+    "runtime",
+    "flow_mixture",
+    "flow_vmf",
+    "vi_power_spherical",
+    "vi_mixture",
+    "earth",
+)
 """The experiments, in the order of the paper's appendix."""
 
 

@@ -18,7 +18,7 @@ from sphereot._info import info
 from sphereot.experiments.lab import Lab, Reporter, Row, UnitLog
 from sphereot.experiments.rows import summary
 
-__all__ = ["Experiment", "Result", "Table", "run_experiment"]
+__all__ = ["Experiment", "Result", "Table", "replot", "run_experiment"]
 
 _LOG_NAME = "unfinished.jsonl"
 
@@ -97,8 +97,9 @@ def run_experiment(
     seed : int
         Where its random numbers come from.
     out : path
-        Folder for `result.json` (configuration, seed, versions, machine, means over runs), `result.csv` (every row) and
-        the figures. A run that was broken off there is taken up again.
+        Folder for `result.json` (configuration, seed, versions, machine, means over runs), `result.csv` (every row),
+        `series.json` (rows with lists, such as losses step by step) and the figures. A run that was broken off there is
+        taken up again.
     reporter : Reporter, optional
         Who is told of progress.
     fresh : bool
@@ -112,12 +113,11 @@ def run_experiment(
     folder = Path(out)
     header = {"experiment": experiment.name, "configuration": asdict(config), "seed": seed}
     header["version"] = version("sphereot")
-    if fresh:
-        (folder / _LOG_NAME).unlink(missing_ok=True)
-    log = UnitLog(folder / _LOG_NAME, header)
+    log = UnitLog(folder / _LOG_NAME, header, fresh=fresh)
     start = time.perf_counter()
     rows = experiment.run(config, Lab(seed, log, reporter))
     seconds = time.perf_counter() - start
+    plain = _without_lists(rows)
     table = experiment.summarize(rows, config)
     files = _figures(experiment.plot(rows, config), folder)
     record = header | {
@@ -126,22 +126,57 @@ def run_experiment(
         "place": experiment.place,
         "date": datetime.now(UTC).date().isoformat(),
         "seconds": round(seconds, 1),
-        "resumed": bool(log.known),
+        "resumed": log.resumed,
         "versions": _versions(),
         "machine": _machine(),
         "table": {"columns": table.columns, "rows": table.rows, "note": table.note},
-        "figures": summary(rows, experiment.measured),
+        "figures": summary(plain, experiment.measured),
     }
-    files.insert(0, write_text(folder / "result.csv", _csv(rows)))
+    if plain != rows:
+        files.insert(0, write_text(folder / "series.json", _series(rows)))
+    files.insert(0, write_text(folder / "result.csv", _csv(plain)))
     files.insert(0, write_text(folder / "result.json", _json(record)))
     log.remove()
     return Result(experiment, preset, rows, table, files, seconds)
+
+
+def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
+    """Draw the figures of a finished run again, from its `result.csv` and `series.json`."""
+    folder = Path(out)
+    preset = json.loads((folder / "result.json").read_text(encoding="utf-8"))["preset"]
+    with (folder / "result.csv").open(encoding="utf-8", newline="") as file:
+        rows = [{name: _value(text) for name, text in row.items() if text != ""} for row in csv.DictReader(file)]
+    if (folder / "series.json").exists():
+        for entry in json.loads((folder / "series.json").read_text(encoding="utf-8")):
+            rows[entry.pop("row")] |= entry
+    return _figures(experiment.plot(rows, experiment.presets[preset]), folder)
+
+
+def _value(text: str) -> Any:
+    """A cell of the CSV: a number where it is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     from sphereot import plotting
 
     return [file for name, figure in figures.items() for file in plotting.save(figure, folder / name)]
+
+
+def _without_lists(rows: list[Row]) -> list[Row]:
+    """The rows as a table can hold them."""
+    return [{name: value for name, value in row.items() if not isinstance(value, list)} for row in rows]
+
+
+def _series(rows: list[Row]) -> str:
+    """JSON of the rows that have lists, one a line, each with its number among all."""
+    found = [{"row": k} | row for k, row in enumerate(rows) if any(isinstance(value, list) for value in row.values())]
+    return "[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n"
 
 
 def _csv(rows: list[Row]) -> str:

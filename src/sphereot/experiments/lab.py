@@ -1,4 +1,4 @@
-"""The lab an experiment works in: seeds, a progress report, and a log of finished units that survives a kill."""
+"""The lab an experiment works in: seeds, progress, a log of finished units, and checkpoints inside long ones."""
 
 import json
 import zlib
@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Lab", "Reporter", "Row", "UnitLog"]
+from sphereot._checkpoints import StateFile
+
+__all__ = ["Checkpoint", "Lab", "Reporter", "Row", "UnitLog"]
 
 Row = dict[str, Any]
 """One measurement: named numbers, names and flags, as JSON has them."""
@@ -41,10 +43,15 @@ class UnitLog:
         The log; made if missing.
     header : dict
         What the units depend on (experiment, configuration, seed, version). A log with another header is not taken up.
+    fresh : bool
+        Discard what is there.
     """
 
-    def __init__(self, path: Path, header: Row):
+    def __init__(self, path: Path, header: Row, *, fresh: bool = False):
         self.path, self.header = path, json.loads(json.dumps(header))
+        if fresh:
+            self.remove()
+        self.resumed = _checkpoint_path(path).exists()
         self.known: dict[str, Row] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         entries = [entry for entry in map(_entry, lines) if entry is not None]
@@ -55,6 +62,7 @@ class UnitLog:
                 f"{path.parent} holds an unfinished run with other settings; choose another folder, or discard that "
                 "run with --fresh."
             )
+        self.resumed = self.resumed or bool(self.known)
         # Written again without a line that a kill may have torn.
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(entry) + "\n" for entry in [self.header, *entries[1:]]), encoding="utf-8")
@@ -64,9 +72,37 @@ class UnitLog:
         with self.path.open("a", encoding="utf-8") as log:
             log.write(json.dumps({"unit": unit, "result": result}) + "\n")
 
+    def checkpoint(self, unit: Row) -> "Checkpoint":
+        """Where a long unit may keep how far it is."""
+        return Checkpoint(_checkpoint_path(self.path), {"header": self.header, "unit": unit})
+
     def remove(self) -> None:
         """Forget the units: the run is complete."""
+        Checkpoint(_checkpoint_path(self.path)).remove()
         self.path.unlink(missing_ok=True)
+
+
+def _checkpoint_path(log: Path) -> Path:
+    """The file, beside the log, with the state inside the unit that is being measured."""
+    return log.with_suffix(".pt")
+
+
+class Checkpoint(StateFile):
+    """The state in the middle of a unit that takes minutes, from which a killed run goes on.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The file; by default nothing is kept.
+    owner : dict, optional
+        What the state belongs to. A state of another owner is not taken up.
+    """
+
+    every: float = 10.0
+    """Seconds between two writings."""
+
+    def __init__(self, path: Path | None = None, owner: Row | None = None):
+        super().__init__(path, "" if owner is None else _key(owner), self.every)
 
 
 class Lab:
@@ -93,7 +129,12 @@ class Lab:
         self.seed, self._log, self._reporter = seed, log, reporter or _Silent()
 
     def measure(
-        self, part: str, units: Iterable[Mapping[str, Any]], work: Callable[..., Mapping[str, Any]]
+        self,
+        part: str,
+        units: Iterable[Mapping[str, Any]],
+        work: Callable[..., Mapping[str, Any]],
+        *,
+        checkpoints: bool = False,
     ) -> list[Row]:
         """Rows `unit | work(**unit, seed=...)` of every unit, from the log where it knows them.
 
@@ -104,7 +145,10 @@ class Lab:
         units : iterable of dict
             What to measure, by name; values as JSON has them.
         work : callable
-            Takes the values of a unit by name, and `seed`; returns what it measured, by name.
+            Takes the values of a unit by name, and `seed`; returns what it measured, by name: numbers, names, flags,
+            or lists of numbers for the figures.
+        checkpoints : bool
+            Give `work` a `checkpoint` besides, a `Checkpoint`: for units that take a minute or more.
         """
         todo = [{"part": part, **unit} for unit in units]
         known = {} if self._log is None else self._log.known
@@ -114,9 +158,13 @@ class Lab:
             result = known.get(_key(unit))
             if result is None:
                 arguments = {name: value for name, value in unit.items() if name != "part"}
+                checkpoint = Checkpoint() if self._log is None else self._log.checkpoint(unit)
+                if checkpoints:
+                    arguments["checkpoint"] = checkpoint
                 result = {name: _plain(value) for name, value in work(**arguments, seed=self.unit_seed(unit)).items()}
                 if self._log is not None:
                     self._log.add(unit, result)
+                checkpoint.remove()
                 self._reporter.advance()
             rows.append(unit | result)
         return rows
@@ -139,5 +187,5 @@ def _entry(line: str) -> Row | None:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON keeps it, digit for digit: numbers of NumPy and torch become Python's."""
-    return value.item() if hasattr(value, "item") else value
+    """`value` as JSON keeps it, digit for digit: numbers of NumPy and torch become Python's, and arrays lists."""
+    return value.tolist() if hasattr(value, "tolist") else value

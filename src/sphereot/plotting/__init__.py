@@ -1,7 +1,8 @@
-"""Pictures of measures on the sphere, with matplotlib.
+"""Pictures of measures on the sphere, with matplotlib, and a page with a globe that one can turn.
 
 Each function draws on Axes that it is given, or on a new Figure, and returns the Axes. Nothing here goes through
 pyplot: no window opens, and no global state changes. `style` makes figures of one look, `save` writes them.
+`globe_page` writes HTML that opens from disk.
 """
 
 try:
@@ -16,12 +17,14 @@ from sphereot.plotting.curves import evolution
 from sphereot.plotting.globe import scatter_sphere, sphere_axes
 from sphereot.plotting.look import PALETTE, save, style
 from sphereot.plotting.maps import density_map, map_points, scatter_map
+from sphereot.plotting.pages import globe_page
 
 __all__ = [
     "PALETTE",
     "circle_projections",
     "density_map",
     "evolution",
+    "globe_page",
     "map_points",
     "save",
     "scatter_map",

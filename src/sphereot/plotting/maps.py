@@ -5,14 +5,17 @@ from typing import Any
 
 import numpy as np
 from matplotlib import patheffects
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
 from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
 from sphereot.arrays import as_whole_number, to_numpy
 from sphereot.plotting._canvas import marker_size, new_axes, points_in_space, require_axes
+from sphereot.plotting.coastlines import read_coastlines
 from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style
 
-__all__ = ["density_map", "map_points", "scatter_map"]
+__all__ = ["density_map", "grid_values", "linear_norm", "map_points", "scatter_map"]
 
 _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
@@ -61,6 +64,7 @@ def density_map(
     norm: Any = None,
     colorbar: bool = True,
     graticule: bool | str = True,
+    coastlines: bool = False,
 ) -> Any:
     """Mollweide map of a density on S^2.
 
@@ -88,6 +92,8 @@ def density_map(
     graticule : bool or "lines"
         Whether to draw meridians and parallels, with their degrees where the map has room for them; ``"lines"`` leaves
         the degrees out.
+    coastlines : bool
+        Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
 
     Returns
     -------
@@ -102,12 +108,13 @@ def density_map(
     >>> ax.name
     'mollweide'
     """
-    values = _grid_values(density, resolution)
+    values = grid_values(density, resolution)
     overlay = None if points is None else points_in_space("points", points)
+    shores = read_coastlines() if coastlines else []
     ax = _map_axes(ax, tall=colorbar)
     rows, columns = values.shape
     if norm is None:
-        norm = _linear_norm(vmin, vmax, values)
+        norm = linear_norm(vmin, vmax, values)
     with style():
         if levels is None:
             longitude, latitude = _edges(-180, 180, columns), _edges(-90, 90, rows)
@@ -117,6 +124,7 @@ def density_map(
             longitude, latitude, values = _closed(values)
             shown = ax.contourf(longitude, latitude, values, levels=levels, cmap=cmap, norm=norm, zorder=0)
             shown.set_rasterized(True)
+        _draw_coastlines(ax, shores, on_color=True)
         _finish_map(ax, graticule=graticule, on_color=True)
         if overlay is not None:
             scatter_map(overlay, ax=ax, color="white", edgecolors=INK, linewidths=0.3, size=marker_size(len(overlay)))
@@ -131,7 +139,14 @@ def density_map(
 
 
 def scatter_map(
-    points: Any, *, ax: Any = None, color: Any = None, size: Any = None, label: str | None = None, **kwargs: Any
+    points: Any,
+    *,
+    ax: Any = None,
+    color: Any = None,
+    size: Any = None,
+    label: str | None = None,
+    coastlines: bool = False,
+    **kwargs: Any,
 ) -> Any:
     """Mollweide map of points on S^2.
 
@@ -147,6 +162,8 @@ def scatter_map(
         Area of the markers in square points; by default smaller, the more points there are.
     label : str, optional
         Name of the points in a legend, which `ax.legend()` adds.
+    coastlines : bool
+        Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
     **kwargs
         Passed on to `Axes.scatter`.
 
@@ -162,6 +179,7 @@ def scatter_map(
     100
     """
     found = points_in_space("points", points)
+    shores = read_coastlines() if coastlines else []
     ax = _map_axes(ax)
     longitude = np.arctan2(found[:, 1], found[:, 0])
     latitude = np.arctan2(found[:, 2], np.hypot(found[:, 0], found[:, 1]))
@@ -178,6 +196,7 @@ def scatter_map(
     } | kwargs
     with style():
         ax.scatter(longitude, latitude, s=size, color=color, label=label, **options)
+        _draw_coastlines(ax, shores, on_color=False)
         _finish_map(ax, graticule=True, on_color=False)
     return ax
 
@@ -187,6 +206,16 @@ def _map_axes(ax: Any, *, tall: bool = False) -> Any:
         return new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + 0.45 * tall), projection="mollweide")
     require_axes(ax, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
     return ax
+
+
+def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], *, on_color: bool) -> None:
+    if not lines or any(shown.get_gid() == "coastlines" for shown in ax.collections):
+        return
+    color, opacity = ("white", 0.8) if on_color else (INK, 0.6)
+    radians = [np.deg2rad(line) for line in lines]
+    # Above the colors and the graticule, below the points.
+    shown = LineCollection(radians, colors=[color], linewidths=0.3, alpha=opacity, zorder=2.6, gid="coastlines")
+    ax.add_collection(shown, autolim=False)
 
 
 def _finish_map(ax: Any, *, graticule: bool | str, on_color: bool) -> None:
@@ -218,7 +247,8 @@ def _degrees(value: int, negative: str, positive: str) -> str:
     return f"{abs(value)}°{negative if value < 0 else positive if value > 0 else ''}"
 
 
-def _grid_values(density: Any, resolution: int) -> NDArray[np.float64]:
+def grid_values(density: Any, resolution: int) -> NDArray[np.float64]:
+    """Values on the cells of a map, shape (n_lat, n_lon): those given, or those of a function of unit vectors."""
     if callable(density):
         grid = map_points(resolution)
         values = _as_numbers(density(grid.reshape(-1, 3)))
@@ -245,9 +275,8 @@ def _as_numbers(values: Any) -> NDArray[np.float64]:
     return np.asarray(found, dtype=np.float64)
 
 
-def _linear_norm(vmin: float | None, vmax: float | None, values: NDArray[np.float64]) -> Any:
-    from matplotlib.colors import Normalize
-
+def linear_norm(vmin: float | None, vmax: float | None, values: NDArray[np.float64]) -> Normalize:
+    """Colors in proportion to values, over the range of `values` where none is given."""
     low = float(values.min()) if vmin is None else vmin
     high = float(values.max()) if vmax is None else vmax
     # A constant density still gets a color bar with a range.

@@ -1,0 +1,148 @@
+"""Time of the flows on the sphere: forward and backward, beside the least that a block can cost.
+
+    python -m benchmarks.flows [--json out.json] [--points 4284] [--components 100] [--blocks 48] [--threads 2]
+
+A block evaluates K exponentials a point, so the measure is a plain product of (n, 3) with (3, K), its exponential and
+the backward pass of both. After it come the flow of the density estimation, and what plain autograd takes for it if it
+computes the Jacobian of each block in the space around the sphere. The works of a row take turns in one run; float32.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.timing import Row, best_of, machine, write_json
+from sphereot.distributions import HypersphericalUniform
+from sphereot.flows import ExponentialMapFlow, StereographicFlow
+
+
+def trained(work: Callable[[], Sequence[Tensor] | Tensor], parameters: list[Tensor]) -> Callable[[], object]:
+    """`work` and the gradient of all that it gives, from above random."""
+
+    def run() -> object:
+        results = work()
+        results = [results] if isinstance(results, Tensor) else list(results)
+        return torch.autograd.grad(results, parameters, [torch.ones_like(result) for result in results])
+
+    return run
+
+
+def plain_product(x: Tensor, n_components: int) -> Callable[[], object]:
+    weights = torch.randn(3, n_components, requires_grad=True)
+    return trained(lambda: torch.exp(x @ weights), [x, weights])
+
+
+def plain_autograd(flow: ExponentialMapFlow, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The flow as its formulas read, with the Jacobian of every block by autograd, a row at a time."""
+    parts = flow.components()
+    log_det = x.new_zeros(x.shape[0])
+    for alpha, beta, mu in zip(parts.alpha, parts.beta, parts.mu, strict=True):
+        g = (alpha * torch.exp(beta * (x @ mu.T - 1))) @ mu
+        v = g - (x * g).sum(-1, keepdim=True) * x
+        length = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
+        y = torch.cos(length) * x + torch.sin(length) * v / length
+        rows = [torch.autograd.grad(y[:, k].sum(), x, create_graph=True)[0] for k in range(3)]
+        jacobian = torch.stack(rows, dim=1)
+        frame = torch.linalg.svd(x.detach()[:, None])[2][:, 1:].mT
+        stretched = jacobian @ frame
+        log_det = log_det + 0.5 * torch.logdet(stretched.mT @ stretched)
+        x = y
+    return x, log_det
+
+
+def measure(n: int, n_components: int, n_blocks: int) -> list[Row]:
+    generator = torch.Generator().manual_seed(0)
+    x = HypersphericalUniform(3).sample((n,), generator=generator).requires_grad_()
+    block = ExponentialMapFlow(3, 1, n_components, generator=generator)
+    whole = ExponentialMapFlow(3, n_blocks, n_components, generator=generator)
+    stereo = StereographicFlow(3, generator=generator)
+    plain = plain_product(x, n_components)
+    own, all_blocks = [x, *block.parameters()], list(whole.parameters())
+
+    moved = trained(lambda: block(x), own)
+    with_log_det = trained(lambda: block.forward_and_log_det(x), own)
+    least, a, b = best_of(plain, moved, with_log_det, repeats=300)
+    rows = [
+        Row("one block", a, "s", "product and exp", least, a / least, 3, "less"),
+        Row("one block, log-det", b, "s", "product and exp", least, b / least, 5, "less"),
+    ]
+    least, a, b = best_of(
+        plain,
+        trained(lambda: whole(x), all_blocks),
+        trained(lambda: whole.forward_and_log_det(x), all_blocks),
+        repeats=10,
+    )
+    rows += [
+        Row(
+            f"{n_blocks} blocks",
+            a,
+            "s",
+            f"{n_blocks} x product and exp",
+            n_blocks * least,
+            a / n_blocks / least,
+            3,
+            "less",
+        ),
+        Row(
+            f"{n_blocks} blocks, log-det",
+            b,
+            "s",
+            f"{n_blocks} x product and exp",
+            n_blocks * least,
+            b / n_blocks / least,
+            5,
+            "less",
+        ),
+    ]
+    slow = trained(lambda: plain_autograd(whole, x), all_blocks)
+    ours, theirs = best_of(trained(lambda: whole(x), all_blocks), slow, repeats=3)
+    rows.append(Row(f"{n_blocks} blocks", ours, "s", "autograd, Jacobians", theirs, theirs / ours, 5, "more"))
+    seconds, theirs = best_of(trained(lambda: whole.forward_and_log_det(x), all_blocks), slow, repeats=3)
+    rows.append(
+        Row(f"{n_blocks} blocks, log-det", seconds, "s", "autograd, Jacobians", theirs, theirs / seconds, 5, "more")
+    )
+    with torch.no_grad():
+        y = whole(x)
+        forward, inverse = best_of(lambda: whole(x), lambda: whole.inverse(y), repeats=3)
+    rows.append(Row(f"{n_blocks} blocks, inverse", inverse, "s", "forward", forward, inverse / forward, 100, "less"))
+    couplings = trained(lambda: stereo.forward_and_log_det(x), list(stereo.parameters()))
+    least, seconds = best_of(plain, couplings, repeats=20)
+    rows.append(Row("stereographic, log-det", seconds, "s", "product and exp", least, seconds / least, 30, "less"))
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    lines = [f"{'work':<26}{'ours':>11}  {'against':<24}{'theirs':>11}{'figure':>9}   bar"]
+    for row in rows:
+        bar = f"{'at least' if row.better == 'more' else 'at most'} {row.bar:g}: {'met' if row.met else 'MISSED'}"
+        lines.append(
+            f"{row.work:<26}{row.ours * 1e3:>8.2f} ms  {row.against:<24}{(row.theirs or 0) * 1e3:>8.2f} ms"
+            f"{row.figure:>9.2f}   {bar}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print; write the rows to a file if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--points", type=int, default=4284, help="number n of points")
+    parser.add_argument("--components", type=int, default=100, help="components K of a block")
+    parser.add_argument("--blocks", type=int, default=48, help="blocks of the flow of the density estimation")
+    parser.add_argument("--threads", type=int, default=2, help="threads that torch may use")
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(arguments.threads)
+    rows = measure(arguments.points, arguments.components, arguments.blocks)
+    print(f"n = {arguments.points}, K = {arguments.components}, {arguments.threads} threads, {machine()}")
+    print(table(rows))
+    if arguments.json:
+        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""What a permutation test costs, in distances: 1,000 permutations beside one call of `ssw` on the same points.
+
+    python -m benchmarks.permutations [--json out.json] [--permutations 1000]
+
+A test that calls `ssw` for each permutation pays 1,000 of them; ours projects and sorts the pooled points once a slice.
+The figure is the time of the whole test, drawing of permutations included, over that of one distance. Both run on one
+thread, and the processor's time is taken: on a busy machine a long work is interrupted more often than a short one.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import sphereot
+from benchmarks.timing import Row, machine, sphere_sample, write_json
+from sphereot.stats import two_sample_test
+
+REPEATS = 3
+DISTANCES_A_REPEAT = 20
+
+# n, m, d, L, and how many distances 1,000 permutations may cost. Unlike sizes need a more general search for the cut.
+SIZES = [
+    (2000, 2000, 64, 100, 200),
+    (2000, 2000, 3, 100, 300),
+    (200, 200, 3, 200, 300),
+    (2000, 1500, 64, 100, 300),
+    (2000, 1999, 64, 100, 500),
+]
+
+
+def measure(n: int, m: int, dim: int, n_projections: int, bar: float, permutations: int) -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        x, y = sphere_sample(rng, n, dim, dtype), sphere_sample(rng, m, dim, dtype)
+        frames = sphereot.great_circles(n_projections, dim, seed=0, like=x)
+        test = partial(two_sample_test, x, y, permutations=permutations, projections=frames, seed=0)
+        distance = partial(sphereot.ssw, x, y, projections=frames)
+        tests, distances = [], []
+        for _ in range(REPEATS):  # in turn: a busy moment hits both alike
+            tests.append(processor_seconds(test, 1))
+            distances.append(processor_seconds(distance, DISTANCES_A_REPEAT))
+        work = f"n={n:,} m={m:,} d={dim} L={n_projections}, {np.dtype(dtype).name}"
+        yield Row(work, min(tests), "s", "one distance", min(distances), min(tests) / min(distances), bar, "less")
+
+
+def processor_seconds(work: Callable[[], object], times: int) -> float:
+    begin = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - begin) / times
+
+
+def table(rows: list[Row]) -> str:
+    lines = [f"{'work':<38}{'test':>10}{'one distance':>15}{'ratio':>8}   bar"]
+    lines += [
+        f"{row.work:<38}{row.ours * 1e3:>7.0f} ms{(row.theirs or 0) * 1e3:>12.2f} ms{row.figure:>8.0f}   "
+        f"at most {row.bar:g}: {'met' if row.met else 'MISSED'}"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print; write the rows to a file if asked; exit with 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--permutations", type=int, default=1000)
+    arguments = parser.parse_args()
+    sphereot.set_num_threads(1)
+    rows = [row for size in SIZES for row in measure(*size, arguments.permutations)]
+    print(f"{arguments.permutations:,} permutations, one thread, processor time")
+    print(table(rows))
+    if arguments.json:
+        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+    sys.exit(not all(row.met for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""`sphereot distance` and `sphereot pairwise`: how far apart the points of files are."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sphereot.cli.points import (
+    AsJson,
+    Columns,
+    Debug,
+    DropBad,
+    Key,
+    LonLat,
+    Normalize,
+    Prefix,
+    ReadOptions,
+    Weights,
+    ended_plainly,
+    label,
+    read_files,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from sphereot.datasets import PointSet
+
+__all__ = ["distance", "pairwise"]
+
+Order = Annotated[float, typer.Option("--p", help="The order p of the distance, at least 1.")]
+Slices = Annotated[
+    int | None,
+    typer.Option(
+        "--projections", help="How many great circles; with --rtol, how many to begin with.", show_default="200"
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option("--rtol", help="Take more great circles until the standard error is this share of the value."),
+]
+Most = Annotated[int, typer.Option("--max-projections", help="With --rtol: never more great circles than this.")]
+Seed = Annotated[int, typer.Option("--seed", help="Where the great circles come from.")]
+
+_GROUPS = 50
+
+
+def distance(
+    a: Annotated[Path, typer.Argument(help="The first file.", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="The second file.", show_default=False)],
+    columns: Columns = None,
+    prefix: Prefix = None,
+    key: Key = None,
+    lonlat: LonLat = False,
+    normalize: Normalize = False,
+    weights: Weights = None,
+    drop_bad: DropBad = False,
+    p: Order = 2.0,
+    projections: Slices = None,
+    rtol: Tolerance = None,
+    max_projections: Most = 100_000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Spherical Sliced-Wasserstein distance between the points of two files.
+
+    The files are .npy, .npz, .csv, .parquet, .geojson, .pt or .safetensors; each row is a point on the sphere. The
+    value is SSW_p^p in turns (a great circle is one turn long), with its standard error over the great circles drawn.
+    Rows that cannot be points end the command with exit code 2 and the file and line; nothing is ever unpickled.
+
+    Two samples of unit vectors: sphereot distance a.npy b.npy
+
+    Embeddings, only their directions: sphereot distance old.parquet new.parquet --columns embedding --normalize
+
+    Columns that begin alike, to one percent: sphereot distance a.csv b.csv --prefix x_ --rtol 0.01
+
+    Places on the earth: sphereot distance quakes.csv fires.geojson --lonlat
+
+    Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
+    """
+    with ended_plainly(debug):
+        from sphereot import ssw_estimate
+
+        options = ReadOptions(columns, prefix, key, lonlat, normalize, weights, drop_bad)
+        with waiting("Reading ..."):
+            x, y = read_files([a, b], options)
+        with waiting("Comparing on great circles ..."):
+            found = ssw_estimate(
+                x.points, y.points, p=p, x_weights=x.weights, y_weights=y.weights, n_projections=projections,
+                rtol=rtol, max_projections=max_projections, seed=seed,
+            )  # fmt: skip
+        number = _Number(found.value, found.standard_error, found.p, x.points.shape[1])
+        if as_json:
+            record = {**number.record(), "p": p, "n_projections": found.n_projections, "seed": seed}
+            _print_json({**record, "files": [_file_record(x), _file_record(y)]})
+            return
+        typer.echo(f"SSW_{p:g}^{p:g} = {number.power()}   ({found.n_projections} great circles, in turns^{p:g})")
+        typer.echo(f"SSW_{p:g}   = {number.root()}")
+        typer.echo(f"{label(x)}\n{label(y)}")
+        _warn_short(rtol, [number], found.n_projections)
+
+
+def pairwise(
+    files: Annotated[list[Path], typer.Argument(help="Two or more files.", show_default=False)],
+    columns: Columns = None,
+    prefix: Prefix = None,
+    key: Key = None,
+    lonlat: LonLat = False,
+    normalize: Normalize = False,
+    weights: Weights = None,
+    drop_bad: DropBad = False,
+    p: Order = 2.0,
+    projections: Slices = None,
+    rtol: Tolerance = None,
+    max_projections: Most = 100_000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Distances between all pairs of several files, on shared great circles.
+
+    Each file is read, projected and sorted once, so that many pairs cost little more than the files themselves.
+    Options, files and errors are those of `sphereot distance`.
+
+    A week against itself: sphereot pairwise monday.npy tuesday.npy wednesday.npy
+
+    All lists of places in a folder, as JSON: sphereot pairwise places/*.csv --lonlat --json
+    """
+    with ended_plainly(debug):
+        if len(files) < 2:
+            raise ValueError(f"FILES: {len(files)} given, but pairs need at least two files.")
+        with waiting("Reading ..."):
+            sets = read_files(files, ReadOptions(columns, prefix, key, lonlat, normalize, weights, drop_bad))
+        with waiting("Comparing on great circles ..."):
+            values, errors, count = _pairwise(sets, p, projections, rtol, max_projections, seed)
+        dim = sets[0].points.shape[1]
+        pairs = {
+            (i, j): _Number(float(values[i, j]), float(errors[i, j]), p, dim)
+            for i, j in combinations(range(len(sets)), 2)
+        }
+        if as_json:
+            _print_json(
+                {
+                    "values": values.tolist(),
+                    "standard_errors": [[_finite(error) for error in row] for row in errors.tolist()],
+                    "p": p,
+                    "n_projections": count,
+                    "seed": seed,
+                    "files": [_file_record(one) for one in sets],
+                }
+            )
+            return
+        for k, one in enumerate(sets):
+            typer.echo(f"[{k}] {label(one)}")
+        typer.echo(f"SSW_{p:g}^{p:g} in turns^{p:g}, and SSW_{p:g}; {count} great circles")
+        for (i, j), number in pairs.items():
+            typer.echo(f"[{i}] [{j}]  {number.power():<26} {number.root()}")
+        _warn_short(rtol, list(pairs.values()), count)
+
+
+@dataclass(frozen=True)
+class _Number:
+    """SSW_p^p with its standard error, and what follows for the distance SSW_p."""
+
+    value: float
+    error: float
+    p: float
+    dim: int
+
+    @property
+    def distance(self) -> tuple[float, float]:
+        """SSW_p and its standard error, to first order, in turns."""
+        if self.value <= 0:
+            return 0.0, 0.0 if not math.isnan(self.error) else math.nan
+        root = self.value ** (1 / self.p)
+        return root, self.error * root / (self.p * self.value)
+
+    def power(self) -> str:
+        return _with_error(self.value, self.error)
+
+    def root(self) -> str:
+        value, error = self.distance
+        # On the globe a turn is the way around it, so that degrees can be read off a map.
+        degrees = f" = {_with_error(360 * value, 360 * error)} degrees" if self.dim == 3 else ""
+        return f"{_with_error(value, error)} turns{degrees}"
+
+    def record(self) -> dict[str, Any]:
+        value, error = self.distance
+        record = {
+            "value": self.value,
+            "standard_error": _finite(self.error),
+            "distance_turns": value,
+            "distance_turns_standard_error": _finite(error),
+        }
+        if self.dim == 3:
+            record |= {"distance_degrees": 360 * value, "distance_degrees_standard_error": _finite(360 * error)}
+        return record
+
+
+def _pairwise(
+    sets: "Sequence[PointSet]", p: float, projections: int | None, rtol: float | None, most: int, seed: int
+) -> tuple[Any, Any, int]:
+    """Values and standard errors (N, N), and the number of great circles.
+
+    Great circles come in groups, and the spread of the groups' means gives the standard error: the sum over groups of
+    n_g (m_g - m)^2 / (G - 1) estimates the variance of a slice, whatever the sizes n_g.
+    """
+    import numpy as np
+
+    from sphereot import great_circles, pairwise_ssw
+    from sphereot.arrays import as_slice_count, as_whole_number
+
+    if rtol is not None and not 0 < rtol < math.inf:
+        raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
+    count = as_slice_count(projections)
+    most = as_whole_number("max_projections", most, 1, "the most great circles to draw")
+    source = np.random.default_rng(as_whole_number("seed", seed, 0, "a seed"))
+    points, weights = [one.points for one in sets], [one.weights for one in sets]
+    sizes, means = [], []
+    fresh = count if rtol is None else min(count, most)
+    while True:
+        frames = great_circles(fresh, points[0].shape[1], seed=source, like=points[0])
+        for group in np.array_split(frames, min(_GROUPS, fresh)):
+            sizes.append(len(group))
+            means.append(pairwise_ssw(points, p=p, weights=weights, projections=group).astype(np.float64))
+        share, stack, total = np.array(sizes)[:, None, None], np.array(means), sum(sizes)
+        values = (share * stack).sum(axis=0) / total
+        if len(sizes) > 1:
+            variance = (share * (stack - values) ** 2).sum(axis=0) / (len(sizes) - 1)
+            errors = np.sqrt(variance / total)
+        else:
+            errors = np.where(np.eye(len(sets), dtype=bool), 0.0, np.nan)
+        if rtol is None or total >= most or bool((errors <= rtol * values).all()):
+            return values, errors, total
+        fresh = min(total, most - total)
+
+
+def _warn_short(rtol: float | None, numbers: Sequence[_Number], count: int) -> None:
+    worst = max((one.error / one.value for one in numbers if one.value > 0), default=0.0)
+    if rtol is not None and not worst <= rtol:
+        typer.echo(
+            f"Note: {count} great circles reach a relative standard error of {worst:.2g}, not {rtol:g}; give more with "
+            "--max-projections.",
+            err=True,
+        )
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.6g}" if math.isnan(error) else f"{value:.6g} ± {error:.2g}"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _file_record(points: "PointSet") -> dict[str, Any]:
+    n, dim = points.points.shape
+    return {
+        "path": str(points.path),
+        "points": n,
+        "dim": dim,
+        "columns": list(points.columns) if dim <= 16 else None,
+        "weighted": points.weights is not None,
+        "dropped": points.dropped,
+    }
+
+
+def _print_json(record: dict[str, Any]) -> None:
+    typer.echo(json.dumps(record, indent=2, allow_nan=False))

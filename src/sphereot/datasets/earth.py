@@ -1,0 +1,185 @@
+"""Places of earthquakes, floods, fires and volcanic eruptions: the data of the paper's density estimation (Section 5).
+
+The sizes of data, train and test sets are those of the paper's table of data sets (appendix on density estimation);
+the volcanic eruptions, which the paper leaves out, are a usual companion.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sphereot.arrays import as_whole_number
+from sphereot.datasets.fetch import fetch
+from sphereot.datasets.files import read_points
+from sphereot.sphere import from_lonlat
+
+__all__ = ["NAMES", "EarthData", "Split", "load"]
+
+
+@dataclass(frozen=True)
+class _Record:
+    """Where a data set comes from."""
+
+    file: str
+    url: str
+    sha256: str
+    source: str
+
+
+# Pinned to commits. The two repositories differ in fire.csv, and the paper's own is meant.
+_SCORE = "https://raw.githubusercontent.com/oxcsml/riemannian-score-sde/5b48a7f7e175894afb6933f5e5f367b5a0eb65d7/data"
+_PAPER = (
+    "https://raw.githubusercontent.com/clbonet/Spherical_Sliced-Wasserstein/d8305f8577b23017abd54dca4f131aba1d47bf9e/"
+    "Density%20Estimation/data/earth_data"
+)
+_RECORDS = {
+    "earthquake": _Record(
+        "earth/quakes_all.csv",
+        f"{_SCORE}/quakes_all.csv",
+        "3e5e1a10fb2faf1899106264289334037d039f00f5265d13dad388a93d8ff2f7",
+        "NOAA National Geophysical Data Center, significant earthquakes",
+    ),
+    "flood": _Record(
+        "earth/flood.csv",
+        f"{_SCORE}/flood.csv",
+        "ffb1e3182c3053afcdeceec4727c262a29da10255d20747c08144da5b0963486",
+        "Dartmouth Flood Observatory",
+    ),
+    "fire": _Record(
+        "earth/fire.csv",
+        f"{_PAPER}/fire.csv",
+        "c1fb69d204ab2d743ed0234bb11c1d0692a994ef51788002ad795d1d632516c0",
+        "NASA FIRMS, active fires",
+    ),
+    "volcano": _Record(
+        "earth/volerup.csv",
+        f"{_SCORE}/volerup.csv",
+        "f7bbaf32a412f5fe82350f48e0c55100be260803969c16557343f687fd0593fc",
+        "NOAA National Geophysical Data Center, significant volcanic eruptions",
+    ),
+}
+
+NAMES: Sequence[str] = tuple(_RECORDS)
+"""The data sets that `load` knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class EarthData:
+    """Places on the earth.
+
+    Attributes
+    ----------
+    name : str
+        What they are places of.
+    lonlat : array, shape (n, 2)
+        Longitudes and latitudes in degrees.
+    source : str
+        Who collected them.
+    points : array, shape (n, 3)
+        The same places as unit vectors, float64; see `sphereot.sphere.from_lonlat`.
+    """
+
+    name: str
+    lonlat: np.ndarray[Any, Any]
+    source: str
+
+    @cached_property
+    def points(self) -> np.ndarray[Any, Any]:
+        """The places as unit vectors, shape (n, 3)."""
+        points: np.ndarray[Any, Any] = from_lonlat(self.lonlat)
+        return points
+
+    def __len__(self) -> int:
+        return len(self.lonlat)
+
+    def split(self, seed: int, test_size: float = 0.3) -> "Split":
+        """Train and test sets, drawn at random without replacement.
+
+        Parameters
+        ----------
+        seed : int
+            Which split; the same seed gives the same split everywhere.
+        test_size : float
+            The share of the test set, strictly between 0 and 1. Its size is rounded up, as in the paper's table: of
+            4,875 floods, 3,412 are for training and 1,463 for the test.
+
+        Returns
+        -------
+        Split
+            `.train` and `.test`, each EarthData; unpacks as a pair.
+
+        Notes
+        -----
+        Places can occur more than once in the data (673 of 6,120 earthquakes repeat another; the 827 eruptions have
+        267 places), so that some of the test set can be in the training set too. The paper's splits have that as well.
+        """
+        seed = as_whole_number("seed", seed, 0, "a seed")
+        if not isinstance(test_size, Real) or not 0 < float(test_size) < 1:
+            raise ValueError(f"test_size: got {test_size!r}, but a share strictly between 0 and 1 is needed.")
+        # 0.3 times 10 is a little above 3: the rounding of the product must not add a place.
+        n_test = math.ceil(float(test_size) * len(self) - 1e-9)
+        if not 0 < n_test < len(self):
+            raise ValueError(
+                f"test_size: {test_size!r} of {len(self)} places leaves none for "
+                f"{'training' if n_test else 'the test'}; choose another share."
+            )
+        order = np.random.default_rng(seed).permutation(len(self))
+        return Split(self._part(np.sort(order[n_test:])), self._part(np.sort(order[:n_test])))
+
+    def _part(self, rows: np.ndarray[Any, Any]) -> "EarthData":
+        return EarthData(self.name, self.lonlat[rows], self.source)
+
+
+class Split(NamedTuple):
+    """Train and test sets of `EarthData.split`."""
+
+    train: EarthData
+    test: EarthData
+
+
+def load(name: str) -> EarthData:
+    """A data set of places on the earth, by name.
+
+    Parameters
+    ----------
+    name : str
+        "earthquake" (6,120 places), "flood" (4,875), "fire" (12,809) or "volcano" (827).
+
+    Returns
+    -------
+    EarthData
+        With `.lonlat`, `.points`, `.source` and `.split(seed)`.
+
+    Raises
+    ------
+    ValueError
+        For another name, or a file that is not the one it should be.
+    OSError
+        If there is neither a file nor a network.
+
+    Notes
+    -----
+    The file is taken from the folder that the environment variable SPHEREOT_DATA names, if it is there; otherwise it is
+    downloaded once from a public repository, pinned to a commit, checked against its sha256, and kept in
+    `cache_folder()`.
+
+    Examples
+    --------
+    >>> from sphereot import datasets
+    >>> data = datasets.load("flood")  # doctest: +SKIP
+    >>> train, test = data.split(seed=0)  # doctest: +SKIP
+    >>> len(data), len(train), len(test)  # doctest: +SKIP
+    (4875, 3412, 1463)
+    """
+    record = _RECORDS.get(name) if isinstance(name, str) else None
+    if record is None:
+        raise ValueError(f"name: there is no data set {name!r}; there are {', '.join(NAMES)}.")
+    path = fetch(record.file, record.url, record.sha256)
+    read = read_points(path, lonlat=True)
+    assert read.lonlat is not None
+    return EarthData(name, read.lonlat, record.source)

@@ -1,0 +1,98 @@
+"""Points in GeoJSON files (RFC 7946): features, geometries and collections of them; degrees, longitude first."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sphereot.datasets.source import Batch, Source, Wanted
+
+__all__ = ["open_geojson"]
+
+_COLLECTIONS = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
+
+
+def open_geojson(path: Path, wanted: Wanted) -> Source:
+    """All points of a GeoJSON file; weights are a property of the features."""
+    if wanted.columns is not None or wanted.prefix is not None or wanted.key is not None:
+        raise ValueError(f"{path}: GeoJSON has longitude and latitude of its own; leave columns, prefix and key out.")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            tree = json.load(file)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: is not JSON, or is truncated ({error.msg}).") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not text in UTF-8, as JSON must be.") from error
+    except RecursionError as error:
+        raise ValueError(f"{path}: is nested too deeply to be GeoJSON.") from error
+    if not isinstance(tree, dict) or not isinstance(tree.get("type"), str):
+        raise ValueError(f"{path}: is JSON, but not GeoJSON: it has no 'type', as a FeatureCollection has.")
+    name = str(wanted.weights)
+    found = list(_places(path, tree, wanted.weights is not None, name))
+    values = np.array([place for _, place, _ in found], dtype=np.float64).reshape(-1, 2)
+    weights = np.array([weight for _, _, weight in found]) if wanted.weights is not None else None
+    features = [feature for feature, _, _ in found]
+    return Source(
+        path,
+        ("longitude", "latitude"),
+        True,
+        lambda: iter([Batch(values, weights, range(len(values)))] if len(values) else []),
+        locate=lambda row: f"feature {features[row]}",
+        weights_name=name,
+        absent="has no longitude and latitude" if wanted.weights is None else "has no place, or no number as weight",
+    )
+
+
+def _places(path: Path, tree: Any, weighted: bool, name: str) -> Iterator[tuple[int, list[float], float]]:
+    """The number of the feature, longitude and latitude, and the weight of each point."""
+    for number, feature in enumerate(_members(tree)):
+        properties = feature.get("properties") if isinstance(feature, dict) else None
+        weight = _number((properties or {}).get(name)) if isinstance(properties or {}, dict) else np.nan
+        geometry = (
+            feature.get("geometry") if isinstance(feature, dict) and feature.get("type") == "Feature" else feature
+        )
+        for place in _positions(path, number, geometry):
+            yield number, place, weight if weighted else np.nan
+
+
+def _members(tree: Any) -> list[Any]:
+    member = _COLLECTIONS.get(tree["type"])
+    held = [tree] if member is None else tree.get(member)
+    return held if isinstance(held, list) else []
+
+
+def _positions(path: Path, number: int, geometry: Any) -> Iterator[list[float]]:
+    if geometry is None:
+        yield [np.nan, np.nan]
+        return
+    kind = geometry.get("type") if isinstance(geometry, dict) else None
+    if kind == "Point":
+        yield _position(geometry.get("coordinates"))
+    elif kind == "MultiPoint" and isinstance(geometry.get("coordinates"), list):
+        for position in geometry["coordinates"]:
+            yield _position(position)
+    elif kind == "GeometryCollection":
+        for one in _members(geometry):
+            yield from _positions(path, number, one)
+    else:
+        raise ValueError(
+            f"{path}, feature {number}: is {'a ' + kind if isinstance(kind, str) else 'no geometry'}, but points are "
+            "needed (Point, MultiPoint); reduce lines and areas to points first, e.g. to their centroids."
+        )
+
+
+def _position(value: Any) -> list[float]:
+    if not isinstance(value, list) or len(value) < 2:
+        return [np.nan, np.nan]
+    return [_number(value[0]), _number(value[1])]
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf

@@ -1,0 +1,139 @@
+"""Training of a flow on the whole data at once, with a history, checkpoints and early stopping."""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sphereot._checkpoints import Keeper
+from sphereot.density.objectives import OBJECTIVES
+from sphereot.flows import Flow
+
+__all__ = ["History", "TrainingDivergedError", "log_likelihood", "train"]
+
+_BLOCK = 1 << 14  # points at a time where only values are wanted
+
+
+class TrainingDivergedError(RuntimeError):
+    """The loss is no longer finite. The flow has the last parameters that gave a finite loss."""
+
+
+@dataclass
+class History:
+    """What happened, epoch by epoch.
+
+    Attributes
+    ----------
+    losses : list of float
+        The loss before each step.
+    validation : list of (int, float)
+        After which epoch, and the mean negative log-likelihood of the validation points then.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    validation: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def best(self) -> tuple[int, float]:
+        """The epoch with the best validation likelihood, and its value."""
+        return min(self.validation, key=lambda pair: pair[1])
+
+
+def train(
+    flow: Flow,
+    x: Tensor,
+    *,
+    loss: str,
+    epochs: int,
+    lr: float,
+    n_projections: int,
+    generator: torch.Generator,
+    validation: Tensor | None = None,
+    validate_every: int = 50,
+    patience: int | None = None,
+    checkpoint: Keeper | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> History:
+    """Fit the parameters of a flow to points (n, d), in place, by Adam on the full batch.
+
+    Parameters
+    ----------
+    loss : {"ssw", "sw", "nll", "ssw+nll"}
+        The objective.
+    validation : tensor, optional
+        Points whose likelihood is computed every `validate_every` epochs. With `patience`, the flow gets back its best
+        parameters, and training stops when so many epochs have brought no better ones.
+    checkpoint : Keeper, optional
+        Goes on from the state that it has.
+    callback : callable (epoch, loss), optional
+        Told after every epoch.
+    """
+    objective = OBJECTIVES[loss]
+    optimizer = torch.optim.Adam(flow.parameters(), lr=lr)
+    history, best, start = History(), None, 0
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is not None:
+        flow.load_state_dict(saved["flow"])
+        optimizer.load_state_dict(saved["optimizer"])
+        generator.set_state(saved["generator"])
+        best, start = saved["best"], saved["epoch"]
+        history = History(saved["losses"], [(int(epoch), value) for epoch, value in saved["validation"]])
+    good = copy.deepcopy(flow.state_dict())
+    for epoch in range(start + 1, epochs + 1):
+        optimizer.zero_grad()
+        value = objective(flow, x, n_projections, generator)
+        found = value.item()
+        if not math.isfinite(found):
+            flow.load_state_dict(good)
+            raise TrainingDivergedError(
+                f"the loss is {found} in epoch {epoch}: the learning rate lr={lr:g} is too large; give a smaller one. "
+                "The model has the last parameters that gave a finite loss."
+            )
+        _copy_into(good, flow)
+        value.backward()
+        optimizer.step()
+        history.losses.append(found)
+        if validation is not None and (epoch % validate_every == 0 or epoch == epochs):
+            history.validation.append((epoch, -log_likelihood(flow, validation)))
+            if history.best[0] == epoch:
+                best = copy.deepcopy(flow.state_dict())
+        if callback is not None:
+            callback(epoch, found)
+        if patience is not None and history.validation and epoch - history.best[0] >= patience:
+            break
+        if checkpoint is not None and epoch < epochs:
+            checkpoint.save(partial(_state, flow, optimizer, generator, history, best, epoch))
+    if patience is not None and best is not None:
+        flow.load_state_dict(best)
+    return history
+
+
+def log_likelihood(flow: Flow, x: Tensor) -> float:
+    """Mean log-density of points (n, d)."""
+    with torch.no_grad():
+        total = sum(float(flow.log_prob(block).double().sum()) for block in torch.split(x, _BLOCK))
+    return total / len(x)
+
+
+def _state(
+    flow: Flow, optimizer: torch.optim.Optimizer, generator: torch.Generator, history: History, best: Any, epoch: int
+) -> dict[str, Any]:
+    return {
+        "flow": flow.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "generator": generator.get_state(),
+        "losses": history.losses,
+        "validation": [list(pair) for pair in history.validation],
+        "best": best,
+        "epoch": epoch,
+    }
+
+
+def _copy_into(state: dict[str, Tensor], flow: Flow) -> None:
+    for name, tensor in flow.state_dict().items():
+        state[name].copy_(tensor)

@@ -1,0 +1,29 @@
+"""Normalizing flows on the sphere: the exponential-map flow, and RealNVP behind a stereographic projection.
+
+A transform is a module that maps points, gives the logarithm of its determinant if asked, and is inverted; `Flow` makes
+a law of it, with densities and samples (Appendix B.4).
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("sphereot.flows needs PyTorch: pip install 'sphereot[torch]'.") from error
+
+from sphereot.flows.exponential import Components, ExponentialMapFlow
+from sphereot.flows.flow import Flow
+from sphereot.flows.normal import StandardNormal
+from sphereot.flows.realnvp import RealNVP
+from sphereot.flows.stereographic import StereographicFlow
+from sphereot.flows.transform import FlowTransform
+
+__all__ = [
+    "Components",
+    "ExponentialMapFlow",
+    "Flow",
+    "FlowTransform",
+    "RealNVP",
+    "StandardNormal",
+    "StereographicFlow",
+]

@@ -1,0 +1,306 @@
+"""One block of the exponential-map flow and its determinant: the mathematics, on plain tensors.
+
+With w_i = alpha_i exp(beta_i (<x, mu_i> - 1)) the potential of Appendix B.4 has, in the space around the sphere,
+
+    gradient g = sum_i w_i mu_i,     Hessian H = sum_i w_i beta_i mu_i mu_i^T,
+
+so that one product with a (K, n) array of exponentials gives both: the moments. From there on K is forgotten. With
+s = <x, g> and P the projection on the tangent space at x, the Riemannian gradient and Hessian there are v = g - s x and
+A = P H P - s I. The block is T(x) = exp_x(v); its differential takes u to a Jacobi field along the geodesic that
+starts as u, with velocity A u. Brought back to x by parallel transport the differential reads, with r = |v|,
+
+    M = I + A along v,     M = cos(r) I + sin(r)/r A across v,
+
+whose determinant on the tangent space is that of the flow, for parallel transport turns and does not stretch.
+
+Points are columns here, (d, n), so that all operations run along contiguous rows of points.
+"""
+
+import math
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "Stumpff",
+    "differential",
+    "moments",
+    "move",
+    "move_with_log_det",
+    "refuse_second_derivatives",
+    "stumpff",
+]
+
+Stumpff = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+_TERMS = {torch.float32: 5, torch.float64: 8}  # of series at q at most 1, where the next term is below rounding
+
+
+def moments(x: Tensor, slopes: Tensor, loads: Tensor) -> Tensor:
+    """Sums over components of exp(<slope, (x, 1)>) times a load.
+
+    Parameters
+    ----------
+    x : tensor, shape (d, n)
+        Points.
+    slopes : tensor, shape (K, d + 1)
+        Rows (beta mu, -beta) of a block.
+    loads : tensor, shape (K, m)
+        Rows alpha mu, for g; followed by alpha beta mu mu^T, for H.
+
+    Returns
+    -------
+    tensor, shape (m, n)
+        g, of d rows, and H, of d^2 rows, if asked for.
+    """
+    return _Moments.apply(x, slopes, loads)
+
+
+def move(x: Tensor, g: Tensor) -> Tensor:
+    """exp_x(g - <x, g> x), shape (d, n), for x and g of this shape and g no longer than 1."""
+    return _Move.apply(x, g)
+
+
+def move_with_log_det(x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+    """The image of points and the logarithm of the determinant of the block, from its moments.
+
+    Parameters
+    ----------
+    x : tensor, shape (d, n)
+        Points.
+    found : tensor, shape (d + d^2, n)
+        Gradient and Hessian of the potential, as `moments` gives.
+
+    Returns
+    -------
+    y : tensor, shape (d, n)
+        exp_x(v).
+    log_det : tensor, shape (n,)
+        Logarithm of the determinant of the differential between the tangent spaces.
+    """
+    if x.shape[0] == 3:
+        return _MoveOnS2.apply(x, found)
+    log_det: Tensor = torch.linalg.slogdet(differential(x, found))[1]
+    return move(x, found[: x.shape[0]]), log_det
+
+
+def differential(x: Tensor, found: Tensor) -> Tensor:
+    """M of the module's description as matrices of the space around, with M x = x.
+
+    Parameters
+    ----------
+    x, found
+        As in `move_with_log_det`.
+
+    Returns
+    -------
+    tensor, shape (n, d, d)
+        The differential of the block in the tangent space at x, and 1 on the line through x: the determinant is that
+        of the differential, and the inverse too keeps the tangent space.
+    """
+    dim = x.shape[0]
+    g, hessian = found[:dim].T, found[dim:].T.reshape(-1, dim, dim)
+    x = x.T
+    s = _dot(x.T, g.T)[:, None]
+    v = g - s * x
+    c0, c1, c2, c3, _, _ = (c[:, None, None] for c in stumpff((v * v).sum(-1)))
+    along, line = v[:, :, None] * v[:, None, :], x[:, :, None] * x[:, None, :]
+    projection = torch.eye(dim, dtype=x.dtype, device=x.device) - line
+    a = projection @ hessian @ projection - s[..., None] * projection
+    # e e^T (1 - cos r) = v v^T c2 and e e^T (1 - sin(r)/r) = v v^T c3, without the direction e of v.
+    return line + c0 * projection + c2 * along + c1 * a + c3 * (along @ a)
+
+
+def stumpff(q: Tensor) -> Stumpff:
+    """The Stumpff functions c_k(q) = sum over j of (-q)^j / (2j + k)!, k = 0 to 5, for q in [0, 1].
+
+    c_0 is cos(r) and c_1 is sin(r) / r for q = r^2: smooth in q, so that nothing is singular where r vanishes.
+
+    >>> c = stumpff(torch.tensor(0.25, dtype=torch.float64))
+    >>> math.isclose(float(c[0]), math.cos(0.5)), math.isclose(float(c[1]), math.sin(0.5) / 0.5)
+    (True, True)
+    """
+    # c_k = 1 / k! - q c_{k+2}, from the last term of the series down; an even and an odd k in one pass.
+    last, *factors = _factors(q.dtype, q.device)
+    pairs = [last]
+    for factor in factors:
+        pairs.append(torch.addcmul(factor, pairs[-1], q, value=-1))
+    (c4, c5), (c2, c3), (c0, c1) = pairs[-3:]
+    return c0, c1, c2, c3, c4, c5
+
+
+@cache
+def _factors(dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    """1 / k! and 1 / (k + 1)!, shape (2, 1), from the largest even k to 0."""
+    orders = range(2 * _TERMS[dtype] + 2, -1, -2)
+    pairs = [[[1 / math.factorial(k)], [1 / math.factorial(k + 1)]] for k in orders]
+    return list(torch.tensor(pairs, dtype=dtype, device=device))
+
+
+# ---- derivatives by hand: they take less than half the time of autograd's ----
+
+
+class _Moments(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slopes: Tensor, loads: Tensor) -> Tensor:
+        homogeneous = torch.cat([x, x.new_ones(1, x.shape[1])])
+        exponentials = (slopes @ homogeneous).exp_()
+        ctx.save_for_backward(homogeneous, slopes, loads, exponentials)
+        return loads.T @ exponentials
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
+        (d_moments,) = cotangents
+        homogeneous, slopes, loads, exponentials = ctx.saved_tensors
+        d_x = d_slopes = d_loads = None
+        # Products are written with the long axis of the first factor along memory: several times as fast.
+        if ctx.needs_input_grad[2]:
+            d_loads = (d_moments @ exponentials.T).T
+        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
+            d_exponents = (loads @ d_moments).mul_(exponentials)
+            if ctx.needs_input_grad[0]:
+                d_x = slopes[:, :-1].T @ d_exponents
+            if ctx.needs_input_grad[1]:
+                d_slopes = (homogeneous @ d_exponents.T).T
+        return d_x, d_slopes, d_loads
+
+
+class _Move(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, g: Tensor) -> Tensor:
+        s, v, q = _riemannian_gradient(x, g)
+        c = stumpff(q)
+        y, inverse_length = _endpoint(x, v, c)
+        ctx.save_for_backward(x, g, s, v, y, inverse_length, *c[:4])
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, Tensor]:
+        refuse_second_derivatives()
+        x, g, s, v, y, inverse_length, *c = ctx.saved_tensors
+        d_x, d_v, d_c0, d_c1 = _endpoint_backward(cotangents[0], x, v, y, inverse_length, c)
+        d_q = torch.addcmul(d_c0 * c[1], d_c1, c[2] - c[3]).mul_(-0.5)
+        return _riemannian_gradient_backward(x, g, s, v, d_x, d_v, d_q)
+
+
+class _MoveOnS2(torch.autograd.Function):
+    """Both results on S^2, where the determinant of M has a closed form in invariants of A.
+
+    It is cos(r) + sin(r)/r (tr A + det A) - k v^T A v with k = (sin(r)/r - cos(r)) / r^2 = c_2 - c_3. For B = P H P, of
+    rank 2, 2 det B = (tr B)^2 - |B|^2. B itself is formed, though H would do: near a sharp component H is large, B is
+    not, and the squares of H would leave no digit of the difference.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        s, v, q = _riemannian_gradient(x, found[:3])
+        c = stumpff(q)
+        y, inverse_length = _endpoint(x, v, c)
+        hessian = found[3:].view(3, 3, -1)
+        hx = _product(hessian, x)
+        xhx = _dot(x, hx)
+        pull = torch.addcmul(hx, x, xhx, value=-0.5)
+        b = torch.addcmul(hessian, x[:, None], pull, value=-1).addcmul_(pull[:, None], x, value=-1)
+        bv = _product(b, v)
+        trace = b[0, 0] + b[1, 1] + b[2, 2]
+        det = torch.addcmul((b * b).view(9, -1).sum(0), trace, trace, value=-1).mul_(-0.5)
+        invariants = trace + det - s * (2 - s + trace)
+        vav = torch.addcmul(_dot(v, bv), s, q, value=-1)
+        determinant = torch.addcmul(c[0], c[1], invariants).addcmul_(c[2] - c[3], vav, value=-1)
+        # Positive by the theory; where a block contracts to almost nothing, rounding may leave it below zero.
+        determinant.clamp_(min=torch.finfo(x.dtype).eps)
+        ctx.save_for_backward(
+            x, found, s, v, q, y, inverse_length, *c, hx, xhx, pull, b, bv, trace, invariants, vav, determinant
+        )
+        ctx.set_materialize_grads(False)
+        return y, determinant.log()
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor, Tensor]:
+        refuse_second_derivatives()
+        x, found, s, v, q, y, inverse_length, *rest = ctx.saved_tensors
+        c, (hx, xhx, pull, b, bv, trace, invariants, vav, determinant) = rest[:6], rest[6:]
+        d_y, d_log_det = cotangents
+        d_y = torch.zeros_like(y) if d_y is None else d_y
+        d_det = torch.zeros_like(s) if d_log_det is None else d_log_det / determinant
+        d_x, d_v, d_c0, d_c1 = _endpoint_backward(d_y, x, v, y, inverse_length, c)
+
+        k = c[2] - c[3]
+        d_invariants, d_vav = d_det * c[1], -d_det * k
+        d_c0 += d_det
+        d_c1.addcmul_(d_det, invariants)
+        d_k = -d_det * vav
+        # k' = -(c_3 - 3 (c_4 - c_5)) / 2, as c_0' = -c_1 / 2 and c_1' = -k / 2
+        d_q = (d_c0 * c[1]).addcmul_(d_c1, k).addcmul_(d_k, c[3] - 3 * (c[4] - c[5])).mul_(-0.5)
+        d_q.addcmul_(d_vav, s, value=-1)
+        d_s = d_invariants * (2 * (s - 1) - trace) - d_vav * q
+        d_v.addcmul_(d_vav, bv, value=2)
+
+        # B enters as tr B, |B|^2 and v^T B v; then H and x as B = H - x p^T - p x^T, p = H x - x^T H x / 2 x.
+        d_found = torch.empty_like(found)
+        d_hessian = d_found[3:].view(3, 3, -1)
+        torch.mul(b, -d_invariants, out=d_hessian).addcmul_((d_vav * v)[:, None], v)
+        d_found[3::4] += d_invariants * (1 + trace - s)
+        d_pull = _product(d_hessian, x).mul_(-2)
+        d_xhx = _dot(d_pull, x).mul_(-0.5)
+        d_x.add_(_product(d_hessian, pull), alpha=-2).addcmul_(xhx, d_pull, value=-0.5).addcmul_(d_xhx, hx)
+        d_hx = torch.addcmul(d_pull, d_xhx, x)
+        d_x.add_(_product(found[3:].view(3, 3, -1), d_hx))
+        d_hessian.addcmul_(d_hx[:, None], x)
+        d_x, d_found[:3] = _riemannian_gradient_backward(x, found[:3], s, v, d_x, d_v, d_q, d_s)
+        return d_x, d_found
+
+
+def refuse_second_derivatives() -> None:
+    """Raise where a graph of the gradient is asked for; `once_differentiable` would give zeros in some cases."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "the exponential-map flow has first derivatives only; call backward() or torch.autograd.grad() without "
+            "create_graph=True."
+        )
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(0)
+
+
+def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
+    """Products of symmetric matrices (d, d, n) with vectors (d, n)."""
+    return (matrices * vectors[:, None]).sum(0)
+
+
+def _riemannian_gradient(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The numbers s = <x, g>, the vectors v = g - s x and |v|^2."""
+    s = _dot(x, g)
+    v = torch.addcmul(g, x, s, value=-1)
+    return s, v, _dot(v, v)
+
+
+def _riemannian_gradient_backward(
+    x: Tensor, g: Tensor, s: Tensor, v: Tensor, d_x: Tensor, d_v: Tensor, d_q: Tensor, d_s: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Cotangents of x, added to what is known, and of g; `d_x` and `d_v` are overwritten."""
+    d_v.addcmul_(v, d_q, value=2)
+    through_v = _dot(d_v, x)
+    d_s = -through_v if d_s is None else d_s - through_v
+    d_x.addcmul_(d_v, s, value=-1).addcmul_(g, d_s)
+    return d_x, d_v.addcmul_(x, d_s)
+
+
+def _endpoint(x: Tensor, v: Tensor, c: Stumpff) -> tuple[Tensor, Tensor]:
+    """exp_x(v), scaled to unit length again so that rounding does not add up over blocks, and this scale."""
+    y = (c[0] * x).addcmul_(c[1], v)
+    inverse_length = _dot(y, y).rsqrt_()
+    return y.mul_(inverse_length), inverse_length
+
+
+def _endpoint_backward(
+    d_y: Tensor, x: Tensor, v: Tensor, y: Tensor, inverse_length: Tensor, c: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cotangents of x, v, c_0 and c_1."""
+    d_y = d_y.contiguous()  # rows of points come back transposed, and results would inherit that layout
+    d_y = torch.addcmul(d_y, y, _dot(d_y, y), value=-1).mul_(inverse_length)
+    return d_y * c[0], d_y * c[1], _dot(d_y, x), _dot(d_y, v)

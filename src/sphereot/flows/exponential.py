@@ -1,0 +1,200 @@
+"""The exponential-map flow of Appendix B.4: every block moves points along the gradient of a mixture of bumps."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sphereot.arrays import as_whole_number, full_precision
+from sphereot.distributions import HypersphericalUniform
+from sphereot.distributions.axial import wide
+from sphereot.flows._coefficients import coefficients, constrained
+from sphereot.flows._expmap import moments, move, move_with_log_det
+from sphereot.flows._newton import attach_gradient, solve
+from sphereot.flows._points import flow_points
+from sphereot.flows.transform import FlowTransform
+
+__all__ = ["Components", "ExponentialMapFlow"]
+
+
+@dataclass(frozen=True)
+class Components:
+    """The parameters of the potentials, in the paper's terms and within its constraints.
+
+    Attributes
+    ----------
+    alpha : tensor, shape (B, K)
+        Weights of the components of each block: positive, with a sum below 1.
+    beta : tensor, shape (B, K)
+        Concentrations, positive.
+    mu : tensor, shape (B, K, d)
+        Centers, unit vectors.
+    """
+
+    alpha: Tensor
+    beta: Tensor
+    mu: Tensor
+
+
+class ExponentialMapFlow(FlowTransform):
+    """Blocks T(x) = exp_x(Proj_x(grad phi(x))), phi(x) = sum_i alpha_i / beta_i exp(beta_i (<x, mu_i> - 1)), in a row.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension d of the space around the sphere S^{d-1}, at least 2.
+    n_blocks : int
+        Number B of blocks.
+    n_components : int
+        Number K of components of each potential. A block has K (d + 2) parameters.
+    strength : float
+        Initial sum of the alpha_i of each block, in (0, 1). It bounds how far a block moves a point, in radians. At the
+        default the untrained flow is nearly the identity, its density nearly uniform: log p of uniform points is
+        -log(area) within 0.001 in the mean. The gradient in the weights grows with it: with small learning rates,
+        start from 0.1 or more.
+    generator : torch.Generator, optional
+        Source of the initial mu, uniform on the sphere; torch's global one if None.
+    dtype, device
+        Of the parameters; torch's defaults if None.
+
+    Notes
+    -----
+    The constraints hold for any value of the parameters: alpha is a softmax with one more term, fixed, that takes the
+    rest of the sum; beta a softplus, initially 1; mu a normalized vector. With them every block is a diffeomorphism
+    (Rezende et al., "Normalizing Flows on Tori and Spheres", 2020, https://arxiv.org/abs/2002.02428).
+
+    The determinant has a closed form on S^2 and is that of a (d, d) matrix in other dimensions. Derivatives are written
+    by hand, so that second derivatives are refused; those of the inverse follow from the implicit function theorem.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.flows import ExponentialMapFlow
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> flow = ExponentialMapFlow(3, n_blocks=2, n_components=5, strength=0.5, generator=generator)
+    >>> x = torch.eye(3)
+    >>> y, log_det = flow.forward_and_log_det(x)
+    >>> bool((flow.inverse(y) - x).abs().max() < 1e-5)
+    True
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_blocks: int = 1,
+        n_components: int = 10,
+        *,
+        strength: float = 0.01,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim = as_whole_number("dim", dim, 2, "the dimension of the space around the sphere")
+        self.n_blocks = as_whole_number("n_blocks", n_blocks, 1, "the number of blocks")
+        self.n_components = as_whole_number("n_components", n_components, 1, "the number of components")
+        if not 0 < strength < 1:
+            raise ValueError(f"strength: got {strength}, but the sum of a block's weights lies strictly in (0, 1).")
+        shape = (self.n_blocks, self.n_components)
+        mu = HypersphericalUniform(self.dim, dtype=dtype, device=device).sample(shape, generator=generator)
+        # Initially equal weights of the given sum, and beta = 1.
+        logit = math.log(strength / (1 - strength) / self.n_components)
+        self.alpha_logits = nn.Parameter(torch.full_like(mu[..., 0], logit))
+        self.beta_roots = nn.Parameter(torch.full_like(mu[..., 0], math.log(math.e - 1)))
+        self.mu_vectors = nn.Parameter(mu)
+
+    def extra_repr(self) -> str:
+        """The shape of the flow in the printed module."""
+        return f"dim={self.dim}, n_blocks={self.n_blocks}, n_components={self.n_components}"
+
+    def components(self) -> Components:
+        """alpha, beta and mu of all blocks, differentiable in the parameters."""
+        return Components(*constrained(self.alpha_logits, self.beta_roots, self.mu_vectors))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Move points through all blocks, without the determinant.
+
+        Parameters
+        ----------
+        x : tensor, shape (..., d)
+            Unit vectors.
+
+        Returns
+        -------
+        tensor, shape (..., d)
+            Unit vectors.
+        """
+        columns, dtype = self._columns("x", x)
+        with full_precision(x):
+            for slopes, loads in self._blocks(dtype, hessian=False):
+                columns = move(columns, moments(columns, slopes, loads))
+        return columns.T.reshape(x.shape)
+
+    def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Move points through all blocks, and sum the logarithms of the determinants.
+
+        Parameters
+        ----------
+        x : tensor, shape (..., d)
+            Unit vectors.
+
+        Returns
+        -------
+        y : tensor, shape (..., d)
+            Unit vectors.
+        log_det : tensor, shape (...)
+            log det of the differential between the tangent spaces, 1/2 log det(E^T J^T J E) of the paper.
+        """
+        columns, dtype = self._columns("x", x)
+        log_det = columns.new_zeros(columns.shape[1])
+        with full_precision(x):
+            for slopes, loads in self._blocks(dtype, hessian=True):
+                columns, of_block = move_with_log_det(columns, moments(columns, slopes, loads))
+                log_det = log_det + of_block
+        return columns.T.reshape(x.shape), log_det.reshape(x.shape[:-1])
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """The points that the flow moves to `y`, by Newton's method on the sphere.
+
+        Parameters
+        ----------
+        y : tensor, shape (..., d)
+            Unit vectors.
+
+        Returns
+        -------
+        tensor, shape (..., d)
+            Unit vectors, found in double precision; differentiable in `y` and in the parameters.
+
+        Raises
+        ------
+        RuntimeError
+            If the image of a point that was found is not `y`: the flow is then too steep for its precision.
+        """
+        columns, dtype = self._columns("y", y)
+        columns = nn.functional.normalize(wide(columns), dim=0)  # unit vectors in the wider type too
+        with full_precision(y):
+            blocks = list(enumerate(self._blocks(columns.dtype, hessian=True)))
+            for k, (slopes, loads) in reversed(blocks):
+                found = solve(columns.detach(), slopes.detach(), loads.detach(), block=k)
+                tracked = torch.is_grad_enabled() and (columns.requires_grad or slopes.requires_grad)
+                columns = attach_gradient(found, columns, slopes, loads) if tracked else found
+        return columns.T.reshape(y.shape).to(dtype)
+
+    def default_base(self) -> HypersphericalUniform:
+        """The uniform law on the sphere."""
+        return HypersphericalUniform(self.dim, dtype=self.mu_vectors.dtype, device=self.mu_vectors.device)
+
+    def _parameters_in(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        return self.alpha_logits.to(dtype), self.beta_roots.to(dtype), self.mu_vectors.to(dtype)
+
+    def _blocks(self, dtype: torch.dtype, *, hessian: bool) -> list[tuple[Tensor, Tensor]]:
+        """Slopes and loads of each block, as `moments` takes them."""
+        slopes, loads = coefficients(*self._parameters_in(dtype), hessian=hessian)
+        return list(zip(slopes.unbind(0), loads.unbind(0), strict=True))
+
+    def _columns(self, name: str, points: Tensor) -> tuple[Tensor, torch.dtype]:
+        """Validated points as columns (d, n), in the wider type of points and parameters."""
+        points = flow_points(name, points, self.dim, self.mu_vectors)
+        return points.reshape(-1, self.dim).T.contiguous(), points.dtype

@@ -1,0 +1,52 @@
+"""The standard normal law, drawn from a generator of its own as the laws on the sphere are."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+from torch.distributions import Distribution, constraints
+
+__all__ = ["StandardNormal"]
+
+
+class StandardNormal(Distribution):
+    """N(0, I) on R^m, with one density for a vector; `torch.distributions.Normal` takes no generator.
+
+    Parameters
+    ----------
+    features : int
+        The dimension m.
+    dtype, device
+        Of samples; torch's defaults if None.
+
+    Examples
+    --------
+    >>> import torch
+    >>> StandardNormal(2).log_prob(torch.zeros(1, 2))
+    tensor([-1.8379])
+    """
+
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, features: int, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> None:
+        self._like = torch.empty(0, dtype=dtype, device=device)
+        super().__init__(Size(), Size((features,)), validate_args=False)
+
+    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw vectors (*sample_shape, m); from torch's global generator if None is given."""
+        shape = self._extended_shape(Size(sample_shape))
+        return torch.randn(shape, generator=generator, dtype=self._like.dtype, device=self._like.device)
+
+    def sample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+        """The same; there are no parameters to take gradients in."""
+        return self.rsample(sample_shape, generator=generator)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithm of the density at vectors (..., m)."""
+        return -0.5 * ((value * value).sum(-1) + value.shape[-1] * math.log(2.0 * math.pi))

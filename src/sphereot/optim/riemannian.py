@@ -1,0 +1,217 @@
+"""Optimizers for parameters that are unit vectors: gradient descent with momentum, and Adam, on spheres."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from sphereot.arrays import as_unit_vectors
+from sphereot.optim.moves import METHODS, arc, carry, move, tangent_part
+
+__all__ = ["RiemannianAdam", "RiemannianSGD"]
+
+
+class _SphereOptimizer(Optimizer):
+    """What both optimizers share: checks, the Riemannian gradient, the move, and the momentum that goes with it."""
+
+    step_length: float = 0.0
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, with options of their own; called for every group, the first ones too."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        _require_options(group)
+        for k, points in enumerate(group["params"]):
+            as_unit_vectors(f"params[{k}]", points)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every point once; `step_length` then tells how far.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes the loss and its gradients anew, and returns the loss.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        squares, count = 0.0, 0
+        for group in self.param_groups:
+            for points in group["params"]:
+                if points.grad is None:
+                    continue
+                if points.grad.is_sparse:
+                    raise ValueError("params: a gradient is sparse; make it dense, e.g. Embedding(..., sparse=False).")
+                step = -group["lr"] * self._direction(points, group)
+                squares += float(torch.sum(step * step))
+                count += points[..., 0].numel()
+                self._move(points, step, group["method"])
+        self.step_length = (squares / count) ** 0.5 if count else 0.0
+        return loss
+
+    def _move(self, points: Tensor, step: Tensor, method: str) -> None:
+        way = arc(step, method)
+        moved = move(points, way)
+        momentum = self.state[points].get("momentum")
+        if momentum is not None:
+            momentum.copy_(tangent_part(moved, carry(points, way, momentum)))
+        points.copy_(moved)
+
+    def _direction(self, points: Tensor, group: dict[str, Any]) -> Tensor:
+        """The tangent vectors, shaped as `points`, that a step of length `lr` follows backwards."""
+        raise NotImplementedError
+
+
+class RiemannianSGD(_SphereOptimizer):
+    """Gradient descent on spheres, with momentum if asked for (Appendix B.2).
+
+        x <- exp_x(-lr grad f(x)),   grad f(x) = the part of the gradient that is orthogonal to x
+
+    Parameters
+    ----------
+    params : iterable of tensors, shapes (..., d), or of dicts
+        Unit vectors along the last axis, or groups of them with options of their own, as in `torch.optim`.
+    lr : float
+        Step size: radians a unit of the gradient.
+    momentum : float
+        Share of the last direction that is kept, in [0, 1). It is carried along by parallel transport.
+    nesterov : bool
+        Look ahead along the momentum.
+    method : {"exp", "retraction"}
+        Follow geodesics by the exponential map; or add the step and normalize, as projected gradient descent does.
+
+    Attributes
+    ----------
+    step_length : float
+        Root mean square, over the points, of the length of the last tangent step, in radians.
+
+    Notes
+    -----
+    Euclidean gradients of a loss that depends on directions alone, as those of SSW are, are orthogonal to x: then the
+    retraction is the paper's projected gradient descent to the letter. Other gradients lose their part along x first.
+    Schedulers of `torch.optim.lr_scheduler`, closures, parameter groups and `state_dict` work as for torch's own.
+
+    References
+    ----------
+    Bonnabel, Stochastic gradient descent on Riemannian manifolds, IEEE TAC 58(9), 2013. https://arxiv.org/abs/1111.5280
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.optim import RiemannianSGD
+    >>> x = torch.tensor([[1.0, 0.0, 0.0]], requires_grad=True)
+    >>> optimizer = RiemannianSGD([x], lr=0.1)
+    >>> for _ in range(100):
+    ...     optimizer.zero_grad()
+    ...     (-x[:, 2].sum()).backward()  # up, toward the pole
+    ...     optimizer.step()
+    >>> x.detach().round(decimals=3)
+    tensor([[0., 0., 1.]])
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float,
+        *,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        method: str = "exp",
+    ) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "method": method})
+
+    def _direction(self, points: Tensor, group: dict[str, Any]) -> Tensor:
+        gradient = tangent_part(points, points.grad)
+        factor, state = group["momentum"], self.state[points]
+        if factor == 0:
+            return gradient
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(gradient)
+        momentum = state["momentum"].mul_(factor).add_(gradient)
+        return gradient + factor * momentum if group["nesterov"] else momentum
+
+
+class RiemannianAdam(_SphereOptimizer):
+    """Adam on spheres: every point has a step size of its own, about `lr` radians while its gradient keeps its course.
+
+    Parameters
+    ----------
+    params : iterable of tensors, shapes (..., d), or of dicts
+        Unit vectors along the last axis, or groups of them with options of their own, as in `torch.optim`.
+    lr : float
+        Step size in radians.
+    betas : (float, float)
+        Shares, in [0, 1), of the running means of the gradient and of its squared length that a step keeps.
+    eps : float
+        Added to the root of the mean squared length.
+    method : {"exp", "retraction"}
+        As in `RiemannianSGD`.
+
+    Attributes
+    ----------
+    step_length : float
+        Root mean square, over the points, of the length of the last tangent step, in radians.
+
+    Notes
+    -----
+    A mean of squares for every coordinate would depend on the axes, which mean nothing on a sphere. There is one for
+    every point, of the squared length of its gradient.
+
+    References
+    ----------
+    Becigneul and Ganea, Riemannian Adaptive Optimization Methods, ICLR 2019. https://arxiv.org/abs/1810.00760
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.optim import RiemannianAdam
+    >>> x = torch.tensor([[1.0, 0.0, 0.0]], requires_grad=True)
+    >>> optimizer = RiemannianAdam([x], lr=0.01)
+    >>> (-x[:, 2].sum()).backward()
+    >>> optimizer.step()
+    >>> round(optimizer.step_length, 6)
+    0.01
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        method: str = "exp",
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "method": method})
+
+    def _direction(self, points: Tensor, group: dict[str, Any]) -> Tensor:
+        gradient = tangent_part(points, points.grad)
+        squared_length = (gradient * gradient).sum(-1, keepdim=True)
+        state, (first, second) = self.state[points], group["betas"]
+        if "momentum" not in state:
+            state |= {"step": 0, "momentum": torch.zeros_like(gradient), "square": torch.zeros_like(squared_length)}
+        state["step"] += 1
+        momentum = state["momentum"].mul_(first).add_(gradient, alpha=1 - first)
+        square = state["square"].mul_(second).add_(squared_length, alpha=1 - second)
+        mean, mean_square = momentum / (1 - first ** state["step"]), square / (1 - second ** state["step"])
+        return mean / (mean_square.sqrt() + group["eps"])
+
+
+def _require_options(group: dict[str, Any]) -> None:
+    if not 0 <= float(group["lr"]) < float("inf"):
+        raise ValueError(f"lr: got {group['lr']}, but the step size must be a finite number of at least 0.")
+    if group["method"] not in METHODS:
+        raise ValueError(f"method: got {group['method']!r}; choose one of {', '.join(map(repr, METHODS))}.")
+    shares = {"momentum": group["momentum"]} if "momentum" in group else dict(enumerate(group.get("betas", ())))
+    for key, share in shares.items():
+        name = key if isinstance(key, str) else f"betas[{key}]"
+        if not 0 <= share < 1:
+            raise ValueError(f"{name}: got {share}, but a number in [0, 1) is needed.")
+    if group.get("nesterov") and group["momentum"] == 0:
+        raise ValueError("nesterov: there is no momentum to look ahead along; give momentum too.")
+    if "eps" in group and not group["eps"] > 0:
+        raise ValueError(f"eps: got {group['eps']}, but a positive number is needed.")

@@ -1,0 +1,24 @@
+"""Sampling on the sphere: Langevin chains, importance weights, and samplers fitted by SSW variational inference."""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("sphereot.sampling needs PyTorch: pip install 'sphereot[torch]'.") from error
+
+from sphereot.sampling.langevin import Chains, langevin
+from sphereot.sampling.samplers import NetworkSampler, PowerSphericalSampler
+from sphereot.sampling.variational import SamplerDivergenceError, SamplerFit, fit_sampler
+from sphereot.sampling.weights import effective_sample_size
+
+__all__ = [
+    "Chains",
+    "NetworkSampler",
+    "PowerSphericalSampler",
+    "SamplerDivergenceError",
+    "SamplerFit",
+    "effective_sample_size",
+    "fit_sampler",
+    "langevin",
+]

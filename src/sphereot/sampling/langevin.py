@@ -1,0 +1,232 @@
+"""Langevin dynamics on the sphere (Appendix C.5): the geodesic Langevin algorithm, and its Metropolis correction."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sphereot.arrays import as_unit_vectors, as_whole_number
+
+__all__ = ["Chains", "Potential", "as_generator", "as_positive", "langevin"]
+
+Potential = Callable[[Tensor], Tensor]
+"""V of points (..., d), shape (...): the density is proportional to exp(-V). In torch, and differentiable once."""
+
+
+@dataclass(frozen=True)
+class Chains:
+    """What `langevin` gives.
+
+    Attributes
+    ----------
+    points : tensor, shape (..., d)
+        Where the chains are after the last step.
+    acceptance : tensor, shape (...), or None
+        The share of its proposals that each chain took; None without Metropolis correction, where it is all of them.
+    history : tensor, shape (kept, ..., d), or None
+        The chains after every `keep_every` steps.
+    """
+
+    points: Tensor
+    acceptance: Tensor | None
+    history: Tensor | None
+
+
+def langevin(
+    potential: Potential,
+    start: Tensor,
+    *,
+    steps: int,
+    step_size: float,
+    metropolis: bool = False,
+    keep_every: int | None = None,
+    seed: int | torch.Generator | None = None,
+) -> Chains:
+    """Run Langevin chains on the sphere, toward the law with density proportional to exp(-V).
+
+    Parameters
+    ----------
+    potential : callable, points (..., d) -> (...)
+        V, up to a constant; its gradient comes from autograd. For a law, ``lambda x: -law.log_prob(x)``.
+    start : tensor, shape (..., d)
+        Unit vectors from which the chains start, each for itself.
+    steps : int
+        How many steps each chain takes.
+    step_size : float
+        gamma, in squared radians: a step has a drift of gamma |grad V| and a spread of sqrt(2 gamma) in each direction.
+    metropolis : bool
+        Accept or refuse each step, so that the chains are exact, at the cost of a few operations. Without it
+        they have a bias that goes to zero with the step.
+    keep_every : int, optional
+        Keep the chains after every so many steps in `Chains.history`.
+    seed : int, torch.Generator or None
+        Source of randomness; torch's global state is neither read nor changed.
+
+    Returns
+    -------
+    Chains
+
+    Raises
+    ------
+    FloatingPointError
+        If chains of finite potential at the start end in NaN.
+
+    Notes
+    -----
+    The geodesic Langevin algorithm steps to exp_x(v), v = Proj_x(-gamma grad V(x) + sqrt(2 gamma) Z), Z ~ N(0, I).
+
+    The correction takes v, refused if |v| >= pi, as the proposal. Inside this ball exp_x is one to one, so that
+    y = exp_x(v) has the density N(v; m(x), 2 gamma) (|v| / sin |v|)^{d-2} with m(x) = -gamma Proj_x(grad V(x)), and the
+    way back is the single vector r = log_y(x), as long as v. The Jacobians are then equal, and what is left to accept
+    by is exp(V(x) - V(y) + |v - m(x)|^2 / 4 gamma - |r - m(y)|^2 / 4 gamma): exact, for nothing wraps.
+
+    References
+    ----------
+    Wang, Lei and Panageas, Fast Convergence of Langevin Dynamics on Manifold, NeurIPS 2020.
+    https://arxiv.org/abs/2010.05263
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot import sphere
+    >>> from sphereot.sampling import langevin
+    >>> start = sphere.random_uniform(2000, 3, seed=0, like=torch.empty(0))
+    >>> chains = langevin(lambda x: -5 * x[:, 0], start, steps=100, step_size=0.1, metropolis=True, seed=0)
+    >>> bool((chains.points[:, 0].mean() - 0.8).abs() < 0.02)  # coth(5) - 1/5 = 0.8001
+    True
+    """
+    steps = as_whole_number("steps", steps, 1, "the number of steps")
+    step_size = as_positive("step_size", step_size, "the step of the Langevin algorithm")
+    if keep_every is not None:
+        keep_every = as_whole_number("keep_every", keep_every, 1, "the number of steps between two that are kept")
+    if not isinstance(start, Tensor):
+        raise TypeError(f"start: got {type(start).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
+    x = as_unit_vectors("start", start).detach()
+    generator = as_generator(seed, x.device)
+    value, gradient = _value_and_gradient(potential, x)
+    if not bool(torch.isfinite(value).all() and torch.isfinite(gradient).all()):
+        raise ValueError(
+            "potential: it or its gradient is NaN or infinite at points of start; start where the density is positive "
+            "and smooth."
+        )
+    accepted = torch.zeros_like(value) if metropolis else None
+    history = []
+    for step in range(1, steps + 1):
+        proposal = _propose(x, gradient, step_size, generator)
+        if accepted is None:
+            x = proposal.point
+            if step < steps:
+                value, gradient = _value_and_gradient(potential, x)
+        else:
+            new_value, new_gradient = _value_and_gradient(potential, proposal.point)
+            log_ratio = value - new_value + _log_proposal_ratio(proposal, new_gradient, step_size)
+            chance = torch.rand(value.shape, generator=generator, dtype=value.dtype, device=value.device)
+            # A NaN compares as false: where V or its gradient is not a number the chain stays.
+            take = (chance.log() < log_ratio) & (proposal.length[..., 0] < math.pi)
+            x = torch.where(take[..., None], proposal.point, x)
+            gradient = torch.where(take[..., None], new_gradient, gradient)
+            value = torch.where(take, new_value, value)
+            accepted += take
+        if keep_every is not None and step % keep_every == 0:
+            history.append(x)
+    if not bool(torch.isfinite(x).all()):
+        raise FloatingPointError(
+            f"the Langevin chains ran into NaN at step_size = {step_size:g}; give a smaller one, or metropolis=True, "
+            "which refuses such steps."
+        )
+    kept = None if keep_every is None else torch.stack(history) if history else x.new_empty(0, *x.shape)
+    return Chains(x, None if accepted is None else accepted / steps, kept)
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A step from `x` to `point` = exp_x(v), with the length of v and the normals it was made of."""
+
+    point: Tensor
+    length: Tensor
+    noise: Tensor
+    x: Tensor
+    v: Tensor
+
+
+def _propose(x: Tensor, gradient: Tensor, step_size: float, generator: torch.Generator) -> _Proposal:
+    noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
+    v = noise.mul(math.sqrt(2.0 * step_size)).sub_(gradient, alpha=step_size)
+    v = v - (x * v).sum(-1, keepdim=True) * x
+    length = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
+    moved = torch.cos(length) * x + torch.sinc(length / math.pi) * v
+    # Rounding must not add up over many steps.
+    return _Proposal(moved / torch.linalg.vector_norm(moved, dim=-1, keepdim=True), length, noise, x, v)
+
+
+def _log_proposal_ratio(proposal: _Proposal, new_gradient: Tensor, step_size: float) -> Tensor:
+    """The ratio log q(x | y) - log q(y | x), in which the Jacobians of the exponential map cancel."""
+    x, y, length = proposal.x, proposal.point, proposal.length
+    forth = _tangent_part(x, proposal.noise)  # v - m(x) = sqrt(2 gamma) times this
+    back = length * torch.sin(length) * x - torch.cos(length) * proposal.v
+    back = _tangent_part(y, back + step_size * new_gradient)
+    return 0.5 * (forth * forth).sum(-1) - (back * back).sum(-1) / (4.0 * step_size)
+
+
+def _tangent_part(x: Tensor, v: Tensor) -> Tensor:
+    return v - (x * v).sum(-1, keepdim=True) * x
+
+
+def _value_and_gradient(potential: Potential, x: Tensor) -> tuple[Tensor, Tensor]:
+    """V and its Euclidean gradient; only the tangent part of this counts."""
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        value = potential(leaf)
+        _check_values(value, leaf)
+        (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    return value.detach(), gradient
+
+
+def _check_values(value: Any, points: Tensor) -> None:
+    if not isinstance(value, Tensor) or value.shape != points.shape[:-1]:
+        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(
+            f"potential: for points of shape {tuple(points.shape)} it gave {found}, but a potential gives one value a "
+            f"point, shape {tuple(points.shape[:-1])}."
+        )
+    if not value.requires_grad:
+        raise ValueError(
+            "potential: its values have no gradient in the points; compute it with torch operations on them. For a "
+            "constant potential, return 0 * x.sum(-1)."
+        )
+
+
+def as_positive(name: str, value: Any, what: str) -> float:
+    """`value`, which is `what`, as a positive float.
+
+    >>> as_positive("step_size", 1, "the step")
+    1.0
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 < number < math.inf:
+        raise ValueError(f"{name}: found {value!r}, but {what} must be a positive number; give such a number.")
+    return number
+
+
+def as_generator(seed: int | torch.Generator | None, device: torch.device) -> torch.Generator:
+    """`seed` as a torch generator on `device`; a fresh one, unlike any other, if None.
+
+    >>> as_generator(3, torch.device("cpu")).initial_seed()
+    3
+    """
+    if isinstance(seed, torch.Generator):
+        if seed.device != device:
+            raise ValueError(f"seed: the generator is on {seed.device} and the points on {device}; make it there.")
+        return seed
+    generator = torch.Generator(device=device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(as_whole_number("seed", seed, 0, "a seed"))
+    return generator

@@ -1,0 +1,298 @@
+"""Sliced-Wasserstein variational inference (Algorithm 2): a sampler learns from where its own points drift to."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sphereot._checkpoints import Keeper, StateFile
+from sphereot._progress import progress_bar
+from sphereot.arrays import as_points, as_slice_count, as_whole_number
+from sphereot.distance import ssw
+from sphereot.gradient_flow import DivergenceError
+from sphereot.sampling.langevin import Potential, as_generator, as_positive, langevin
+from sphereot.sampling.samplers import Sampler
+from sphereot.torch.euclidean import sliced_wasserstein
+
+__all__ = ["SamplerDivergenceError", "SamplerFit", "fit_sampler"]
+
+Callback = Callable[[int, Any], Any]
+
+
+@dataclass(frozen=True)
+class SamplerFit:
+    """What `fit_sampler` gives; the sampler itself is fitted in place.
+
+    Attributes
+    ----------
+    losses : list of float
+        SSW_2^2 [turns^2] or SW_2^2 between the points and where they drifted to, before each step.
+    records : list of (int, value)
+        What the callback returned, if not None, and after which step.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    records: list[tuple[int, Any]] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken."""
+        return len(self.losses)
+
+
+class SamplerDivergenceError(DivergenceError):
+    """The fit of a sampler diverged; `result` is its history up to there, a `SamplerFit`.
+
+    The sampler has the last parameters that gave a finite loss.
+    """
+
+    result: Any
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message, result)
+
+
+def fit_sampler(
+    potential: Potential,
+    sampler: Sampler,
+    *,
+    steps: int = 2000,
+    n_particles: int = 500,
+    mcmc_steps: int = 20,
+    step_size: float = 1e-3,
+    metropolis: bool = False,
+    loss: str = "ssw",
+    n_projections: int = 200,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
+    lr: float = 1e-3,
+    seed: int | torch.Generator | None = None,
+    callback: Callback | None = None,
+    progress: bool = False,
+    checkpoint: str | os.PathLike[str] | Keeper | None = None,
+) -> SamplerFit:
+    """Fit a sampler to a density known up to a constant, by SSW variational inference.
+
+    Each step draws points, lets copies of them drift by some Langevin steps toward the target, and moves the sampler's
+    parameters down the gradient of the distance between the two samples.
+
+    Parameters
+    ----------
+    potential : callable, points (n, d) -> (n,)
+        V; the target has a density proportional to exp(-V). For a law, ``lambda x: -law.log_prob(x)``.
+    sampler : object with `rsample`
+        `PowerSphericalSampler`, `NetworkSampler`, a flow of `sphereot.flows`, or any other whose
+        ``rsample((n,), generator=...)`` gives unit vectors with gradients in its parameters. It is fitted in place.
+    steps : int
+        K, the steps of the optimizer.
+    n_particles : int
+        N, the points drawn for each.
+    mcmc_steps : int
+        How many Langevin steps they take.
+    step_size : float
+        gamma of the Langevin steps, in squared radians. The bias of plain Langevin is learned as well.
+    metropolis : bool
+        Correct the Langevin steps, so that the target is their law exactly.
+    loss : {"ssw", "sw"}
+        SSW_2^2 in turns^2, or the Euclidean sliced distance SW_2^2 of the space around the sphere.
+    n_projections : int
+        Slices, new ones in every step.
+    optimizer : torch.optim.Optimizer or sequence of them, optional
+        Over the sampler's parameters; Adam with learning rate `lr` by default. Several, if some parameters are points
+        of a sphere and belong to an optimizer of `sphereot.optim`.
+    lr : float
+        Learning rate of the default optimizer. Not used with `optimizer`.
+    seed : int, torch.Generator or None
+        Source of all randomness here; torch's global state is neither read nor changed.
+    callback : callable (step, sampler) -> value, optional
+        Called before the first step (as step 0) and after each; what it returns is kept in `SamplerFit.records`. It
+        should draw its own random numbers from a generator of its own, seeded by the step if runs must be repeatable.
+    progress : bool
+        Show a progress bar; needs rich.
+    checkpoint : path, optional
+        File to keep the state in, every ten seconds: a call with the same arguments goes on from there and ends with
+        the same numbers as one that was not broken off. Removed at the end. Instead of a path, an object with
+        ``load()``, which gives a state or None, and ``save(state)``, which is told after each step and may call `state`
+        for what to keep.
+
+    Returns
+    -------
+    SamplerFit
+        The history.
+
+    Raises
+    ------
+    SamplerDivergenceError
+        If points or loss are not finite. The message names the step sizes, the sampler gets back the last parameters
+        that gave a finite loss, and the error has the history as `result`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.sampling import PowerSphericalSampler, fit_sampler
+    >>> sampler = PowerSphericalSampler(torch.tensor([1.0, 1.0, 1.0]), 1.0)
+    >>> fit = fit_sampler(lambda x: -10 * x[:, 1], sampler, steps=150, n_particles=200, step_size=0.02,
+    ...                   n_projections=50, lr=0.1, seed=0)
+    >>> fit.steps, bool(sampler.law().loc[1] > 0.98)
+    (150, True)
+    """
+    steps = as_whole_number("steps", steps, 1, "the number of steps")
+    n_particles = as_whole_number("n_particles", n_particles, 1, "the number of points")
+    settings: dict[str, Any] = {
+        "n_particles": n_particles,
+        "mcmc_steps": as_whole_number("mcmc_steps", mcmc_steps, 1, "the number of Langevin steps"),
+        "step_size": as_positive("step_size", step_size, "the step of the Langevin algorithm"),
+        "metropolis": bool(metropolis),
+        "loss": loss,
+        "n_projections": as_slice_count(n_projections),
+    }
+    if loss not in _LOSSES:
+        raise ValueError(f"loss: got {loss!r}; choose one of {', '.join(map(repr, _LOSSES))}.")
+    if not callable(getattr(sampler, "rsample", None)):
+        raise TypeError(
+            f"sampler: got {type(sampler).__name__}, which has no rsample(shape, generator=...); wrap a network in "
+            "sphereot.sampling.NetworkSampler."
+        )
+    optimizers = _optimizers(optimizer, sampler, lr)
+    groups = [group for one in optimizers for group in one.param_groups]
+    parameters: list[Tensor] = [one for group in groups for one in group["params"]]
+    generator = as_generator(seed, parameters[0].device)
+    state = _State(SamplerFit(), optimizers, parameters, generator, settings)
+    keeper = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    saved = None if keeper is None else keeper.load()
+    if saved is not None:
+        state.restore(saved)
+    elif callback is not None:
+        state.record(0, callback(0, sampler))
+    good = [one.detach().clone() for one in parameters]
+
+    def diverged(what: str) -> SamplerDivergenceError:
+        with torch.no_grad():
+            for one, last in zip(parameters, good, strict=True):
+                one.copy_(last)
+        rates = ", ".join(f"{group['lr']:g}" for group in groups if "lr" in group)
+        return SamplerDivergenceError(
+            f"{what} in step {state.fit.steps + 1}: the optimizer's learning rate ({rates or 'its own'}) or the "
+            f"Langevin step_size ({settings['step_size']:g}) is too large; give smaller ones. The sampler has the last "
+            "parameters that gave a finite loss.",
+            state.fit,
+        )
+
+    with progress_bar(progress, "fit_sampler", steps, state.fit.steps) as show:
+        for step in range(state.fit.steps + 1, steps + 1):
+            points = sampler.rsample((n_particles,), generator=generator)
+            if not bool(torch.isfinite(points.detach()).all()):
+                raise diverged("the sampler gave NaN")
+            if step == 1:
+                _check_points(points)
+            try:
+                drifted = langevin(
+                    potential,
+                    points.detach(),
+                    steps=settings["mcmc_steps"],
+                    step_size=settings["step_size"],
+                    metropolis=settings["metropolis"],
+                    seed=generator,
+                ).points
+            except FloatingPointError:
+                raise diverged("the Langevin chains gave NaN") from None
+            value = _LOSSES[loss](points, drifted, settings["n_projections"], generator)
+            found = value.item()
+            if not math.isfinite(found):
+                raise diverged(f"the loss is {found}")
+            for one, last in zip(parameters, good, strict=True):
+                last.copy_(one.detach())
+            for descent in optimizers:
+                descent.zero_grad()
+            value.backward()
+            for descent in optimizers:
+                descent.step()
+            if step == steps and not all(bool(torch.isfinite(one).all()) for one in parameters):
+                raise diverged("a parameter is NaN")
+            state.fit.losses.append(found)
+            if callback is not None:
+                state.record(step, callback(step, sampler))
+            if keeper is not None and step < steps:
+                keeper.save(state.kept)
+            show(step)
+    if isinstance(checkpoint, str | os.PathLike):
+        StateFile(Path(checkpoint)).remove()
+    return state.fit
+
+
+# ---- the two losses ----
+
+
+def _spherical(x: Tensor, y: Tensor, n_projections: int, generator: torch.Generator) -> Tensor:
+    value: Tensor = ssw(x, y, n_projections=n_projections, seed=generator)
+    return value
+
+
+_LOSSES: dict[str, Callable[[Tensor, Tensor, int, torch.Generator], Tensor]] = {
+    "ssw": _spherical,
+    "sw": sliced_wasserstein,
+}
+
+
+# ---- what a run carries along ----
+
+
+@dataclass(frozen=True)
+class _State:
+    """History, optimizers, parameters and source of randomness: all that a later step depends on."""
+
+    fit: SamplerFit
+    optimizers: Sequence[torch.optim.Optimizer]
+    parameters: list[Tensor]
+    generator: torch.Generator
+    settings: dict[str, Any]
+
+    def record(self, step: int, value: Any) -> None:
+        if value is not None:
+            self.fit.records.append((step, value))
+
+    def kept(self) -> dict[str, Any]:
+        return {
+            "settings": self.settings,
+            "losses": self.fit.losses,
+            "records": self.fit.records,
+            "parameters": [one.detach() for one in self.parameters],
+            "optimizers": [descent.state_dict() for descent in self.optimizers],
+            "generator": self.generator.get_state(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        if saved["settings"] != self.settings:
+            raise ValueError("checkpoint: it is of a fit with other settings; choose another file, or remove it.")
+        with torch.no_grad():
+            for one, kept in zip(self.parameters, saved["parameters"], strict=True):
+                one.copy_(kept)
+        for descent, kept in zip(self.optimizers, saved["optimizers"], strict=True):
+            descent.load_state_dict(kept)
+        self.generator.set_state(saved["generator"])
+        self.fit.losses.extend(saved["losses"])
+        self.fit.records.extend(saved["records"])
+
+
+def _optimizers(given: Any, sampler: Any, lr: float) -> Sequence[torch.optim.Optimizer]:
+    if given is not None:
+        several = [given] if isinstance(given, torch.optim.Optimizer) else list(given)
+        if not several or not all(isinstance(one, torch.optim.Optimizer) for one in several):
+            raise TypeError(f"optimizer: got {given!r}; give an optimizer of torch or sphereot.optim, or several.")
+        return several
+    own = list(sampler.parameters()) if isinstance(sampler, torch.nn.Module) else []
+    if not own:
+        raise ValueError(
+            "optimizer: the sampler is not a torch module with parameters; give an optimizer over what is to be fitted."
+        )
+    return [torch.optim.Adam(own, lr=as_positive("lr", lr, "the learning rate"))]
+
+
+def _check_points(points: Any) -> None:
+    as_points("sampler", points)
+    if not points.requires_grad:
+        raise ValueError("sampler: its points have no gradient in the parameters; rsample must be differentiable.")

@@ -1,0 +1,254 @@
+"""Is a sample uniform on the sphere? A test on SSW to the uniform measure, beside three classical ones.
+
+The great circles are fixed first. Samples of the uniform law, of the same size and seen on the same great circles, then
+give the law of every statistic under the null hypothesis, so that the level is exact.
+
+For p = 2 the statistic is an old acquaintance: on one great circle n W_2^2 to the uniform measure is Watson's U^2, so
+n SSW_2^2 is the mean of Watson's U^2 over great circles, and its expectation under uniformity is 1/12 for all n, d, L.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._paths import path_for
+from sphereot.arrays import Array, as_order, as_points, as_slice_count, as_whole_number, is_own_generator, to_numpy
+from sphereot.slicing import great_circles
+from sphereot.stats._classical import bingham, gine, rayleigh
+from sphereot.stats._random import drawn_frames, numpy_generator
+
+__all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_test"]
+
+# Beyond these sizes the law under the null hypothesis is that of so many points: it differs by order 1 / points.
+_MOST_NULL_POINTS = 2_000
+_MOST_NULL_POINTS_IN_PAIRS = 250
+_MOST_POINTS_IN_PAIRS = 10_000
+
+_CLASSICAL: dict[str, Callable[[NDArray[np.float64]], float]] = {"Rayleigh": rayleigh, "Bingham": bingham, "Giné": gine}
+
+
+@dataclass(frozen=True)
+class ClassicalTest:
+    """A classical test of uniformity: its name, statistic and Monte-Carlo p-value."""
+
+    name: str
+    statistic: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class UniformityResult:
+    """What `uniformity_test` found.
+
+    Attributes
+    ----------
+    statistic : float
+        SSW_p^p between the sample and the uniform measure, in turns to the power p.
+    p_value : float
+        (1 + number of simulated samples at least that far from uniform) / (1 + simulations).
+    null : array, shape (simulations,)
+        SSW_p^p of uniform samples of size n, on the same great circles.
+    classical : tuple of ClassicalTest
+        The Rayleigh, Bingham and Giné tests of the same sample, with p-values from the same simulated samples.
+    slice_costs : array, shape (L,)
+        W_p^p to the uniform measure on every great circle; their mean is the statistic.
+    projections : array, shape (L, d, 2)
+        The great circles; `ssw_uniform` with these `projections` gives the statistic.
+    n, dim : int
+        The number of points and the dimension d of the space around the sphere.
+    p : float
+        The order.
+    """
+
+    statistic: float
+    p_value: float
+    null: NDArray[np.float64] = field(repr=False)
+    classical: tuple[ClassicalTest, ...]
+    slice_costs: NDArray[np.float64] = field(repr=False)
+    projections: NDArray[np.floating[Any]] = field(repr=False)
+    n: int
+    dim: int
+    p: float
+
+    @property
+    def simulations(self) -> int:
+        """The number of simulated samples."""
+        return len(self.null)
+
+    @property
+    def n_projections(self) -> int:
+        """The number L of great circles."""
+        return len(self.slice_costs)
+
+    @property
+    def effect(self) -> float:
+        """By how many standard deviations of the null sample the statistic exceeds its mean."""
+        deviation = float(np.std(self.null))
+        return (self.statistic - float(np.mean(self.null))) / deviation if deviation > 0 else 0.0
+
+    @property
+    def ratio(self) -> float:
+        """The statistic over the mean of the null sample: 1 where the distance is all chance."""
+        return self.statistic / float(np.mean(self.null))
+
+    def __str__(self) -> str:
+        lines = [
+            f"Test of uniformity: {self.n} points in dimension {self.dim}, {self.n_projections} great circles, "
+            f"{self.simulations} simulated samples",
+            f"  {'test':<10}{'statistic':>12}{'p-value':>10}",
+            f"  {f'SSW_{self.p:g}^{self.p:g}':<10}{self.statistic:>12.5g}{self.p_value:>10.4g}"
+            f"   ({self.ratio:.3g} times chance, {self.effect:.2f} standard deviations above)",
+        ]
+        lines += [f"  {test.name:<10}{test.statistic:>12.5g}{test.p_value:>10.4g}" for test in self.classical]
+        return "\n".join(lines)
+
+
+def uniformity_test(
+    x: Array,
+    *,
+    p: float = 2,
+    simulations: int = 999,
+    n_projections: int | None = None,
+    projections: Array | None = None,
+    null_points: int | None = None,
+    seed: Any = None,
+) -> UniformityResult:
+    """Test whether a sample is uniform on the sphere, by SSW_p^p to the uniform measure.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Unit vectors: independent draws of one law.
+    p : float
+        Order, at least 1.
+    simulations : int
+        How many uniform samples to simulate. P-values are at least 1 / (1 + simulations).
+    n_projections : int, optional
+        The number L of great circles; 200 by default.
+    projections : array, shape (L, d, 2), optional
+        The great circles themselves; they must not have been chosen by looking at the points.
+    null_points : int, optional
+        The size of the simulated samples: n, but not more than 2000, by default. With less than n points the law of
+        n^(p/2) SSW_p^p is taken from them, which is off by order 1 / null_points.
+    seed : int, generator or None
+        Source of the great circles and of the simulated samples, as in `ssw`. With an int they are of a stream of their
+        own, so that points made with the same int do no harm.
+
+    Returns
+    -------
+    UniformityResult
+        With `.statistic`, `.p_value`, `.null`, `.effect` and `.classical`, the Rayleigh, Bingham and Giné tests;
+        printed, it is a short table.
+
+    Notes
+    -----
+    What was simulated is kept for the next sample of the same n, d, L and p (of the last 16 kinds; see
+    `clear_null_cache`): under one int seed, and under None within one process. Every p-value is exact by itself, but
+    those that share simulated samples vary together. With `projections` or a generator nothing is kept.
+
+    For p = 2 the k-th harmonic of the density on a great circle counts with weight 1 / k^2. A law that is symmetric
+    under x -> -x has even harmonics alone, a quarter of the weight at most: for axes and bands the Bingham test sees
+    more, and the Rayleigh test nothing at all.
+
+    The Giné test takes all pairs of points and is left out above 10,000 points; its law under uniformity is simulated
+    with 250 points at most.
+
+    References
+    ----------
+    K. V. Mardia and P. E. Jupp, Directional Statistics (2000), Chapter 10. G. S. Watson, Goodness-of-fit tests on a
+    circle, Biometrika 48 (1961). E. Giné, Invariant tests for uniformity on compact Riemannian manifolds based on
+    Sobolev norms, Annals of Statistics 3 (1975).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sphereot
+    >>> from sphereot.stats import uniformity_test
+    >>> rng = np.random.default_rng(0)
+    >>> x = sphereot.sphere.normalize(rng.normal(size=(100, 3)) + [1, 0, 0])
+    >>> result = uniformity_test(x, simulations=199, n_projections=50, seed=0)
+    >>> result.p_value
+    0.005
+    >>> [test.name for test in result.classical]
+    ['Rayleigh', 'Bingham', 'Giné']
+    """
+    p, x = as_order(p), as_points("x", x)
+    simulations = as_whole_number("simulations", simulations, 1, "the number of simulated samples")
+    n, dim = int(x.shape[0]), int(x.shape[1])
+    size = min(n, _MOST_NULL_POINTS)
+    if null_points is not None:
+        size = as_whole_number("null_points", null_points, 1, "the size of the simulated samples")
+        if size > n:
+            raise ValueError(f"null_points: found {size}, but x has only {n} points; give at most as many.")
+    if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):
+        kept = _kept_null(size, dim, as_slice_count(n_projections), p, simulations, None if seed is None else int(seed))
+    else:
+        generator = numpy_generator(seed, x)
+        frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator)
+        kept = _simulate(size, frames, p, simulations, generator)
+
+    points = np.asarray(to_numpy(x))
+    frames = kept.frames.astype(points.dtype, copy=False)
+    slice_costs = np.asarray(path_for(points).slice_costs_uniform(points, None, frames, p), dtype=np.float64)
+    statistic = float(np.mean(slice_costs))
+    null = kept.distances * (size / n) ** (p / 2)
+    tests = [
+        ClassicalTest(name, found, _p_value(found, kept.classical[name]))
+        for name, found in _classical_statistics(points.astype(np.float64, copy=False), _MOST_POINTS_IN_PAIRS).items()
+    ]
+    return UniformityResult(
+        statistic, _p_value(statistic, null), null, tuple(tests), slice_costs, kept.frames, n, dim, p
+    )
+
+
+def clear_null_cache() -> None:
+    """Forget what `uniformity_test` has simulated so far; with seed=None the next tests draw new great circles."""
+    _kept_null.cache_clear()
+
+
+@dataclass(frozen=True)
+class _Null:
+    """Statistics of uniform samples on fixed great circles."""
+
+    frames: NDArray[np.floating[Any]]
+    distances: NDArray[np.float64]
+    classical: dict[str, NDArray[np.float64]]
+
+
+@lru_cache(maxsize=16)
+def _kept_null(n: int, dim: int, n_projections: int, p: float, simulations: int, seed: int | None) -> _Null:
+    generator = numpy_generator(seed, None)
+    return _simulate(n, great_circles(n_projections, dim, seed=generator), p, simulations, generator)
+
+
+def _simulate(n: int, frames: NDArray[Any], p: float, simulations: int, generator: np.random.Generator) -> _Null:
+    dim = frames.shape[1]
+    single = frames.astype(np.float32)  # far more digits than the statistics have chance in
+    distances = np.empty(simulations)
+    classical: dict[str, list[float]] = {name: [] for name in _CLASSICAL}
+    for k in range(simulations):
+        sample = generator.standard_normal((n, dim), dtype=np.float32)
+        sample /= np.linalg.norm(sample, axis=1, keepdims=True)
+        distances[k] = np.mean(path_for(sample).slice_costs_uniform(sample, None, single, p), dtype=np.float64)
+        several = sample.astype(np.float64)
+        for name, statistic in _CLASSICAL.items():
+            of = several[:_MOST_NULL_POINTS_IN_PAIRS] if statistic is gine else several
+            classical[name].append(statistic(of))
+    return _Null(frames, distances, {name: np.array(found) for name, found in classical.items()})
+
+
+def _classical_statistics(points: NDArray[np.float64], most_in_pairs: int) -> dict[str, float]:
+    return {
+        name: statistic(points)
+        for name, statistic in _CLASSICAL.items()
+        if statistic is not gine or len(points) <= most_in_pairs
+    }
+
+
+def _p_value(observed: float, null: NDArray[np.float64]) -> float:
+    return (1 + int(np.sum(null >= observed))) / (1 + len(null))
