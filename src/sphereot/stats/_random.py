@@ -34,7 +34,8 @@ def drawn_frames(
 ) -> NDArray[np.floating[Any]]:
     """The great circles (L, d, 2) of a test as a NumPy array: those given, or drawn."""
     if projections is None:
-        frames = great_circles(as_slice_count(n_projections), points.shape[1], seed=seed, like=points)
+        # Well-placed circles see more than as many independent ones, and a level asks for no independence among them.
+        frames = great_circles(as_slice_count(n_projections), points.shape[1], method="quasi", seed=seed, like=points)
     else:
         frames = as_frames(projections, points)
         as_slice_count(n_projections, frames)

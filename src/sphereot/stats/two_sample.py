@@ -164,7 +164,8 @@ def two_sample_test(
         How many random partings of the pooled points to compare with. The p-value is at least
         1 / (1 + permutations).
     n_projections : int, optional
-        The number L of great circles; 200 by default.
+        The number L of great circles, 200 by default: well-placed ones (`great_circles(method="quasi")`), which see
+        more than as many independent ones.
     projections : array, shape (L, d, 2), optional
         The great circles themselves, as `great_circles` gives. They must not have been chosen by looking at which
         points are in which sample.

@@ -129,7 +129,8 @@ def uniformity_test(
     simulations : int
         How many uniform samples to simulate. P-values are at least 1 / (1 + simulations).
     n_projections : int, optional
-        The number L of great circles; 200 by default.
+        The number L of great circles, 200 by default: well-placed ones (`great_circles(method="quasi")`), which see
+        more than as many independent ones.
     projections : array, shape (L, d, 2), optional
         The great circles themselves; they must not have been chosen by looking at the points.
     null_points : int, optional
@@ -223,7 +224,7 @@ class _Null:
 @lru_cache(maxsize=16)
 def _kept_null(n: int, dim: int, n_projections: int, p: float, simulations: int, seed: int | None) -> _Null:
     generator = numpy_generator(seed, None)
-    return _simulate(n, great_circles(n_projections, dim, seed=generator), p, simulations, generator)
+    return _simulate(n, great_circles(n_projections, dim, method="quasi", seed=generator), p, simulations, generator)
 
 
 def _simulate(n: int, frames: NDArray[Any], p: float, simulations: int, generator: np.random.Generator) -> _Null:
