@@ -22,10 +22,11 @@ from sphereot.arrays import (
     to_kind,
     to_numpy,
 )
-from sphereot.density.objectives import OBJECTIVES
+from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.density.storage import as_tensor, read_model, write_model
 from sphereot.density.training import History, log_likelihood, train
 from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
+from sphereot.slicing import great_circles
 from sphereot.stats import SphericalKDE
 
 __all__ = ["DensityEstimator"]
@@ -52,6 +53,9 @@ class DensityEstimator:
         Learning rate; 0.1 for "expmap" and 0.001 for "stereo" by default.
     n_projections : int
         Great circles (or directions), new ones in every epoch.
+    slices : {"quasi", "orthogonal", "iid"}
+        How great circles are drawn; see `sphereot.great_circles`. The paper draws independent ones, whose noise is far
+        larger.
     validation_fraction : float
         Share of the points that is held back to follow the likelihood; 0 for none.
     patience : int, optional
@@ -102,6 +106,7 @@ class DensityEstimator:
         epochs: int = 2000,
         lr: float | None = None,
         n_projections: int = 200,
+        slices: str = "quasi",
         validation_fraction: float = 0.0,
         patience: int | None = None,
         bandwidth: float | str | None = None,
@@ -110,7 +115,7 @@ class DensityEstimator:
     ) -> None:
         self.model, self.loss = model, loss
         self.n_blocks, self.n_components = n_blocks, n_components
-        self.epochs, self.lr, self.n_projections = epochs, lr, n_projections
+        self.epochs, self.lr, self.n_projections, self.slices = epochs, lr, n_projections, slices
         self.validation_fraction, self.patience = validation_fraction, patience
         self.bandwidth, self.seed, self.progress = bandwidth, seed, progress
 
@@ -176,8 +181,7 @@ class DensityEstimator:
                 loss=loss,
                 epochs=self.epochs,
                 lr=lr,
-                n_projections=self.n_projections,
-                generator=generator,
+                slices=Slices(self.n_projections, self.slices, generator),
                 validation=validation,
                 patience=self.patience,
                 checkpoint=keeper,
@@ -197,6 +201,7 @@ class DensityEstimator:
         if self.model == "stereo" and self.loss in ("ssw", "ssw+nll"):
             raise ValueError(f"loss: {self.loss!r} needs a model that stays on the sphere; choose 'sw' or 'nll'.")
         as_whole_number("epochs", self.epochs, 1, "the number of epochs")
+        great_circles(1, 2, method=self.slices)  # an unknown method is refused here, not in the first epoch
         as_slice_count(self.n_projections)
         share = self.validation_fraction
         if not isinstance(share, Real) or not 0 <= float(share) < 1:

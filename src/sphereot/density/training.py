@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sphereot._checkpoints import Keeper
-from sphereot.density.objectives import OBJECTIVES
+from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.flows import Flow
 
 __all__ = ["History", "TrainingDivergedError", "log_likelihood", "train"]
@@ -51,8 +51,7 @@ def train(
     loss: str,
     epochs: int,
     lr: float,
-    n_projections: int,
-    generator: torch.Generator,
+    slices: Slices,
     validation: Tensor | None = None,
     validate_every: int = 50,
     patience: int | None = None,
@@ -65,6 +64,8 @@ def train(
     ----------
     loss : {"ssw", "sw", "nll", "ssw+nll"}
         The objective.
+    slices : Slices
+        Where SSW and SW take their slices from, new ones in every epoch.
     validation : tensor, optional
         Points whose likelihood is computed every `validate_every` epochs. With `patience`, the flow gets back its best
         parameters, and training stops when so many epochs have brought no better ones.
@@ -80,13 +81,13 @@ def train(
     if saved is not None:
         flow.load_state_dict(saved["flow"])
         optimizer.load_state_dict(saved["optimizer"])
-        generator.set_state(saved["generator"])
+        slices.generator.set_state(saved["generator"])
         best, start = saved["best"], saved["epoch"]
         history = History(saved["losses"], [(int(epoch), value) for epoch, value in saved["validation"]])
     good = copy.deepcopy(flow.state_dict())
     for epoch in range(start + 1, epochs + 1):
         optimizer.zero_grad()
-        value = objective(flow, x, n_projections, generator)
+        value = objective(flow, x, slices)
         found = value.item()
         if not math.isfinite(found):
             flow.load_state_dict(good)
@@ -107,7 +108,7 @@ def train(
         if patience is not None and history.validation and epoch - history.best[0] >= patience:
             break
         if checkpoint is not None and epoch < epochs:
-            checkpoint.save(partial(_state, flow, optimizer, generator, history, best, epoch))
+            checkpoint.save(partial(_state, flow, optimizer, slices.generator, history, best, epoch))
     if patience is not None and best is not None:
         flow.load_state_dict(best)
     return history

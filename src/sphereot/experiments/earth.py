@@ -42,6 +42,7 @@ class Config:
     epochs: int = 20_000
     stereo_epochs: int = 20_000
     n_projections: int = 200
+    slices: str = "iid"
     curve_points: int = 20
     grid: int = 180
 
@@ -55,6 +56,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
         parameters: dict[str, Any] = _COLUMNS[column] | {
             "epochs": epochs,
             "n_projections": config.n_projections,
+            "slices": config.slices,
             "seed": seed,
         }
         if _COLUMNS[column]["model"] == "expmap":
