@@ -2,7 +2,6 @@
 
 import platform
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 
@@ -62,6 +61,8 @@ def info() -> Info:
     >>> sphereot.info().path in ("native", "portable")
     True
     """
+    from importlib.metadata import version  # it takes longer to load than the rest of the package
+
     return Info(
         version=version("sphereot"),
         path="native" if _native.available else "portable",

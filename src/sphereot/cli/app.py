@@ -3,8 +3,10 @@
 import typer
 
 import sphereot
+from sphereot.cli.bench import bench
 from sphereot.cli.density import density
 from sphereot.cli.distance import distance, pairwise
+from sphereot.cli.drift import drift
 from sphereot.cli.reproduce import reproduce
 from sphereot.cli.testing import two_samples, uniformity
 
@@ -31,4 +33,6 @@ app.command("pairwise")(pairwise)
 app.command("reproduce")(reproduce)
 app.command("test")(two_samples)
 app.command("uniformity")(uniformity)
+app.command("drift")(drift)
+app.command("bench")(bench)
 app.add_typer(density, name="density")

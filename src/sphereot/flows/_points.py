@@ -6,11 +6,11 @@ from torch import Tensor
 from sphereot.arrays import in_host_memory
 from sphereot.distributions.axial import checked_points
 
-__all__ = ["flow_points"]
+__all__ = ["flow_points", "require_unit_columns"]
 
 
 def flow_points(name: str, points: Tensor, dim: int, like: Tensor) -> Tensor:
-    """Unit vectors (..., d) for a flow.
+    """Points (..., d) for a flow, whose length is still to be checked.
 
     Parameters
     ----------
@@ -40,15 +40,14 @@ def flow_points(name: str, points: Tensor, dim: int, like: Tensor) -> Tensor:
             f"{name} is on {points.device} and the flow on {like.device}; move one, so that both are on the "
             "same device."
         )
-    # A fraction of the time of the check that finds out what is wrong.
-    if in_host_memory(points) and points.numel() > 0 and not _are_unit(points.detach()):
-        checked_points(name, points)
     return points.to(torch.promote_types(points.dtype, like.dtype))
 
 
-def _are_unit(points: Tensor) -> bool:
-    """Whether all points have length 1 to the rounding of float32; False for NaN."""
-    lengths = points[..., 0] * points[..., 0]
-    for k in range(1, points.shape[-1]):
-        lengths.addcmul_(points[..., k], points[..., k])
-    return (lengths - 1.0).abs_().max().item() < 2e-6
+def require_unit_columns(name: str, columns: Tensor, points: Tensor) -> None:
+    """Raise unless the columns (d, n) of `points` (..., d) are unit vectors; looked at on the CPU alone."""
+    if columns.numel() == 0 or not in_host_memory(columns):
+        return
+    squares = (columns.detach() * columns.detach()).sum(0)
+    # A fraction of the time of the check that finds out what is wrong; NaN is not below anything.
+    if not squares.sub_(1.0).abs_().max().item() < 2e-6:
+        checked_points(name, points)

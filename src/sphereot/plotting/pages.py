@@ -177,7 +177,7 @@ def globe_figure(
     )
 
 
-def html_page(title: str, body: str) -> str:
+def html_page(title: str, body: str, *, look: str = "") -> str:
     """A whole page, with the look and the script that it needs inside.
 
     Parameters
@@ -186,6 +186,8 @@ def html_page(title: str, body: str) -> str:
         Text of the title and of the heading; it is escaped.
     body : str
         HTML of what follows the heading. Texts in it must be escaped already, e.g. with `html.escape`.
+    look : str
+        More CSS, after that of all pages.
 
     Returns
     -------
@@ -198,7 +200,7 @@ def html_page(title: str, body: str) -> str:
     >>> "<title>a &amp; b</title>" in html_page("a & b", "<p>Hello.</p>")
     True
     """
-    script, look = _asset("globe.js"), _asset("page.css")
+    script, shared_look = _asset("globe.js"), _asset("page.css")
     known = b64encode(sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; script-src 'sha256-{known}'; style-src 'unsafe-inline'; img-src data:"
     heading = html.escape(title)
@@ -210,7 +212,7 @@ def html_page(title: str, body: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{heading}</title>
-<style>{look}</style>
+<style>{shared_look}{look}</style>
 </head>
 <body>
 <main>

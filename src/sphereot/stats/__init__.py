@@ -1,5 +1,7 @@
-"""Statistics of samples on the sphere: kernel densities, and tests whether samples are alike or uniform."""
+"""Statistics of samples on the sphere: kernel densities, and tests whether samples are alike, uniform or drifting."""
 
+from sphereot.stats._circle_density import ProjectedDensities
+from sphereot.stats.drift import DriftResult, DriftWindow, drift_test
 from sphereot.stats.kde import SphericalKDE
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test
 from sphereot.stats.uniformity import ClassicalTest, UniformityResult, clear_null_cache, uniformity_test
@@ -7,10 +9,14 @@ from sphereot.stats.uniformity import ClassicalTest, UniformityResult, clear_nul
 __all__ = [
     "ClassicalTest",
     "DifferingCircle",
+    "DriftResult",
+    "DriftWindow",
+    "ProjectedDensities",
     "SphericalKDE",
     "TwoSampleResult",
     "UniformityResult",
     "clear_null_cache",
+    "drift_test",
     "two_sample_test",
     "uniformity_test",
 ]
