@@ -39,6 +39,14 @@ def weights(rng, slices, n, kind):
     return w
 
 
+def labels(rng, count, first, n):
+    """Random labelings, eight in a byte, each with `first` points in the first sample."""
+    chosen = np.zeros((-(-count // 8) * 8, n), np.uint8)
+    for k in range(count):
+        chosen[k, rng.permutation(n)[:first]] = 1
+    return np.ascontiguousarray(np.packbits(chosen.reshape(-1, 8, n), axis=1, bitorder="little")[:, 0])
+
+
 def main(folder: str) -> None:
     kernel = load(folder)
     rng = np.random.default_rng(0)
@@ -84,6 +92,12 @@ def main(folder: str) -> None:
             assert all(np.all(np.isfinite(g)) for g in outputs if g is not None), (trial, p)
             kernel.differentiate_uniform(measures[0], p, rows, threads, out, *outputs[:2])
             calls += 7
+            if not weighted[0] and sizes[0] >= 2:
+                count, first = int(rng.integers(1, 20)), int(rng.integers(1, sizes[0]))
+                kernel.costs_relabeled(
+                    measures[0], first, labels(rng, count, first, sizes[0]), p, threads, np.empty((slices, count))
+                )
+                calls += 1
     print(f"{calls} calls of the kernel under the sanitizers, no finding")
 
 
