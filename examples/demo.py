@@ -1,34 +1,37 @@
-"""Compare two samples on the sphere, time it beside POT, and draw what was compared.
+"""Compare samples on the sphere, time it beside POT, find drift in a stream of windows, and let particles flow.
 
-Run with `make demo`, or `python examples/demo.py [--out FOLDER]`.
+Run with `make demo`, or `python examples/demo.py [--out FOLDER]`. All data are made here: von Mises-Fisher mixtures.
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import ot
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 import sphereot
+from sphereot import plotting
+from sphereot.report import drift_page
+from sphereot.stats import drift_test
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+MEANS = sphereot.sphere.normalize(np.array([[1.0, 0.3, 0.2], [-0.4, 1.0, 0.5], [-0.3, -0.8, -0.6]]))
+MOVED = sphereot.sphere.normalize(MEANS + np.array([[0, 0, 0], [0, 0, 0], [0.3, 0.3, 0.2]]))
+KAPPA = 15.0
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#767676"  # told apart by color-blind readers, and in grey print
 
-
-def two_samples(n: int = 500) -> tuple[np.ndarray, np.ndarray]:
-    """Two mixtures of three clusters; in the second, one cluster has moved."""
-    rng = np.random.default_rng(0)
-    centers = np.array([[1.0, 0.3, 0.2], [-0.4, 1.0, 0.5], [-0.3, -0.8, -0.6]])
-    moved = centers + np.array([[0, 0, 0], [0, 0, 0], [0.5, 0.5, 0.4]])
-    x, y = (c[rng.integers(3, size=n)] + 0.25 * rng.normal(size=(n, 3)) for c in (centers, moved))
-    return sphereot.sphere.normalize(x), sphereot.sphere.normalize(y)
+def mixture(n: int, means: np.ndarray = MEANS, kappa: float = KAPPA, seed: int = 0) -> np.ndarray:
+    """Draw from a mixture of von Mises-Fisher laws on S^2, of equal weights."""
+    rng = np.random.default_rng(seed)
+    mean = means[rng.integers(len(means), size=n)]
+    height = 1 + np.log(rng.uniform(np.exp(-2 * kappa), 1, size=n)) / kappa  # the cdf along the mean, inverted
+    side = sphereot.sphere.normalize(sphereot.sphere.to_tangent(mean, rng.normal(size=(n, 3))))
+    return sphereot.sphere.normalize(height[:, None] * mean + np.sqrt(1 - height**2)[:, None] * side)
 
 
 def distances(console: Console, x: np.ndarray, y: np.ndarray) -> None:
@@ -40,7 +43,6 @@ def distances(console: Console, x: np.ndarray, y: np.ndarray) -> None:
     for name, a, b in (
         ("first and second sample", x, y),
         ("first sample and uniform", x, None),
-        ("second sample and uniform", y, None),
         ("500 uniform points and uniform", uniform, None),
     ):
         estimate = sphereot.ssw_estimate(a, b, n_projections=1000, seed=0)
@@ -54,7 +56,7 @@ def speed(console: Console) -> None:
     table = Table(title=f"SSW_2, 200 great circles, {sphereot.get_num_threads()} threads")
     for column in ("points", "sphereot", "POT", "ratio"):
         table.add_column(column, justify="right")
-    for n, repeats in ((500, 5), (5000, 1)):
+    for n, repeats in ((500, 3), (2000, 1)):
         x, y = (sphereot.sphere.random_uniform(n, 3, seed=s).astype(np.float32) for s in (1, 2))
         ours = least_time(lambda x=x, y=y: sphereot.ssw(x, y, seed=0), 20)
         theirs = least_time(lambda x=x, y=y: ot.sliced_wasserstein_sphere(x, y, n_projections=200, seed=0), repeats)
@@ -74,59 +76,66 @@ def least_time(work: Callable[[], object], repeats: int) -> float:
 def picture(path: Path, x: np.ndarray, y: np.ndarray) -> None:
     """The points on a Mollweide map, and their projections on the great circle where they differ most."""
     frames = sphereot.great_circles(200, 3, seed=0)
-    costs = sphereot.ssw_estimate(x, y, projections=frames).slice_costs
-    frame = frames[np.argmax(costs)]
-    figure = plt.figure(figsize=(12, 4.6), layout="constrained")
-    on_map = figure.add_subplot(1, 2, 1, projection="mollweide")
-    on_circle = figure.add_subplot(1, 2, 2, projection="polar")
-
-    t = np.linspace(0, 2 * np.pi, 400)
-    lon, lat = lonlat(np.stack([np.cos(t), np.sin(t)], axis=1) @ frame.T)
-    order = np.argsort(lon)
-    on_map.plot(lon[order], lat[order], color="black", lw=1.2, label="great circle", zorder=1)
-    for points, color, name in ((x, BLUE, "first sample"), (y, ORANGE, "second sample")):
-        on_map.scatter(*lonlat(points), s=7, color=color, alpha=0.6, lw=0, label=name, zorder=2)
-    on_map.grid(color=GREY, alpha=0.3)
-    on_map.tick_params(labelsize=7, colors=GREY)
-    on_map.set_title("500 points each on the sphere (degrees)")
-    on_map.legend(loc="upper center", bbox_to_anchor=(0.5, -0.04), ncols=3, frameon=False)
-
-    turns = [sphereot.project(points, frame[None])[0] for points in (x, y)]
-    edges = np.linspace(0, 1, 49)
-    for u, color, sign in ((turns[0], BLUE, 1), (turns[1], ORANGE, -1)):
-        height = np.histogram(u, edges)[0] / len(u)
-        bottom = 1.0 if sign > 0 else 1.0 - 4 * height
-        on_circle.bar(2 * np.pi * edges[:-1], 4 * height, 2 * np.pi / 48, bottom=bottom, align="edge", color=color)
-    on_circle.plot(t, np.ones_like(t), color="black", lw=1.2)
-    on_circle.set(yticks=[], ylim=(0, 1.55), xticks=np.arange(4) * np.pi / 2)
-    on_circle.set_xticklabels([f"{k / 4:g}" for k in range(4)], color=GREY, size=9)
-    on_circle.tick_params(pad=-2)
-    on_circle.grid(visible=False)
-    on_circle.spines["polar"].set_visible(False)
-    cost = float(np.max(costs))
-    on_circle.set_title(f"their projections on that great circle (turns)\n$W_2^2$ = {cost:.4f} there")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}")
-    figure.savefig(aside, dpi=150, format="png")
-    aside.replace(path)
+    frame = frames[np.argmax(sphereot.ssw_estimate(x, y, projections=frames).slice_costs)]
+    with plotting.style():
+        figure = Figure(figsize=(7.2, 2.8))
+        on_map = figure.add_subplot(1, 2, 1, projection="mollweide")
+        for points, color, name in (
+            (x, plotting.PALETTE[0], "first sample"),
+            (y, plotting.PALETTE[1], "second sample"),
+        ):
+            plotting.scatter_map(points, ax=on_map, color=color, label=name)
+        on_map.set_title("two samples of 500 points")
+        on_circle = plotting.circle_projections([x, y], frame, ax=figure.add_subplot(1, 2, 2))
+        on_circle.set_title("on the great circle where they differ most")
+        plotting.save(on_map, path.with_suffix(""), formats=("png",))
 
 
-def lonlat(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Longitude and latitude in radians."""
-    return np.arctan2(points[:, 1], points[:, 0]), np.arcsin(np.clip(points[:, 2], -1, 1))
+def drift(console: Console, path: Path) -> None:
+    """Six windows beside a reference; from the fourth on, one component wanders away. Ends in a report."""
+    reference = mixture(1000, seed=10)
+    shares = (0, 0, 0, 0.35, 0.7, 1)
+    on_the_way = [sphereot.sphere.normalize((1 - share) * MEANS + share * MOVED) for share in shares]
+    windows = [mixture(400, means, seed=20 + k) for k, means in enumerate(on_the_way)]
+    labels = [f"week {k}" for k in range(1, len(windows) + 1)]
+    found = drift_test(reference, windows, labels=labels, seed=0)
+    drift_page(path, found, reference, windows, title="Demo: drift of a mixture on the sphere")
+    console.print(str(found), highlight=False, soft_wrap=True)
+
+
+def gradient_flow(path: Path) -> None:
+    """Particles that start uniform and go down the gradient of SSW_2^2 to a sample of the mixture."""
+    target, steps = mixture(500), (0, 10, 50, 200)
+    result = sphereot.flow(target, n_particles=300, steps=steps[-1], n_projections=100, snapshots=steps, seed=0)
+    with plotting.style():
+        figure = Figure(figsize=(7.2, 4.2))
+        for k, step in enumerate(steps):
+            ax = figure.add_subplot(2, 2, k + 1, projection="mollweide")
+            plotting.scatter_map(target, ax=ax, color="#B0B0B0", label="target")
+            plotting.scatter_map(result.snapshots[step], ax=ax, color=plotting.PALETTE[1], label="particles")
+            ax.set_title(f"after {step} steps")
+        plotting.save(ax, path.with_suffix(""), formats=("png",))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default: out)")
-    path = parser.parse_args().out / "demo.png"
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the pictures (default: out)")
+    out = parser.parse_args().out
     console = Console()
     console.print(str(sphereot.info()), highlight=False)
-    x, y = two_samples()
+    x, y = mixture(500, seed=0), mixture(500, MOVED, seed=1)
     distances(console, x, y)
     speed(console)
-    picture(path, x, y)
-    console.print(f"Picture: {path}")
+    picture(out / "demo.png", x, y)
+    drift(console, out / "demo-drift.html")
+    written = [("two samples", "demo.png"), ("drift report, for a browser", "demo-drift.html")]
+    if find_spec("torch"):
+        gradient_flow(out / "demo-flow.png")
+        written.append(("gradient flow", "demo-flow.png"))
+    else:
+        console.print("The gradient flow needs PyTorch: pip install 'sphereot[torch]'.", markup=False)
+    for name, file in written:
+        console.print(f"{name}: {out / file}", highlight=False)
 
 
 if __name__ == "__main__":

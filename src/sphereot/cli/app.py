@@ -1,5 +1,9 @@
 """The commands of `sphereot`, as typer sees them."""
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 import typer
 
 import sphereot
@@ -19,7 +23,6 @@ app = typer.Typer(
 )
 
 
-@app.command("info")
 def _info() -> None:
     """Tell what is active here: version, native or portable path, instruction set, threads.
 
@@ -28,11 +31,27 @@ def _info() -> None:
     typer.echo(str(sphereot.info()))
 
 
-app.command("distance")(distance)
-app.command("pairwise")(pairwise)
-app.command("reproduce")(reproduce)
-app.command("test")(two_samples)
-app.command("uniformity")(uniformity)
-app.command("drift")(drift)
-app.command("bench")(bench)
-app.add_typer(density, name="density")
+def _flowing(work: Callable[..., Any]) -> str:
+    """The docstring with each paragraph on one line: typer would keep the breaks of the source in a terminal."""
+    paragraphs = (inspect.getdoc(work) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+_PANELS: dict[str, dict[str, Callable[..., Any]]] = {
+    "Compare files of points": {
+        "distance": distance,
+        "pairwise": pairwise,
+        "test": two_samples,
+        "uniformity": uniformity,
+        "drift": drift,
+    },
+    "The paper, and this machine": {"reproduce": reproduce, "bench": bench, "info": _info},
+}
+
+for _panel, _commands in _PANELS.items():
+    for _name, _work in _commands.items():
+        app.command(_name, help=_flowing(_work), rich_help_panel=_panel)(_work)
+for _command in density.registered_commands:
+    if _command.callback is not None:
+        _command.help = _flowing(_command.callback)
+app.add_typer(density, name="density", rich_help_panel="Densities")
