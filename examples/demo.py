@@ -21,7 +21,7 @@ from sphereot.report import drift_page
 from sphereot.stats import drift_test
 
 MEANS = sphereot.sphere.normalize(np.array([[1.0, 0.3, 0.2], [-0.4, 1.0, 0.5], [-0.3, -0.8, -0.6]]))
-MOVED = sphereot.sphere.normalize(MEANS + np.array([[0, 0, 0], [0, 0, 0], [0.3, 0.3, 0.2]]))
+MOVED = sphereot.sphere.normalize(MEANS + np.array([[0, 0, 0], [0, 0, 0], [0.7, 0.6, 0.9]]))
 KAPPA = 15.0
 
 
@@ -85,7 +85,7 @@ def picture(path: Path, x: np.ndarray, y: np.ndarray) -> None:
             (y, plotting.PALETTE[1], "second sample"),
         ):
             plotting.scatter_map(points, ax=on_map, color=color, label=name)
-        on_map.set_title("two samples of 500 points")
+        on_map.set_title("two samples of 500 points, blue and orange")
         on_circle = plotting.circle_projections([x, y], frame, ax=figure.add_subplot(1, 2, 2))
         on_circle.set_title("on the great circle where they differ most")
         plotting.save(on_map, path.with_suffix(""), formats=("png",))
@@ -94,7 +94,7 @@ def picture(path: Path, x: np.ndarray, y: np.ndarray) -> None:
 def drift(console: Console, path: Path) -> None:
     """Six windows beside a reference; from the fourth on, one component wanders away. Ends in a report."""
     reference = mixture(1000, seed=10)
-    shares = (0, 0, 0, 0.35, 0.7, 1)
+    shares = (0, 0, 0, 0.4, 0.7, 1)
     on_the_way = [sphereot.sphere.normalize((1 - share) * MEANS + share * MOVED) for share in shares]
     windows = [mixture(400, means, seed=20 + k) for k, means in enumerate(on_the_way)]
     labels = [f"week {k}" for k in range(1, len(windows) + 1)]
@@ -111,9 +111,9 @@ def gradient_flow(path: Path) -> None:
         figure = Figure(figsize=(7.2, 4.2))
         for k, step in enumerate(steps):
             ax = figure.add_subplot(2, 2, k + 1, projection="mollweide")
-            plotting.scatter_map(target, ax=ax, color="#B0B0B0", label="target")
-            plotting.scatter_map(result.snapshots[step], ax=ax, color=plotting.PALETTE[1], label="particles")
-            ax.set_title(f"after {step} steps")
+            plotting.scatter_map(target, ax=ax, color="#B0B0B0")
+            plotting.scatter_map(result.snapshots[step], ax=ax, color=plotting.PALETTE[1])
+            ax.set_title(f"particles (orange) after {step} steps")
         plotting.save(ax, path.with_suffix(""), formats=("png",))
 
 

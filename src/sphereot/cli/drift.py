@@ -1,0 +1,239 @@
+"""`sphereot drift`: whether windows of points have drifted from a reference, for people and for pipelines."""
+
+import json
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sphereot.cli.errors import requires
+from sphereot.cli.points import (
+    AsJson,
+    Columns,
+    Debug,
+    DropBad,
+    Key,
+    LonLat,
+    Normalize,
+    Prefix,
+    ReadOptions,
+    ended_plainly,
+    read_files,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from sphereot.datasets import PointSet
+    from sphereot.stats import DriftResult
+
+__all__ = ["drift"]
+
+_DRIFT, _ERROR = 1, 2
+_LARGE = 100_000
+_OWN_STREAM = (0xD21F,)  # the choice of points is not to depend on the great circles, which have the same seed
+
+
+def drift(
+    reference: Annotated[Path, typer.Argument(help="The file of the reference.", show_default=False)],
+    current: Annotated[list[Path], typer.Argument(help="Files to compare with it, one a window.", show_default=False)],
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Also write a report, an HTML page that opens from disk.")
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="The level: the chance of an alarm in any window where there is no drift.")
+    ] = 0.05,
+    permutations: Annotated[
+        int | None,
+        typer.Option(
+            "--permutations", help="How many permutations for each window.", show_default="999, more for many windows"
+        ),
+    ] = None,
+    projections: Annotated[int, typer.Option("--projections", help="How many great circles.")] = 200,
+    max_points: Annotated[
+        int | None,
+        typer.Option("--max-points", help="Test at most so many points of each file, chosen at random.", min=1),
+    ] = None,
+    p: Annotated[float, typer.Option("--p", help="The order p of the distance, at least 1.")] = 2.0,
+    seed: Annotated[int, typer.Option("--seed", help="Where great circles and permutations come from.")] = 0,
+    columns: Columns = None,
+    prefix: Prefix = None,
+    key: Key = None,
+    lonlat: LonLat = False,
+    normalize: Normalize = False,
+    drop_bad: DropBad = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Tell whether windows of points have drifted away from a reference.
+
+    Each window gets an exact permutation test on the Spherical Sliced-Wasserstein distance to the reference, with
+    Holm's correction for the number of windows. The exit code is 0 without drift, 1 with drift in any window, and 2
+    after an error.
+
+    This week against last month: sphereot drift month.npy week.npy
+
+    Embeddings day by day, with a page to look at: sphereot drift reference.parquet day-*.parquet --columns embedding
+    --normalize --report drift.html
+
+    In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
+    """
+    with _never_taken_for_drift(), ended_plainly(debug):
+        from sphereot.stats import drift_test
+        from sphereot.stats._labels import printable
+
+        if report is not None:
+            _require_writable(report, [reference, *current])
+            with requires("plot"):  # said before the work, not after
+                from sphereot.report import drift_page
+        with waiting("Reading ..."):
+            first, *sets = read_files(
+                [reference, *current], ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad)
+            )
+        points, *windows = _chosen([first, *sets], max_points, seed)
+        with _progress(len(sets)) as show:
+            found = drift_test(
+                points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
+                n_projections=projections, seed=seed, on_window=show,
+            )  # fmt: skip
+        if report is not None:
+            with waiting("Writing the report ..."):
+                drift_page(
+                    report,
+                    found,
+                    points,
+                    windows,
+                    title=f"Drift from {reference.name}",
+                    columns=_named_columns(first, found.dim),
+                    earth=first.lonlat is not None,
+                    settings=_settings(seed),
+                )
+        if as_json:
+            typer.echo(json.dumps(_record(found, first, sets, seed, report), indent=2, allow_nan=False))
+        else:
+            typer.echo(str(found))
+            dropped = sum(one.dropped for one in (first, *sets))
+            if dropped:
+                typer.echo(f"  {dropped} bad rows left out")
+            if report is not None:
+                typer.echo(f"Report: {printable(str(report))}")
+    if found.drifted:
+        raise typer.Exit(_DRIFT)
+
+
+@contextmanager
+def _never_taken_for_drift() -> Iterator[None]:
+    """End with exit code 2 after an error that nobody foresaw: Python itself would end with that of drift."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise typer.Exit(_ERROR) from error
+
+
+def _require_writable(report: Path, inputs: Sequence[Path]) -> None:
+    if report.is_dir():
+        raise ValueError(f"--report: {report} is a folder; give the name of a file in it.")
+    if report.exists() and any(path.exists() and report.samefile(path) for path in inputs):
+        raise ValueError(f"--report: {report} is one of the files to read; give another name.")
+
+
+def _chosen(sets: "Sequence[PointSet]", most: int | None, seed: int) -> list[Any]:
+    """The points to test: all, or random ones of files that have more than `most`; a random part keeps the level."""
+    import numpy as np
+
+    from sphereot.arrays import as_whole_number
+
+    largest = max(map(len, sets))
+    if most is None:
+        if largest > _LARGE:
+            typer.echo(f"Note: {largest} points take a while; --max-points 20000 tests a part of each file.", err=True)
+        return [one.points for one in sets]
+    generator = np.random.default_rng([as_whole_number("seed", seed, 0, "a seed"), *_OWN_STREAM])
+    return [
+        one.points if len(one) <= most else one.points[np.sort(generator.choice(len(one), most, replace=False))]
+        for one in sets
+    ]
+
+
+@contextmanager
+def _progress(windows: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Testing windows", total=windows)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """File names where these tell the files apart, and whole paths where not."""
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+def _named_columns(points: "PointSet", dim: int) -> tuple[str, ...] | None:
+    """The names of the coordinates, where a file has names and not just numbers for them."""
+    names = points.columns
+    return None if len(names) != dim or all(name.isdigit() for name in names) else names
+
+
+def _settings(seed: int) -> dict[str, str]:
+    return {
+        "Seed": str(seed),
+        "Command": shlex.join(["sphereot", *sys.argv[1:]]),
+        "Made on": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+    }
+
+
+def _record(
+    found: "DriftResult", first: "PointSet", sets: "Sequence[PointSet]", seed: int, report: Path | None
+) -> dict[str, Any]:
+    windows = [
+        {
+            "path": str(one.path),
+            "label": window.label,
+            "points": len(one),
+            "points_tested": window.n,
+            "dropped": one.dropped,
+            "value": window.value,
+            "band": list(window.band),
+            "ratio": window.ratio,
+            "p_value": window.p_value,
+            "adjusted_p_value": window.adjusted_p_value,
+            "drifted": window.drifted,
+            "circle": {
+                "cost": window.circle.cost,
+                "null_mean": window.circle.null_mean,
+                "frame": window.circle.frame.tolist(),
+            },
+        }
+        for one, window in zip(sets, found.windows, strict=True)
+    ]
+    return {
+        "drifted": found.drifted,
+        "summary": found.summary,
+        "windows": windows,
+        "reference": {
+            "path": str(first.path),
+            "points": len(first),
+            "points_tested": found.n_reference,
+            "dropped": first.dropped,
+        },
+        "alpha": found.alpha,
+        "p": found.p,
+        "n_projections": found.n_projections,
+        "permutations": found.permutations,
+        "seed": seed,
+        "dim": found.dim,
+        "report": None if report is None else str(report),
+    }

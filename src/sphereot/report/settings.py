@@ -1,0 +1,39 @@
+"""How the report came to be, and what its words mean."""
+
+import html
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from sphereot.report.words import distance_name
+from sphereot.stats import DriftResult
+from sphereot.stats._labels import printable
+
+__all__ = ["settings_section"]
+
+
+def settings_section(result: DriftResult, more: Mapping[str, str]) -> str:
+    """Names and values, and a few sentences of explanation."""
+    count = len(result.windows)
+    known = {
+        "Reference": f"{result.n_reference:,} points in dimension {result.dim}",
+        "Windows": f"{count}",
+        "Distance": f"{distance_name(result.p)}, over {result.n_projections:,} great circles, the same for all windows",
+        "Permutations": f"{result.permutations:,} a window",
+        "Level": f"{result.alpha:g} for all windows together"
+        + (f", Holm's correction for {count}" if count > 1 else ""),
+        **more,
+        "Made by": f"sphereot {version('sphereot')}",
+    }
+    shown = ((html.escape(printable(name)), html.escape(printable(value))) for name, value in known.items())
+    rows = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in shown)
+    return f"""<section>
+<h2>Settings</h2>
+<dl>{rows}</dl>
+<h2>How to read this</h2>
+<p>Points on the sphere are projected onto great circles. The distance {distance_name(result.p)} is that of optimal
+transport on these circles, averaged; a great circle is one turn long. It is never zero between two samples, so each
+window is set beside random partings of the pooled points of reference and window: the p-value is the share of partings
+that lie at least as far apart. If nothing has changed, the chance that any window is called drift is at most
+{result.alpha:g}, as long as the points are independent of each other; many points of one document, user or film are
+not, and make alarms more frequent. Small drifts become visible with more points.</p>
+</section>"""

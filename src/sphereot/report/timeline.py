@@ -1,0 +1,85 @@
+"""The value of each window, beside the band that chance explains."""
+
+import html
+
+from sphereot.report.svg import Chart, line, picture, pixels
+from sphereot.report.words import distance, distance_name
+from sphereot.stats import DriftResult
+from sphereot.stats._labels import shortened
+
+__all__ = ["timeline_section"]
+
+_WIDTH, _HEIGHT = 860.0, 300.0
+_CHARACTER = 7.0  # width of one at the size of tick labels, in pixels
+_MOST_NUMBERS = 20
+
+
+def timeline_section(result: DriftResult) -> str:
+    """The chart, each value a link to what there is on its window."""
+    p, count = result.p, len(result.windows)
+    values = [distance(window.value, p) for window in result.windows]
+    bands = [(distance(w.band[0], p), distance(w.band[1], p)) for w in result.windows]
+    top = max([*values, *(high for _, high in bands)]) * 1.12 or 1.0  # all points in one place have no distance
+    chart = Chart(60, _WIDTH - 16, 34, _HEIGHT - 52, (0.5, count + 0.5), (0.0, top))
+    slot = (chart.right - chart.left) / count
+    parts = [chart.y_axis(f"{distance_name(p)} from the reference, in turns")]
+    for k, (low, high) in enumerate(bands, start=1):
+        x, width = chart.x(k) - slot / 2, slot
+        if count == 1:
+            x, width = chart.x(k) - 60, 120.0
+        parts.append(
+            f'<rect class="band" x="{pixels(x)}" y="{pixels(chart.y(high))}" width="{pixels(width)}" '
+            f'height="{pixels(max(chart.y(low) - chart.y(high), 1.0))}"/>'
+        )
+    marks, label = _marks(result, slot)
+    parts.append(chart.x_axis(marks, label))
+    parts.append(line(chart, range(1, count + 1), values, "path"))
+    radius = min(6.0, max(3.0, slot / 3))
+    for k, (window, value) in enumerate(zip(result.windows, values, strict=True), start=1):
+        verdict = "drift" if window.drifted else "no drift"
+        words = (
+            f"{shortened(window.label)}: {value:.4g} turns, corrected p-value {window.adjusted_p_value:.3g}, {verdict}"
+        )
+        parts.append(
+            f'<a href="#window-{k}" aria-label="{html.escape(words)}"><title>{html.escape(words)}</title>'
+            f"{_mark(chart.x(k), chart.y(value), radius, drifted=window.drifted)}</a>"
+        )
+    found = sum(window.drifted for window in result.windows)
+    chart_words = picture(
+        "Distance from the reference, window by window",
+        f"{found} of {count} windows lie above the band of distances that chance explains. The table has the numbers.",
+        _WIDTH,
+        _HEIGHT,
+        parts,
+        links=True,
+    )
+    return "\n".join(
+        [
+            "<section>",
+            "<h2>Distance from the reference</h2>",
+            f'<div class="wide">{chart_words}</div>',
+            '<p class="note"><span class="key key-band"></span> explained by chance '
+            '<span class="key key-calm"></span> no drift <span class="key key-drift"></span> drift. '
+            "The band is where a window of this size falls if nothing has changed, at the corrected level; "
+            "exactly the windows above it count as drift.</p>",
+            "</section>",
+        ]
+    )
+
+
+def _mark(x: float, y: float, radius: float, *, drifted: bool) -> str:
+    """A disk, or a diamond for drift, so that color is not all that tells them apart."""
+    if not drifted:
+        return f'<circle class="calm-mark" cx="{pixels(x)}" cy="{pixels(y)}" r="{pixels(radius)}"/>'
+    r = 1.5 * radius
+    shape = f"M{pixels(x)} {pixels(y - r)}l{pixels(r)} {pixels(r)}l{pixels(-r)} {pixels(r)}l{pixels(-r)} {pixels(-r)}z"
+    return f'<path class="drift-mark" d="{shape}"/>'
+
+
+def _marks(result: DriftResult, slot: float) -> tuple[list[tuple[float, str]], str]:
+    """Names of the windows where there is room, and their numbers where there is not."""
+    count, room = len(result.windows), int(slot / _CHARACTER) - 1
+    if max(len(window.label) for window in result.windows) <= room or room >= 12:
+        return [(k, shortened(window.label, room)) for k, window in enumerate(result.windows, start=1)], "window"
+    every = -(-count // _MOST_NUMBERS)
+    return [(k, str(k)) for k in range(1, count + 1, every)], "window, by its row in the table"

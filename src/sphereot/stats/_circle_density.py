@@ -1,0 +1,63 @@
+"""Densities of samples on a great circle, smoothed with a kernel that goes around it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot.slicing import project
+
+__all__ = ["ProjectedDensities", "projected_densities"]
+
+_GRID = 256  # turns at which densities are given
+
+
+@dataclass(frozen=True)
+class ProjectedDensities:
+    """Densities of the reference and of a window on one great circle.
+
+    Attributes
+    ----------
+    turns : array, shape (G,)
+        Equally spaced places on the circle, in turns.
+    reference, window : array, shape (G,)
+        Densities per turn: 1 everywhere for points that are spread evenly. Gaussian kernels wrapped around the circle,
+        of one bandwidth for both.
+    bandwidth : float
+        Standard deviation of the kernel, in turns.
+    """
+
+    turns: NDArray[np.float64]
+    reference: NDArray[np.float64]
+    window: NDArray[np.float64]
+    bandwidth: float
+
+
+def projected_densities(
+    reference: NDArray[Any], window: NDArray[Any], frame: NDArray[np.floating[Any]]
+) -> ProjectedDensities:
+    """Densities of two samples (n, d) and (m, d) on the great circle of a frame (d, 2)."""
+    turns = [
+        np.asarray(project(points, frame[None].astype(points.dtype, copy=False))[0], np.float64)
+        for points in (reference, window)
+    ]
+    bandwidth = max(map(_bandwidth, turns))
+    on_grid = (np.arange(_GRID) + 0.5) / _GRID
+    return ProjectedDensities(on_grid, _smooth(turns[0], bandwidth), _smooth(turns[1], bandwidth), bandwidth)
+
+
+def _bandwidth(turns: NDArray[np.float64]) -> float:
+    """Half of what suits a single normal peak, so that several peaks stay apart; in turns."""
+    length = min(float(np.abs(np.mean(np.exp(2j * np.pi * turns)))), 1.0)
+    spread = math.sqrt(-2 * math.log(length)) / (2 * math.pi) if length > 0 else math.inf
+    return max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(len(turns), 0.2), 1 / _GRID)
+
+
+def _smooth(turns: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:
+    """Kernel density on the grid: counts in its cells, smoothed by way of their Fourier series."""
+    counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, minlength=_GRID)
+    decay = np.exp(-2 * (np.pi * bandwidth * np.arange(_GRID // 2 + 1)) ** 2)
+    smooth: NDArray[np.float64] = np.fft.irfft(np.fft.rfft(counts / len(turns)) * decay, _GRID) * _GRID
+    return np.maximum(smooth, 0.0)
