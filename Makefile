@@ -1,5 +1,5 @@
 # Everything sets itself up in .venv; only Python 3.11+, make and a C++ compiler are needed.
-#   make demo      compare two samples, see the speed beside POT, save a picture
+#   make demo      compare samples, see the speed beside POT, write pictures and a drift report
 #   make test      all checks and tests
 #   make test-core the tests of the core, where no framework is installed
 #   make bench     speed and memory against peers and limits, as a table and as JSON
