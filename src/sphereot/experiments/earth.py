@@ -41,6 +41,7 @@ class Config:
     n_components: int = 100
     epochs: int = 20_000
     stereo_epochs: int = 20_000
+    likelihood_epochs: int = 20_000
     n_projections: int = 200
     slices: str = "iid"
     curve_points: int = 20
@@ -52,7 +53,12 @@ def run(config: Config, lab: Lab) -> list[Row]:
 
     def work(data: str, column: str, split: int, seed: int, checkpoint: Any) -> Row:
         train, test = datasets.load(data).split(split)
-        epochs = config.stereo_epochs if column == "Stereo" else config.epochs
+        lengths = {
+            "Stereo": config.stereo_epochs,
+            "NLL": config.likelihood_epochs,
+            "SSW + NLL": config.likelihood_epochs,
+        }
+        epochs = lengths.get(column, config.epochs)
         parameters: dict[str, Any] = _COLUMNS[column] | {
             "epochs": epochs,
             "n_projections": config.n_projections,
@@ -175,15 +181,25 @@ EXPERIMENT = Experiment(
             data=("flood",),
             columns=("SSW", "SW", "Stereo", "SSW + NLL", "KDE"),
             splits=1,
-            n_blocks=4,
-            n_components=20,
-            epochs=40,
-            stereo_epochs=40,
+            n_blocks=3,
+            n_components=10,
+            epochs=20,
+            stereo_epochs=20,
+            likelihood_epochs=20,
             n_projections=50,
             curve_points=4,
             grid=30,
         ),
-        "cpu": Config(splits=2, epochs=1000, stereo_epochs=2000, n_blocks=24),
+        "cpu": Config(
+            splits=2,
+            n_blocks=24,
+            n_components=50,
+            epochs=4000,
+            stereo_epochs=4000,
+            likelihood_epochs=1000,
+            n_projections=100,
+            slices="quasi",
+        ),
         "paper": Config(),
     },
     run=run,
