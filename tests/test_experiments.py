@@ -41,7 +41,7 @@ def test_quick_preset_writes_record_table_and_figures(name, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) >= len(record["figures"])
     assert {file.suffix for file in tmp_path.iterdir()} == {".json", ".csv", ".png", ".pdf"}
-    assert all(file.stat().st_size > 200 for file in tmp_path.iterdir())
+    assert all(file.stat().st_size > 500 for file in tmp_path.iterdir() if file.name != "result.csv")  # its rows count
 
 
 def test_divergences_grow_with_the_concentration(tmp_path):

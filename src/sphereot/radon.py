@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._area import log_area
 from sphereot.arrays import Array, as_frames, as_points, as_slice_count, as_turns, namespace, require_same_kind, to_kind
 from sphereot.slicing import great_circles, project
 
@@ -320,8 +321,7 @@ def _turned_crosses(dim: int, n_directions: int, seed: Any) -> tuple[NDArray[np.
     block = dim // 2 if dim % 2 == 0 else dim  # planes to an orthogonal block, which makes whole bases
     planes = block * -(-n_directions // (4 * block))
     axes = np.moveaxis(great_circles(planes, dim, method="orthogonal", seed=seed), 1, 2).reshape(-1, dim)
-    area = 2 * math.exp(dim / 2 * math.log(math.pi) - math.lgamma(dim / 2))
-    return np.concatenate([axes, -axes]), np.full(2 * len(axes), area / (2 * len(axes)))
+    return np.concatenate([axes, -axes]), np.full(2 * len(axes), math.exp(log_area(dim)) / (2 * len(axes)))
 
 
 @lru_cache(maxsize=64)

@@ -232,8 +232,9 @@ def _read(data: Path, options: ReadOptions) -> tuple[Any, str]:
 
 def _uniform(points: Any) -> float:
     """Log-density of the uniform law."""
-    dim = int(points.shape[1])
-    return math.lgamma(dim / 2) - math.log(2.0) - dim / 2 * math.log(math.pi)
+    from sphereot._area import log_area
+
+    return -log_area(int(points.shape[1]))
 
 
 def _curve(estimator: Any, out: Path) -> list[Path]:

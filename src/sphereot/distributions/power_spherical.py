@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Size, Tensor
 
+from sphereot._area import log_area
 from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.quantiles import LOG_HEIGHT, with_quantile_gradient
-from sphereot.distributions.uniform import log_area
 
 __all__ = ["PowerSpherical"]
 

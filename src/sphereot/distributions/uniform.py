@@ -1,6 +1,5 @@
 """The uniform law on the sphere."""
 
-import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -9,19 +8,11 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution
 
+from sphereot._area import log_area
 from sphereot.distributions.axial import checked_points
 from sphereot.distributions.constraints import unit_vector
 
-__all__ = ["HypersphericalUniform", "log_area"]
-
-
-def log_area(dim: int) -> float:
-    """Logarithm of the area of S^{d-1}, 2 pi^{d/2} / Gamma(d/2).
-
-    >>> math.isclose(math.exp(log_area(3)), 4 * math.pi)
-    True
-    """
-    return math.log(2.0) + 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim)
+__all__ = ["HypersphericalUniform"]
 
 
 class HypersphericalUniform(Distribution):

@@ -3,11 +3,11 @@
 import torch
 from torch import Size, Tensor
 
+from sphereot._area import log_area
 from sphereot._bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.heights import draw_drops
 from sphereot.distributions.quantiles import HEIGHT, with_quantile_gradient
-from sphereot.distributions.uniform import log_area
 
 __all__ = ["VonMisesFisher"]
 

@@ -9,6 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._area import log_area
 from sphereot._bessel import bessel_ratio_slope, log_mean_exponential
 
 __all__ = ["fit_concentration", "log_bessel", "mean_cosine", "sample_around", "scaled_log_normalizer"]
@@ -20,8 +21,7 @@ def scaled_log_normalizer(dim: int, kappa: float) -> float:
     >>> math.isclose(scaled_log_normalizer(3, 0.0), -math.log(4 * math.pi))
     True
     """
-    log_area = math.log(2.0) + 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim)
-    return -log_area - float(log_mean_exponential(np.float64(kappa), dim, scaled=True))
+    return -log_area(dim) - float(log_mean_exponential(np.float64(kappa), dim, scaled=True))
 
 
 def log_bessel(order: float, kappa: float) -> float:
