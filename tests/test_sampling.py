@@ -404,7 +404,7 @@ def test_sswvi_of_the_mixture_ends_above_swvi():
     """The paper's flow and Langevin steps; 300 steps at twenty times its learning rate, three paired runs.
 
     A guard, at settings chosen because the difference is clear there: over eight runs its mean was 1.7 points, with a
-    standard error of 0.5. The evidence is the run at the paper's scale (results/vi_mixture): half a point, 10 of 10 runs.
+    standard error of 0.5. The evidence is the run at the paper's scale, results/vi_mixture: half a point, in 10 of 10.
     """
     experiment = vi_mixture.EXPERIMENT
     config = vi_mixture.Config(
