@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "distance.hpp"
+#include "expmap_flow.hpp"
 #include "gradient.hpp"
 #include "permutation.hpp"
 
@@ -192,6 +193,70 @@ void bind(nb::module_& m, const char* name) {
         "pool"_a, "first"_a, "labels"_a.noconvert(), "p"_a, "threads"_a, "out"_a);
 }
 
+template <class T, int dims>
+using InOut = nb::ndarray<T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+FlowParameters<T> flow_parameters(const Input<T, 3>& slopes, const Input<T, 3>& loads, std::size_t points) {
+    require(slopes.shape(2) == 4 && (loads.shape(2) == 3 || loads.shape(2) == 12), "slopes of 4 numbers, loads of 3 or 12");
+    require(slopes.shape(0) == loads.shape(0) && slopes.shape(1) == loads.shape(1), "slopes and loads for each component");
+    require(points > 0, "at least one point");
+    return {slopes.shape(0), slopes.shape(1), points, slopes.data(), loads.data()};
+}
+
+// Determinants are there where the loads have the columns for them.
+template <class T>
+FlowRecord<T> flow_record(const FlowParameters<T>& flow, bool hessian, const InOut<T, 3>& states,
+                          const InOut<T, 3>& moments, const std::optional<InOut<T, 2>>& determinants) {
+    require(states.shape(0) == flow.blocks + 1 && states.shape(1) == 3, "states (blocks + 1, 3, points)");
+    require(moments.shape(0) == flow.blocks && moments.shape(1) == (hessian ? 9 : 3) && moments.shape(2) == flow.points,
+            "moments (blocks, 3 or 9, points)");
+    require(hessian == determinants.has_value(), "determinants with loads of 12 numbers");
+    require(!determinants || (determinants->shape(0) == flow.blocks && determinants->shape(1) == flow.points),
+            "determinants (blocks, points)");
+    return {states.data(), moments.data(), determinants ? determinants->data() : nullptr};
+}
+
+template <class T>
+void bind_flow(nb::module_& m) {
+    m.def(
+        "flow_forward",
+        [](Input<T, 3> slopes, Input<T, 3> loads, InOut<T, 3> states, InOut<T, 3> moments,
+           std::optional<InOut<T, 2>> determinants, std::size_t threads) {
+            const auto flow = flow_parameters<T>(slopes, loads, states.shape(2));
+            const auto record = flow_record<T>(flow, loads.shape(2) == 12, states, moments, determinants);
+            const nb::gil_scoped_release unlocked;
+            flow_forward(flow, record, threads);
+        },
+        "slopes"_a.noconvert(), "loads"_a.noconvert(), "states"_a.noconvert(), "moments"_a.noconvert(),
+        "determinants"_a.noconvert().none(), "threads"_a);
+
+    m.def(
+        "flow_backward",
+        [](Input<T, 3> slopes, Input<T, 3> loads, InOut<T, 3> states, InOut<T, 3> moments,
+           std::optional<InOut<T, 2>> determinants, Input<T, 2> d_y, std::optional<Input<T, 1>> d_log_det,
+           InOut<T, 2> d_x, InOut<T, 4> d_slopes, InOut<T, 4> d_loads, std::size_t threads) {
+            const auto flow = flow_parameters<T>(slopes, loads, states.shape(2));
+            const auto record = flow_record<T>(flow, loads.shape(2) == 12, states, moments, determinants);
+            const auto as_points = [&](const auto& array) { return array.shape(0) == 3 && array.shape(1) == flow.points; };
+            require(as_points(d_y) && as_points(d_x), "cotangents (3, points)");
+            require(d_log_det.has_value() == determinants.has_value(), "cotangents of determinants with determinants");
+            require(!d_log_det || d_log_det->shape(0) == flow.points, "one cotangent a point");
+            const auto like = [&](const auto& gradient, const auto& of) {
+                return gradient.shape(1) == of.shape(0) && gradient.shape(2) == of.shape(1) && gradient.shape(3) == of.shape(2);
+            };
+            require(like(d_slopes, slopes) && like(d_loads, loads), "gradients (groups, blocks, components, ...)");
+            require(d_slopes.shape(0) >= 1 && d_slopes.shape(0) == d_loads.shape(0), "as many groups each");
+            const FlowGradient<T> out{d_slopes.shape(0), d_x.data(), d_slopes.data(), d_loads.data()};
+            const T* log_det = d_log_det ? d_log_det->data() : nullptr;
+            const nb::gil_scoped_release unlocked;
+            flow_backward(flow, record, d_y.data(), log_det, out, threads);
+        },
+        "slopes"_a.noconvert(), "loads"_a.noconvert(), "states"_a.noconvert(), "moments"_a.noconvert(),
+        "determinants"_a.noconvert().none(), "d_y"_a.noconvert(), "d_log_det"_a.noconvert().none(), "d_x"_a.noconvert(),
+        "d_slopes"_a.noconvert(), "d_loads"_a.noconvert(), "threads"_a);
+}
+
 // The instruction sets for which this machine can run a build of the kernel, best first.
 std::vector<std::string> supported_instruction_sets() {
     std::vector<std::string> names;
@@ -218,4 +283,6 @@ NB_MODULE(SPHEREOT_MODULE, m) {
     });
     bind<float>(m, "Sliced32");
     bind<double>(m, "Sliced64");
+    bind_flow<float>(m);
+    bind_flow<double>(m);
 }

@@ -47,10 +47,48 @@ def labels(rng, count, first, n):
     return np.ascontiguousarray(np.packbits(chosen.reshape(-1, 8, n), axis=1, bitorder="little")[:, 0])
 
 
+def flows(kernel, rng) -> int:
+    """Both passes of the exponential-map flow, with and without determinants, in runs that are not full."""
+    calls = 0
+    for dtype in (np.float32, np.float64):
+        for n in (1, 7, 255, 256, 257, 600):
+            for rows, columns in ((3, 3), (9, 12)):
+                n_blocks, n_components, groups = (
+                    int(rng.integers(1, 4)),
+                    int(rng.integers(1, 9)),
+                    int(rng.integers(1, 4)),
+                )
+                shape = (n_blocks, n_components)
+                mu = rng.normal(size=(*shape, 3))
+                mu /= np.linalg.norm(mu, axis=-1, keepdims=True)
+                alpha = rng.dirichlet(np.ones(n_components + 1), n_blocks)[:, :-1, None]
+                beta = 10.0 ** rng.uniform(-3, 6, (*shape, 1))
+                hessian = (alpha * beta)[..., None] * mu[..., :, None] * mu[..., None, :]
+                slopes = np.concatenate([beta * mu, -beta], -1).astype(dtype)
+                loads = np.concatenate([alpha * mu, hessian.reshape(*shape, 9)], -1)[..., :columns].astype(
+                    dtype, order="C"
+                )
+                x = rng.normal(size=(3, n))
+                states = np.empty((n_blocks + 1, 3, n), dtype)
+                states[0] = x / np.linalg.norm(x, axis=0)
+                moments = np.empty((n_blocks, rows, n), dtype)
+                determinants = np.empty((n_blocks, n), dtype) if rows == 9 else None
+                kernel.flow_forward(slopes, loads, states, moments, determinants, 2)
+                assert np.allclose(np.sum(states**2, axis=1), 1, atol=1e-5)
+                d_log = rng.normal(size=n).astype(dtype) if rows == 9 else None
+                d_x = np.empty((3, n), dtype)
+                gradients = [np.zeros((groups, *of.shape), dtype) for of in (slopes, loads)]
+                record = (slopes, loads, states, moments, determinants)
+                kernel.flow_backward(*record, rng.normal(size=(3, n)).astype(dtype), d_log, d_x, *gradients, 2)
+                assert np.all(np.isfinite(d_x))
+                calls += 2
+    return calls
+
+
 def main(folder: str) -> None:
     kernel = load(folder)
     rng = np.random.default_rng(0)
-    calls = 0
+    calls = flows(kernel, rng)
     for dtype in (np.float32, np.float64):
         for trial in range(1500):
             slices = int(rng.integers(1, 5))

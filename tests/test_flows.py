@@ -117,7 +117,7 @@ def test_closed_form_on_s2_is_the_matrix(beta):
     flow = exponential(3, 1, 5, strength=0.95, beta=beta)
     parts = flow.components()
     x = torch.cat([uniform(200, 3), parts.mu[0], torch.nn.functional.normalize(parts.mu[0] + 0.03, dim=-1)]).detach()
-    (slopes, loads) = flow._blocks(F64, hessian=True)[0]
+    slopes, loads = (of_all[0] for of_all in flow._coefficients(F64, hessian=True))
     columns = x.T.contiguous()
     found = moments(columns, slopes, loads)
     expected = torch.linalg.slogdet(differential(columns, found))[1]
@@ -138,7 +138,7 @@ def test_determinant_is_positive_for_every_parameter():
     for seed in range(20):
         flow = exponential(3, 1, 6, strength=0.99, beta=3000.0 ** ((seed + 1) / 20), seed=seed)
         mu = flow.components().mu[0].detach()
-        (slopes, loads) = flow._blocks(F64, hessian=True)[0]
+        slopes, loads = (of_all[0] for of_all in flow._coefficients(F64, hessian=True))
         columns = torch.cat([uniform(500, 3, seed), mu, -mu]).T.contiguous()
         assert (torch.linalg.det(differential(columns, moments(columns, slopes, loads))) > 0).all()
 

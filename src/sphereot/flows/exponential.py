@@ -11,6 +11,7 @@ from sphereot.distributions import HypersphericalUniform
 from sphereot.distributions.axial import wide
 from sphereot.flows._coefficients import coefficients, constrained
 from sphereot.flows._expmap import moments, move, move_with_log_det
+from sphereot.flows._kernel import kernel_forward, kernel_forward_and_log_det, kernel_serves
 from sphereot.flows._newton import attach_gradient, solve
 from sphereot.flows._points import flow_points, require_unit_columns
 from sphereot.flows.transform import FlowTransform
@@ -127,8 +128,12 @@ class ExponentialMapFlow(FlowTransform):
         """
         columns, dtype = self._columns("x", x)
         with full_precision(x):
-            for slopes, loads in self._blocks(dtype, hessian=False):
-                columns = move(columns, moments(columns, slopes, loads))
+            slopes, loads = self._coefficients(dtype, hessian=False)
+            if kernel_serves(columns, slopes):
+                columns = kernel_forward(columns, slopes, loads)
+            else:
+                for block in zip(slopes.unbind(0), loads.unbind(0), strict=True):
+                    columns = move(columns, moments(columns, *block))
         return _rows(columns).reshape(x.shape)
 
     def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -147,11 +152,15 @@ class ExponentialMapFlow(FlowTransform):
             log det of the differential between the tangent spaces, 1/2 log det(E^T J^T J E) of the paper.
         """
         columns, dtype = self._columns("x", x)
-        log_det = columns.new_zeros(columns.shape[1])
         with full_precision(x):
-            for slopes, loads in self._blocks(dtype, hessian=True):
-                columns, of_block = move_with_log_det(columns, moments(columns, slopes, loads))
-                log_det = log_det + of_block
+            slopes, loads = self._coefficients(dtype, hessian=True)
+            if kernel_serves(columns, slopes):
+                columns, log_det = kernel_forward_and_log_det(columns, slopes, loads)
+            else:
+                log_det = columns.new_zeros(columns.shape[1])
+                for block in zip(slopes.unbind(0), loads.unbind(0), strict=True):
+                    columns, of_block = move_with_log_det(columns, moments(columns, *block))
+                    log_det = log_det + of_block
         return _rows(columns).reshape(x.shape), log_det.reshape(x.shape[:-1])
 
     def inverse(self, y: Tensor) -> Tensor:
@@ -175,8 +184,9 @@ class ExponentialMapFlow(FlowTransform):
         columns, dtype = self._columns("y", y)
         columns = nn.functional.normalize(wide(columns), dim=0)  # unit vectors in the wider type too
         with full_precision(y):
-            blocks = list(enumerate(self._blocks(columns.dtype, hessian=True)))
-            for k, (slopes, loads) in reversed(blocks):
+            slopes_of_all, loads_of_all = self._coefficients(columns.dtype, hessian=True)
+            for k in reversed(range(self.n_blocks)):
+                slopes, loads = slopes_of_all[k], loads_of_all[k]
                 found = solve(columns.detach(), slopes.detach(), loads.detach(), block=k)
                 tracked = torch.is_grad_enabled() and (columns.requires_grad or slopes.requires_grad)
                 columns = attach_gradient(found, columns, slopes, loads) if tracked else found
@@ -186,11 +196,10 @@ class ExponentialMapFlow(FlowTransform):
         """The uniform law on the sphere."""
         return HypersphericalUniform(self.dim, dtype=self.mu_vectors.dtype, device=self.mu_vectors.device)
 
-    def _blocks(self, dtype: torch.dtype, *, hessian: bool) -> list[tuple[Tensor, Tensor]]:
-        """Slopes and loads of each block, as `moments` takes them."""
+    def _coefficients(self, dtype: torch.dtype, *, hessian: bool) -> tuple[Tensor, Tensor]:
+        """Slopes (B, K, d + 1) and loads (B, K, d), or (B, K, d + d^2), of all blocks."""
         free = (p.to(dtype) for p in (self.alpha_logits, self.beta_roots, self.mu_vectors))
-        slopes, loads = coefficients(*free, hessian=hessian)
-        return list(zip(slopes.unbind(0), loads.unbind(0), strict=True))
+        return coefficients(*free, hessian=hessian)
 
     def _columns(self, name: str, points: Tensor) -> tuple[Tensor, torch.dtype]:
         """Validated points as columns (d, n), in the wider type of points and parameters."""
