@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "circle.hpp"
@@ -13,6 +14,7 @@
 #include "powers.hpp"
 #include "slices.hpp"
 #include "threads.hpp"
+#include "tiles.hpp"
 #include "uniform.hpp"
 
 namespace sphereot {
@@ -148,7 +150,7 @@ void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, doubl
 // in order, so that the number of threads does not show in the sum.
 template <class T>
 struct GradientOutput {
-    T* data;          // points: (groups, dim, atoms); planar: (slices, 2, atoms); turns: (slices, atoms)
+    T* data;          // points: (groups, dim, atoms), by tiles (groups, atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
     double* weights;  // (groups, atoms)
 };
 
@@ -193,12 +195,51 @@ void pull_back(const SlicedMeasure<T>& x, std::size_t slice, std::size_t group, 
 
 // ---- all slices ----
 
-// work(slice, group) for each slice, group by group.
+// Beyond this dimension points are projected, and gradients brought back, for several slices at a time.
+constexpr std::size_t largest_dim_by_slice = 8;
+
+template <class T>
+bool by_tiles(const SlicedMeasure<T>& x) {
+    return x.form == SlicedMeasure<T>::Form::points && x.dim > largest_dim_by_slice;
+}
+
+// A measure on the slices that a task has in hand: as it was given, or projected tile by tile.
+template <class T>
+class InHand {
+  public:
+    InHand(const SlicedMeasure<T>& x, GradientOutput<T> out) : x_(x), out_(out) {
+        if (by_tiles(x)) tile_.emplace(x);
+    }
+
+    void take(std::size_t first, std::size_t count) {
+        first_ = first, count_ = count;
+        if (tile_) projected_ = tile_->project(first, count);
+    }
+    const SlicedMeasure<T>& measure() const { return tile_ ? *projected_ : x_; }
+    std::size_t slice(std::size_t l) const { return tile_ ? l : first_ + l; }
+    void pull_back(std::size_t l, std::size_t group, const T* dturn) {
+        if (out_.data) sphereot::pull_back(measure(), slice(l), group, dturn, tile_ ? tile_->gradient() : out_.data);
+    }
+    void give_back(std::size_t group) {
+        if (tile_ && out_.data) tile_->add_back(count_, out_.data + group * x_.dim * x_.atoms);
+    }
+
+  private:
+    SlicedMeasure<T> x_;
+    GradientOutput<T> out_;
+    std::optional<Tile<T>> tile_;
+    std::optional<SlicedMeasure<T>> projected_;
+    std::size_t first_ = 0, count_ = 0;
+};
+
+// worker(first, count, group) for runs of slices as long as a tile, group by group.
 template <class MakeWorker>
 void share_out_groups(std::size_t slices, std::size_t groups, std::size_t threads, MakeWorker make_worker) {
     share_out(groups, threads, [&] {
         return [slices, groups, worker = make_worker()](std::size_t group) mutable {
-            for (std::size_t l = group * slices / groups; l < (group + 1) * slices / groups; ++l) worker(l, group);
+            const std::size_t end = (group + 1) * slices / groups;
+            for (std::size_t l = group * slices / groups; l < end; l += Tile<float>::slices)
+                worker(l, std::min(Tile<float>::slices, end - l), group);
         };
     });
 }
@@ -210,19 +251,26 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
         share_out_groups(x.slices, groups, threads, [&, power] {
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
-                    dy = std::vector<T>(y.atoms)](std::size_t slice, std::size_t group) mutable {
-                x.sort_slice(slice, a, true);
-                y.sort_slice(slice, b, true);
-                if (!equal) a.set_equal_masses(), b.set_equal_masses();
-                const Pairing<T> pairing{a, b, equal};
-                const double cut = pairing.cut(power);
-                costs[slice] = pairing.cost(cut, power);
-                if (equal) equal_turn_gradient(a, b, cut, power, dx.data(), dy.data());
-                else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
-                if (out_x.data) pull_back(x, slice, group, dx.data(), out_x.data);
-                if (out_y.data) pull_back(y, slice, group, dy.data(), out_y.data);
-                if (out_x.weights) general_weight_gradient(a, b, cut, power, out_x.weights + group * x.atoms);
-                if (out_y.weights) general_weight_gradient(b, a, -cut, power, out_y.weights + group * y.atoms);
+                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, out_x), own_y = InHand<T>(y, out_y)](
+                       std::size_t first, std::size_t count, std::size_t group) mutable {
+                own_x.take(first, count);
+                own_y.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    own_x.measure().sort_slice(own_x.slice(l), a, true);
+                    own_y.measure().sort_slice(own_y.slice(l), b, true);
+                    if (!equal) a.set_equal_masses(), b.set_equal_masses();
+                    const Pairing<T> pairing{a, b, equal};
+                    const double cut = pairing.cut(power);
+                    costs[first + l] = pairing.cost(cut, power);
+                    if (equal) equal_turn_gradient(a, b, cut, power, dx.data(), dy.data());
+                    else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
+                    own_x.pull_back(l, group, dx.data());
+                    own_y.pull_back(l, group, dy.data());
+                    if (out_x.weights) general_weight_gradient(a, b, cut, power, out_x.weights + group * x.atoms);
+                    if (out_y.weights) general_weight_gradient(b, a, -cut, power, out_y.weights + group * y.atoms);
+                }
+                own_x.give_back(group);
+                own_y.give_back(group);
             };
         });
     });
@@ -234,16 +282,20 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size
     with_power(p, [&](auto power) {
         share_out_groups(x.slices, groups, threads, [&, power] {
             const bool closed_form = p == 2.0 && !x.weights && !out.weights;
-            return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms)](
-                       std::size_t slice, std::size_t group) mutable {
-                x.sort_slice(slice, a, true);
-                if (!closed_form) a.set_equal_masses();
-                const double cut = uniform_cut(a, power);
-                costs[slice] = uniform_cost(a, cut, power);
-                if (closed_form) equal_uniform_turn_gradient(a, cut, dx.data());
-                else uniform_turn_gradient(a, cut, power, dx.data());
-                if (out.data) pull_back(x, slice, group, dx.data(), out.data);
-                if (out.weights) uniform_weight_gradient(a, cut, power, out.weights + group * x.atoms);
+            return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms),
+                    own = InHand<T>(x, out)](std::size_t first, std::size_t count, std::size_t group) mutable {
+                own.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    own.measure().sort_slice(own.slice(l), a, true);
+                    if (!closed_form) a.set_equal_masses();
+                    const double cut = uniform_cut(a, power);
+                    costs[first + l] = uniform_cost(a, cut, power);
+                    if (closed_form) equal_uniform_turn_gradient(a, cut, dx.data());
+                    else uniform_turn_gradient(a, cut, power, dx.data());
+                    own.pull_back(l, group, dx.data());
+                    if (out.weights) uniform_weight_gradient(a, cut, power, out.weights + group * x.atoms);
+                }
+                own.give_back(group);
             };
         });
     });

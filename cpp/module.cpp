@@ -13,8 +13,10 @@
 
 #include "distance.hpp"
 #include "expmap_flow.hpp"
+#include "frames.hpp"
 #include "gradient.hpp"
 #include "permutation.hpp"
+#include "transpose.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,6 +28,9 @@ template <class T, int dims>
 using Input = nb::ndarray<const T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
 using Weights = std::optional<Input<double, 2>>;  // (1, atoms) shared by all slices, or (slices, atoms)
 using Output = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T, int dims>
+using InOut = nb::ndarray<T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char* message) {
     if (!condition) throw std::invalid_argument(message);
@@ -72,8 +77,10 @@ GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, std::size_t groups,
     if (data) {
         const std::size_t rows = x.form == Form::points ? groups : x.slices;
         const std::size_t columns = x.form == Form::points ? x.dim : x.form == Form::planar ? 2 : 1;
-        require(data->shape(0) == rows && data->shape(1) == columns && data->shape(2) == x.atoms,
-                "gradient (groups, dim, atoms), (slices, 2, atoms) or (slices, 1, atoms)");
+        const bool by_points = by_tiles(x);
+        require(data->shape(0) == rows && data->shape(by_points ? 2 : 1) == columns &&
+                    data->shape(by_points ? 1 : 2) == x.atoms,
+                "gradient (groups, atoms, dim), (groups, dim, atoms), (slices, 2, atoms) or (slices, 1, atoms)");
     }
     if (weights) {
         require(x.weights, "a gradient in weights needs weights");
@@ -193,8 +200,34 @@ void bind(nb::module_& m, const char* name) {
         "pool"_a, "first"_a, "labels"_a.noconvert(), "p"_a, "threads"_a, "out"_a);
 }
 
-template <class T, int dims>
-using InOut = nb::ndarray<T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
+template <class T>
+void bind_transpose(nb::module_& m) {
+    m.def(
+        "transpose",
+        [](Input<T, 2> in, InOut<T, 2> out) {
+            require(out.shape(0) == in.shape(1) && out.shape(1) == in.shape(0), "the transposed shape");
+            const nb::gil_scoped_release unlocked;
+            transpose(in.data(), in.shape(0), in.shape(1), out.data());
+        },
+        "in"_a.noconvert(), "out"_a.noconvert());
+}
+
+void bind_frames(nb::module_& m) {
+    m.def(
+        "random_frames",
+        [](std::uint64_t seed, InOut<float, 3> frames, std::size_t threads) {
+            require(frames.shape(1) >= 2 && frames.shape(2) == 2, "frames (planes, dim, 2)");
+            const std::size_t dim = frames.shape(1);
+            float* out = frames.data();
+            const nb::gil_scoped_release unlocked;
+            share_out(frames.shape(0), threads, [=] {
+                return [=, random = RandomFrames(seed, dim)](std::size_t plane) mutable {
+                    random.draw(plane, out + plane * dim * 2);
+                };
+            });
+        },
+        "seed"_a, "frames"_a.noconvert(), "threads"_a);
+}
 
 template <class T>
 FlowParameters<T> flow_parameters(const Input<T, 3>& slopes, const Input<T, 3>& loads, std::size_t points) {
@@ -283,6 +316,9 @@ NB_MODULE(SPHEREOT_MODULE, m) {
     });
     bind<float>(m, "Sliced32");
     bind<double>(m, "Sliced64");
+    bind_frames(m);
+    bind_transpose<float>(m);
+    bind_transpose<double>(m);
     bind_flow<float>(m);
     bind_flow<double>(m);
 }

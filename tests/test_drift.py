@@ -49,9 +49,9 @@ def test_values_are_ssw_and_circles_are_shared():
     found = drift_test(X, WINDOWS, permutations=99, n_projections=30, seed=3)
     frames = found.windows[0].test.projections
     for points, window in zip(WINDOWS, found.windows, strict=True):
-        assert_allclose(window.value, sphereot.ssw(X, points, projections=frames), rtol=1e-10)
+        assert_allclose(window.value, sphereot.ssw(X, points, p=1, projections=frames), rtol=1e-10)
         assert window.p_value == (1 + np.sum(window.test.null >= window.value)) / 100
-        costs = sphereot.ssw_estimate(X, points, projections=frames).slice_costs
+        costs = sphereot.ssw_estimate(X, points, p=1, projections=frames).slice_costs
         assert np.min(np.abs(costs - window.circle.cost)) < 1e-12
         assert window.n == len(points)
     assert [window.drifted for window in found.windows] == [False, True, False, False]
@@ -180,3 +180,38 @@ def test_bad_input(fault):
     arguments, options, error, message = FAULTS[fault]
     with pytest.raises(error, match=message):
         drift_test(*arguments, **options)
+
+
+def test_progress_counts_the_circles_of_all_windows(monkeypatch):
+    if sphereot.info().path.startswith("native"):
+        monkeypatch.setattr("sphereot._native.permutations.POINTS_A_CALL", 1)
+    steps = []
+    settings = {"permutations": 99, "n_projections": 16, "seed": 3}
+    told = drift_test(X, WINDOWS, progress=lambda done, total: steps.append((done, total)), **settings)
+    quiet = drift_test(X, WINDOWS, **settings)
+    assert {total for _, total in steps} == {16 * len(WINDOWS)}
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+    assert steps[-1][0] == 16 * len(WINDOWS)
+    for one, other in zip(told.windows, quiet.windows, strict=True):
+        assert (one.value, one.p_value, one.band) == (other.value, other.p_value, other.band)
+
+
+def test_the_default_order_sees_clusters_that_move():
+    """Four clusters on the equator, turned by 30 degrees: SSW_2 misses most such cases, SSW_1 finds most."""
+
+    def clusters(rng, turn):
+        angles = 2 * np.pi * (rng.integers(4, size=100) / 4 + turn)
+        centers = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
+        return sphereot.sphere.normalize(centers + rng.normal(size=(100, 3)) / np.sqrt(50))
+
+    found = {None: 0, 2: 0}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        reference, window = clusters(rng, 0), clusters(rng, 30 / 360)
+        for p in found:
+            order = {} if p is None else {"p": p}
+            test = drift_test(reference, [window], permutations=99, n_projections=100, seed=seed, **order)
+            assert test.p == (p or 1)
+            found[p] += test.drifted
+    assert found[None] >= 15
+    assert found[2] <= found[None] - 5

@@ -403,3 +403,30 @@ def test_arguments():
         read_points("a.csv", columns=[])
     with pytest.raises(ValueError, match="batch_rows: found 0"):
         datasets.iter_points("a.csv", batch_rows=0)
+
+
+def test_parquet_list_with_a_gap_names_the_row(tmp_path):
+    """The gap is not in the first place of the list, and a list has one name for all places."""
+    path = tmp_path / "gap.parquet"
+    pl.DataFrame({"embedding": [[1.0, 0.0, 0.0], [0.0, 1.0, None], [0.0, 0.0, 1.0]]}).write_parquet(path)
+    with pytest.raises(ValueError, match=r"row 1: .*embedding"):
+        read_points(path)
+
+
+def test_parquet_half_precision(tmp_path):
+    x = sphere.random_uniform(50, 3, seed=0).astype(np.float16)
+    path = tmp_path / "half.parquet"
+    pl.DataFrame({name: x[:, k] for k, name in enumerate("xyz")}).write_parquet(path)
+    found = read_points(path).points
+    np.testing.assert_allclose(found, sphere.normalize(x.astype(np.float64)), atol=1e-3)
+
+
+def test_parquet_that_ends_early_is_refused(tmp_path, monkeypatch):
+    """A reader's thread that fails over a damaged page ends the batches without an error."""
+    path = tmp_path / "x.parquet"
+    write(path, np.tile(X, (4, 1)))
+    whole = pl.LazyFrame.collect_batches
+    short = lambda frame, **_: iter(list(whole(frame, chunk_size=10))[:-1])  # noqa: E731
+    monkeypatch.setattr(pl.LazyFrame, "collect_batches", short)
+    with pytest.raises(ValueError, match=r"only .* can be read; it seems to be damaged"):
+        read_points(path)

@@ -23,7 +23,9 @@ RNG = np.random.default_rng(3)
 X = sphere_sample(RNG, 120, 3, shift=1)
 SAME, NEAR, FAR = (sphere_sample(RNG, 80, 3, shift=shift) for shift in (1, 0.3, -0.5))
 WINDOWS = [SAME, NEAR, FAR]
-RESULT = drift_test(X, WINDOWS, labels=["monday", "tuesday", "wednesday"], permutations=99, n_projections=30, seed=0)
+RESULT = drift_test(
+    X, WINDOWS, labels=["monday", "tuesday", "wednesday"], p=2, permutations=99, n_projections=30, seed=0
+)
 
 
 # ---- files ----

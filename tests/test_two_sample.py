@@ -281,3 +281,29 @@ def test_kernel_refuses_labels_of_another_size():
     for first, bad in ((3, labels), (4, labels | 4), (4, labels[:, :8]), (0, labels), (9, labels)):
         with pytest.raises(ValueError, match=r"labeling|labels|samples"):
             native_costs(X, first, np.ascontiguousarray(bad), 8, frames, 2.0)
+
+
+@pytest.mark.parametrize("dim", [3, 64])
+def test_progress_is_told_and_changes_nothing(monkeypatch, dim):
+    """Blocks of great circles are the steps, and the result is the same to the last bit."""
+    if sphereot.info().path.startswith("native"):
+        monkeypatch.setattr("sphereot._native.permutations.POINTS_A_CALL", 1)
+    rng = np.random.default_rng(1)
+    x, y = sphere_sample(rng, 30, dim), sphere_sample(rng, 20, dim)
+    settings = {"permutations": 29, "n_projections": 21, "seed": 4}
+    steps = []
+    told = two_sample_test(x, y, progress=lambda done, total: steps.append((done, total)), **settings)
+    quiet = two_sample_test(x, y, **settings)
+    assert steps[-1] == (21, 21)
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+    if sphereot.info().path.startswith("native"):
+        assert len(steps) == 3  # eight great circles to a block at least
+    assert told.p_value == quiet.p_value
+    assert_array_equal(told.null, quiet.null)
+    assert_array_equal(told.slice_costs, quiet.slice_costs)
+
+
+def test_progress_that_is_neither_a_flag_nor_a_function():
+    x = sphere_sample(np.random.default_rng(1), 5, 3)
+    with pytest.raises(TypeError, match="progress: got 'yes'; give True, False, or a function"):
+        two_sample_test(x, x, progress="yes")

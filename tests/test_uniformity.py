@@ -210,3 +210,34 @@ def test_bad_input(fault):
 def test_seed_of_a_wrong_kind():
     with pytest.raises(TypeError, match="seed: got str"):
         uniformity_test(X, seed="7")
+
+
+def test_progress_is_told_once_and_changes_nothing():
+    """Simulated samples are the steps; there are none where the samples are kept from before."""
+    x = sphereot.sphere.random_uniform(30, 3, seed=0)
+    settings = {"simulations": 9, "n_projections": 7, "seed": 3}
+    clear_null_cache()
+    quiet = uniformity_test(x, **settings)
+    clear_null_cache()
+    steps = []
+    for _ in range(2):
+        told = uniformity_test(x, progress=lambda done, total: steps.append((done, total)), **settings)
+        assert_array_equal(told.null, quiet.null)
+    assert steps == [(k, 9) for k in range(1, 10)]
+
+
+def test_what_was_broken_off_is_not_kept():
+    """Ctrl-C in the midst of the simulation: the next call simulates all of it."""
+    x = sphereot.sphere.random_uniform(30, 3, seed=0)
+    settings = {"simulations": 9, "n_projections": 7, "seed": 3}
+    clear_null_cache()
+
+    def interrupt(done, total):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        uniformity_test(x, progress=interrupt, **settings)
+    found = uniformity_test(x, **settings)
+    clear_null_cache()
+    assert_array_equal(found.null, uniformity_test(x, **settings).null)

@@ -33,6 +33,7 @@ __all__ = [
     "fresh_generator",
     "full_precision",
     "in_host_memory",
+    "is_double",
     "is_numpy",
     "is_own_generator",
     "is_torch",
@@ -183,6 +184,11 @@ def _readable(array: Array) -> Array | None:
 def in_host_memory(array: Array | None) -> bool:
     """Whether `array` is a torch tensor whose memory NumPy can share."""
     return array is not None and is_torch(array) and array.device.type == "cpu" and not is_torch_traced()
+
+
+def is_double(array: Array) -> bool:
+    """Whether the numbers are float64."""
+    return bool(array.dtype == namespace(array).float64)
 
 
 def peek(array: Array) -> float | None:

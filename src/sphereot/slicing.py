@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot import _native
 from sphereot._designs import harmonic_planes, spread_planes
+from sphereot._native.frames import random_frames
 from sphereot._paths import path_for
 from sphereot.arrays import (
     Array,
@@ -23,6 +25,7 @@ from sphereot.arrays import (
     fresh_generator,
     full_precision,
     in_host_memory,
+    is_double,
     is_own_generator,
     is_torch_compiling,
     namespace,
@@ -119,6 +122,8 @@ def great_circles(
 
         return ops.great_circles(n_projections, dim, method, seed, like)
     if seed is None:
+        if method == "iid" and _native.available and in_host_memory(like) and not is_double(like):
+            return to_kind(random_frames(n_projections, dim), like)
         seed = fresh_generator(like)
     if is_own_generator(seed):
         draw = normal_source(seed, like)

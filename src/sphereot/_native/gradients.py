@@ -15,8 +15,12 @@ from sphereot._native.slices import Floats, Measure, blocks, kernel, rows_of_wei
 
 __all__ = ["Wanted", "circle_gradients", "circle_gradients_uniform", "mean_gradients", "mean_gradients_uniform"]
 
-# Up to this dimension the kernel brings turns back to points itself; each group of slices needs a sum of its own.
-KERNEL_PULLS_BACK_UP_TO = 8
+# The kernel projects, and brings turns back to points, slice by slice in low dimension. Beyond, it does so for eight
+# slices at a time while the points stay in cache; for more of them two matrix products do it better. Each group of
+# slices needs a sum of its own.
+LARGEST_DIM_BY_SLICE = 8
+MOST_COORDINATES_BY_TILE = 1 << 19
+SLICES_A_GROUP_BY_TILE = 48
 GROUP_BYTES = 64 << 20
 MOST_GROUPS = 16
 
@@ -74,14 +78,15 @@ def _mean_gradients(
     call = kernel().differentiate if len(measures) == 2 else kernel().differentiate_uniform
     costs = np.empty(n_slices)
     sums = [_Sum(x, wants) for (x, _), wants in zip(measures, wanted, strict=True)]
-    by_points = dim <= KERNEL_PULLS_BACK_UP_TO
-    for block, sliced, planar in blocks(measures, frames, kernel_projects_up_to=KERNEL_PULLS_BACK_UP_TO):
+    by_points = dim <= LARGEST_DIM_BY_SLICE or sum(x.size for x, _ in measures) <= MOST_COORDINATES_BY_TILE
+    for block, sliced, planar in blocks(measures, frames, kernel_projects_up_to=dim if by_points else 0):
         count = block.stop - block.start
-        groups = _groups(count, measures, by_points)
+        groups = _groups(count, dim, measures, by_points)
         outputs: list[Any] = []
         for k, ((x, _), wants) in enumerate(zip(measures, wanted, strict=True)):
             # The gradient of a planar point takes the place of the point, which the kernel has done with by then.
-            points = np.zeros((groups, dim, len(x)), x.dtype) if by_points else planar[k]
+            shape = x.shape if dim > LARGEST_DIM_BY_SLICE else x.shape[::-1]
+            points = np.zeros((groups, *shape), x.dtype) if by_points else planar[k]
             outputs += [points if wants.points else None, np.zeros((groups, len(x))) if wants.weights else None]
         call(*sliced, p, groups, threads_for(count * sum(len(x) for x, _ in measures)), costs[block], *outputs)
         for k, total in enumerate(sums):
@@ -100,7 +105,8 @@ class _Sum:
         """Add what the kernel gave for a block: by points, or by planar points and then `frames` leads back."""
         if self.points is not None and points is not None:
             if frames is None:
-                self.points += np.add.reduce(points, axis=0).T
+                total = np.add.reduce(points, axis=0)
+                self.points += total if total.shape == self.points.shape else total.T
             else:
                 rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
                 self.points += points.reshape(len(rows), -1).T @ rows
@@ -114,12 +120,13 @@ class _Sum:
         return self.points, self.weights
 
 
-def _groups(n_slices: int, measures: Sequence[Measure], by_points: bool) -> int:
+def _groups(n_slices: int, dim: int, measures: Sequence[Measure], by_points: bool) -> int:
     """How many sums the slices are shared out over: a matter of sizes alone, so threads cannot show in a result."""
     if not by_points:
         return min(MOST_GROUPS, n_slices)
     size = sum(x.nbytes for x, _ in measures)
-    return min(n_slices, max(2, min(MOST_GROUPS, GROUP_BYTES // size)))
+    most = MOST_GROUPS if dim <= LARGEST_DIM_BY_SLICE else -(-n_slices // SLICES_A_GROUP_BY_TILE)
+    return min(n_slices, max(2, min(MOST_GROUPS, most, GROUP_BYTES // size)))
 
 
 def _row_gradients(u: Floats, wanted: Wanted) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ __all__ = [
     "circle_costs",
     "circle_costs_uniform",
     "circle_cuts",
+    "coordinate_rows",
     "kernel",
     "mean_cost",
     "mean_cost_uniform",
@@ -145,7 +146,7 @@ def blocks(
     by_points = dim <= (KERNEL_PROJECTS_UP_TO if kernel_projects_up_to is None else kernel_projects_up_to)
     if by_points:
         size = POINTS_A_CALL // atoms
-        coordinates = [np.ascontiguousarray(x.T) for x, _ in measures]
+        coordinates = [coordinate_rows(x) for x, _ in measures]
     else:
         size = PLANAR_BYTES // (2 * atoms * frames.itemsize)
     size = min(max(size, LEAST_SLICES_A_CALL), most or n_slices)
@@ -158,6 +159,13 @@ def blocks(
             rows = frames[block].transpose(0, 2, 1).reshape(-1, dim)
             planar: list[Floats] = [(rows @ x.T).reshape(-1, 2, len(x)) for x, _ in measures]
             yield block, [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)], planar
+
+
+def coordinate_rows(x: Floats) -> Floats:
+    """Points (n, d) as rows of coordinates (d, n)."""
+    out = np.empty(x.shape[::-1], x.dtype)
+    kernel().transpose(np.ascontiguousarray(x), out)
+    return out
 
 
 def rows_of_weights(weights: Floats | None) -> NDArray[np.float64] | None:

@@ -4,11 +4,15 @@ import sys
 
 __all__ = ["main"]
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command `sphereot`."""
     try:
         from sphereot.cli.app import app
+    except KeyboardInterrupt:  # the commands hear it themselves; this is Ctrl-C before there are any
+        sys.exit(_INTERRUPTED)
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise

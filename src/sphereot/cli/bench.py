@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from sphereot.cli.points import AsJson, Debug, ended_plainly, waiting
+from sphereot._progress import progress_bar
+from sphereot.cli.points import AsJson, Debug, ended_plainly
 
 __all__ = ["bench"]
 
@@ -55,10 +56,11 @@ def bench(as_json: AsJson = False, debug: Debug = False) -> None:
         import sphereot
 
         rows = []
-        for case in _CASES:
-            with waiting(f"{case} ..."):
+        with progress_bar(True, "cases", len(_CASES)) as show:
+            for case in _CASES:
                 ours, theirs = _timed(case, sphereot, ot)
-            rows.append((case, ours, theirs))
+                rows.append((case, ours, theirs))
+                show(len(rows))
         if as_json:
             cases = [
                 {**vars(case), "n_projections": _SLICES, "sphereot_seconds": ours, "pot_seconds": theirs}

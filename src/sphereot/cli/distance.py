@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sphereot._progress import progress_bar
 from sphereot.cli.points import (
     AsJson,
     Columns,
@@ -47,6 +48,7 @@ Most = Annotated[int, typer.Option("--max-projections", help="With --rtol: never
 Seed = Annotated[int, typer.Option("--seed", help="Where the great circles come from.")]
 
 _GROUPS = 50
+_WORK_A_STEP, _LEAST_CIRCLES_A_STEP = 100_000_000, 8  # about a second, and work for several threads
 
 
 def distance(
@@ -84,25 +86,19 @@ def distance(
     Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
     """
     with ended_plainly(debug):
-        from sphereot import ssw_estimate
-
         options = ReadOptions(columns, prefix, key, lonlat, normalize, weights, drop_bad)
         with waiting("Reading ..."):
             x, y = read_files([a, b], options)
-        with waiting("Comparing on great circles ..."):
-            found = ssw_estimate(
-                x.points, y.points, p=p, x_weights=x.weights, y_weights=y.weights, n_projections=projections,
-                rtol=rtol, max_projections=max_projections, seed=seed,
-            )  # fmt: skip
-        number = _Number(found.value, found.standard_error, found.p, x.points.shape[1])
+        value, error, count = _estimate(x, y, p, projections, rtol, max_projections, seed)
+        number = _Number(value, error, p, x.points.shape[1])
         if as_json:
-            record = {**number.record(), "p": p, "n_projections": found.n_projections, "seed": seed}
+            record = {**number.record(), "p": p, "n_projections": count, "seed": seed}
             _print_json({**record, "files": [_file_record(x), _file_record(y)]})
             return
-        typer.echo(f"SSW_{p:g}^{p:g} = {number.power()}   ({found.n_projections} great circles, in turns^{p:g})")
+        typer.echo(f"SSW_{p:g}^{p:g} = {number.power()}   ({count} great circles, in turns^{p:g})")
         typer.echo(f"SSW_{p:g}   = {number.root()}")
         typer.echo(f"{label(x)}\n{label(y)}")
-        _warn_short(rtol, [number], found.n_projections)
+        _warn_short(rtol, [number], count)
 
 
 def pairwise(
@@ -136,8 +132,7 @@ def pairwise(
             raise ValueError(f"FILES: {len(files)} given, but pairs need at least two files.")
         with waiting("Reading ..."):
             sets = read_files(files, ReadOptions(columns, prefix, key, lonlat, normalize, weights, drop_bad))
-        with waiting("Comparing on great circles ..."):
-            values, errors, count = _pairwise(sets, p, projections, rtol, max_projections, seed)
+        values, errors, count = _pairwise(sets, p, projections, rtol, max_projections, seed)
         dim = sets[0].points.shape[1]
         pairs = {
             (i, j): _Number(float(values[i, j]), float(errors[i, j]), p, dim)
@@ -202,6 +197,35 @@ class _Number:
         return record
 
 
+def _estimate(
+    x: "PointSet", y: "PointSet", p: float, projections: int | None, rtol: float | None, most: int, seed: int
+) -> tuple[float, float, int]:
+    """Value, standard error and number of great circles, as `ssw_estimate` gives them; step by step, for the bar."""
+    import numpy as np
+
+    from sphereot._paths import path_for
+    from sphereot.arrays import as_order, as_points, as_weights
+
+    p = as_order(p)
+    dtype = np.result_type(x.points, y.points)
+    # Checked here once: each call of `ssw_estimate` would look at all points again.
+    first, second = (as_points(str(one.path), one.points).astype(dtype, copy=False) for one in (x, y))
+    a, b = (as_weights("weights", one.weights, str(one.path), one.points) for one in (x, y))
+    costs: Any = np.empty(0)
+    value, error = math.nan, math.nan
+    rounds = _rounds([x, y], projections, rtol, most, seed, lambda tolerance: error <= tolerance * value)
+    for frames in rounds:
+        by_work = len(frames) * (len(x) + len(y)) // _WORK_A_STEP
+        steps = max(1, min(len(frames) // _LEAST_CIRCLES_A_STEP, by_work))
+        with progress_bar(True, "great circles", len(costs) + len(frames), len(costs)) as show:
+            for part in np.array_split(frames, steps):
+                costs = np.concatenate([costs, path_for(first).slice_costs(first, second, a, b, part, p)])
+                show(len(costs))
+        value = float(np.mean(costs))
+        error = float(np.std(costs, ddof=1)) / math.sqrt(len(costs)) if len(costs) > 1 else math.nan
+    return value, error, len(costs)
+
+
 def _pairwise(
     sets: "Sequence[PointSet]", p: float, projections: int | None, rtol: float | None, most: int, seed: int
 ) -> tuple[Any, Any, int]:
@@ -212,22 +236,19 @@ def _pairwise(
     """
     import numpy as np
 
-    from sphereot import great_circles, pairwise_ssw
-    from sphereot.arrays import as_slice_count, as_whole_number
+    from sphereot import pairwise_ssw
 
-    if rtol is not None and not 0 < rtol < math.inf:
-        raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
-    count = as_slice_count(projections)
-    most = as_whole_number("max_projections", most, 1, "the most great circles to draw")
-    source = np.random.default_rng(as_whole_number("seed", seed, 0, "a seed"))
     points, weights = [one.points for one in sets], [one.weights for one in sets]
-    sizes, means = [], []
-    fresh = count if rtol is None else min(count, most)
-    while True:
-        frames = great_circles(fresh, points[0].shape[1], seed=source, like=points[0])
-        for group in np.array_split(frames, min(_GROUPS, fresh)):
-            sizes.append(len(group))
-            means.append(pairwise_ssw(points, p=p, weights=weights, projections=group).astype(np.float64))
+    sizes: list[int] = []
+    means: list[Any] = []
+    values = errors = np.full((len(sets), len(sets)), np.nan)
+    rounds = _rounds(sets, projections, rtol, most, seed, lambda tolerance: bool((errors <= tolerance * values).all()))
+    for frames in rounds:
+        with progress_bar(True, "great circles", sum(sizes) + len(frames), sum(sizes)) as show:
+            for group in np.array_split(frames, min(_GROUPS, len(frames))):
+                sizes.append(len(group))
+                means.append(pairwise_ssw(points, p=p, weights=weights, projections=group).astype(np.float64))
+                show(sum(sizes))
         share, stack, total = np.array(sizes)[:, None, None], np.array(means), sum(sizes)
         values = (share * stack).sum(axis=0) / total
         if len(sizes) > 1:
@@ -235,9 +256,34 @@ def _pairwise(
             errors = np.sqrt(variance / total)
         else:
             errors = np.where(np.eye(len(sets), dtype=bool), 0.0, np.nan)
-        if rtol is None or total >= most or bool((errors <= rtol * values).all()):
-            return values, errors, total
-        fresh = min(total, most - total)
+    return values, errors, sum(sizes)
+
+
+def _rounds(
+    sets: "Sequence[PointSet]",
+    projections: int | None,
+    rtol: float | None,
+    most: int,
+    seed: int,
+    enough: Callable[[float], bool],
+) -> Iterator[Any]:
+    """Great circles in rounds: one without `rtol`; with it each doubles their number, until there are enough."""
+    import numpy as np
+
+    from sphereot import great_circles
+    from sphereot.arrays import as_slice_count, as_whole_number
+
+    if rtol is not None and not 0 < rtol < math.inf:
+        raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
+    count = as_slice_count(projections)
+    most = as_whole_number("max_projections", most, 1, "the most great circles to draw")
+    source = np.random.default_rng(as_whole_number("seed", seed, 0, "a seed"))
+    like = np.empty((0, sets[0].points.shape[1]), np.result_type(*(one.points for one in sets)))
+    fresh, total = count if rtol is None else min(count, most), 0
+    while fresh > 0:
+        yield great_circles(fresh, like.shape[1], seed=source, like=like)
+        total += fresh
+        fresh = 0 if rtol is None or enough(rtol) else min(total, most - total)
 
 
 def _warn_short(rtol: float | None, numbers: Sequence[_Number], count: int) -> None:

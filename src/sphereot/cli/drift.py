@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -21,10 +21,12 @@ from sphereot.cli.points import (
     Key,
     LonLat,
     Normalize,
+    NoWeights,
     Prefix,
     ReadOptions,
     ended_plainly,
     read_files,
+    refuse_weights,
     waiting,
 )
 
@@ -59,13 +61,17 @@ def drift(
         int | None,
         typer.Option("--max-points", help="Test at most so many points of each file, chosen at random.", min=1),
     ] = None,
-    p: Annotated[float, typer.Option("--p", help="The order p of the distance, at least 1.")] = 2.0,
+    p: Annotated[
+        float,
+        typer.Option("--p", help="The order p of the distance: 1 sees clusters that move, 2 a change of their spread."),
+    ] = 1.0,
     seed: Annotated[int, typer.Option("--seed", help="Where great circles and permutations come from.")] = 0,
     columns: Columns = None,
     prefix: Prefix = None,
     key: Key = None,
     lonlat: LonLat = False,
     normalize: Normalize = False,
+    weights: NoWeights = None,
     drop_bad: DropBad = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -87,6 +93,7 @@ def drift(
         from sphereot.stats import drift_test
         from sphereot.stats._labels import printable
 
+        refuse_weights(weights, "drift")
         if report is not None:
             _require_writable(report, [reference, *current])
             with requires("plot"):  # said before the work, not after
@@ -96,11 +103,10 @@ def drift(
                 [reference, *current], ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad)
             )
         points, *windows = _chosen([first, *sets], max_points, seed)
-        with _progress(len(sets)) as show:
-            found = drift_test(
-                points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
-                n_projections=projections, seed=seed, on_window=show,
-            )  # fmt: skip
+        found = drift_test(
+            points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
+            n_projections=projections, seed=seed, progress=True,
+        )  # fmt: skip
         if report is not None:
             with waiting("Writing the report ..."):
                 drift_page(
@@ -163,22 +169,14 @@ def _chosen(sets: "Sequence[PointSet]", most: int | None, seed: int) -> list[Any
     ]
 
 
-@contextmanager
-def _progress(windows: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Testing windows", total=windows)
-        yield lambda done: bar.update(task, completed=done)
-
-
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """File names where these tell the files apart, and whole paths where not."""
+    """File names where these tell the files apart, and whole paths where not; numbered where a file comes again."""
     names = [path.name for path in paths]
-    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    names = [str(path) for path in paths]
+    before = [names[:k].count(name) for k, name in enumerate(names)]
+    return [f"{name} ({count + 1})" if count else name for name, count in zip(names, before, strict=True)]
 
 
 def _named_columns(points: "PointSet", dim: int) -> tuple[str, ...] | None:

@@ -31,6 +31,10 @@ def requires(extra: str) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
+    from sphereot.stats._labels import printable
+
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return str(error)
+        text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    else:
+        text = str(error) or "there is not enough memory." * isinstance(error, MemoryError) or type(error).__name__
+    return printable(text)  # names of files and columns may hold line breaks and bytes that are no text

@@ -14,11 +14,13 @@ from sphereot.cli.points import (
     Key,
     LonLat,
     Normalize,
+    NoWeights,
     Prefix,
     ReadOptions,
     ended_plainly,
     label,
     read_files,
+    refuse_weights,
     waiting,
 )
 
@@ -43,6 +45,7 @@ def two_samples(
     key: Key = None,
     lonlat: LonLat = False,
     normalize: Normalize = False,
+    weights: NoWeights = None,
     drop_bad: DropBad = False,
     p: Order = 2.0,
     permutations: Annotated[int, typer.Option("--permutations", help="How many random partings of the points.")] = 999,
@@ -65,12 +68,12 @@ def two_samples(
     with ended_plainly(debug):
         from sphereot.stats import two_sample_test
 
+        refuse_weights(weights, "test")
         with waiting("Reading ..."):
             x, y = read_files([a, b], ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
-        with waiting("Permuting ..."):
-            found = two_sample_test(
-                x.points, y.points, p=p, permutations=permutations, n_projections=projections, seed=seed
-            )
+        found = two_sample_test(
+            x.points, y.points, p=p, permutations=permutations, n_projections=projections, seed=seed, progress=True
+        )
         if not as_json:
             typer.echo(str(found))
             if len(x.columns) == found.dim and found.circles:
@@ -99,6 +102,7 @@ def uniformity(
     key: Key = None,
     lonlat: LonLat = False,
     normalize: Normalize = False,
+    weights: NoWeights = None,
     drop_bad: DropBad = False,
     p: Order = 2.0,
     simulations: Annotated[int, typer.Option("--simulations", help="How many uniform samples to simulate.")] = 999,
@@ -121,10 +125,12 @@ def uniformity(
     with ended_plainly(debug):
         from sphereot.stats import uniformity_test
 
+        refuse_weights(weights, "uniformity")
         with waiting("Reading ..."):
             (x,) = read_files([a], ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
-        with waiting("Simulating uniform samples ..."):
-            found = uniformity_test(x.points, p=p, simulations=simulations, n_projections=projections, seed=seed)
+        found = uniformity_test(
+            x.points, p=p, simulations=simulations, n_projections=projections, seed=seed, progress=True
+        )
         if not as_json:
             typer.echo(f"{found}\n{label(x)}")
             return

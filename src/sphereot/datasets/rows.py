@@ -90,7 +90,9 @@ def as_unit(source: Source, batch: Batch) -> np.ndarray[Any, Any]:
 
 
 def _absent(source: Source, row: int, column: int) -> str:
-    name = source.weights_name if column == -1 else source.columns[column] if source.columns else ""
+    names = source.columns or ("",)
+    # A list-typed column has one name for all coordinates.
+    name = source.weights_name if column == -1 else names[min(column, len(names) - 1)]
     text = source.quote(row, column)
     if text is None:
         return f"{name!r} {source.absent}" if column == -1 else source.absent

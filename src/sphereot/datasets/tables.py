@@ -73,6 +73,7 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
     with _told(path, pl):
         scan = pl.scan_parquet(path, glob=False)
         schema = dict(scan.collect_schema())
+        count = scan.select(pl.len()).collect().item()  # the footer knows
     names = list(schema)
     lists = [name for name, kind in schema.items() if _is_number_list(kind)]
     places: list[int]
@@ -89,8 +90,9 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
                 f"{path}: column {name!r} has type {schema[name]}, not numbers; choose the coordinates with columns or "
                 "prefix (--columns, --prefix)."
             )
-    single = all(_is_single(schema[name]) for name in chosen)
-    kind = pl.Float32 if single else pl.Float64
+    kinds = {str(getattr(schema[name], "inner", schema[name])) for name in chosen}
+    # Half precision stays what it is until the lengths of rows are judged.
+    kind = pl.Float16 if kinds == {"Float16"} else pl.Float32 if kinds <= {"Float16", "Float32"} else pl.Float64
     coordinates = [pl.nth(k).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, k in enumerate(places)]
     weight = [] if weights is None else [pl.nth(weights).cast(pl.Float64).alias("weights")]
     width = _LIST_WIDTH if vector else len(places)
@@ -107,6 +109,8 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
                 rows = range(first, first + len(values))
                 first += len(values)
                 yield Batch(values, frame["weights"].to_numpy() if weight else None, rows)
+        if first != count:  # a thread of polars that fails over a damaged page ends the batches without an error
+            raise ValueError(f"{path}: has {count} rows, but only {first} can be read; it seems to be damaged.")
 
     return Source(
         path,
@@ -232,7 +236,3 @@ def _is_number(text: str) -> bool:
 def _is_number_list(kind: Any) -> bool:
     inner = getattr(kind, "inner", None)
     return inner is not None and bool(inner.is_numeric())
-
-
-def _is_single(kind: Any) -> bool:
-    return str(getattr(kind, "inner", kind)) in ("Float32", "Float16")

@@ -192,9 +192,9 @@ EXPERIMENT = Experiment(
         ),
         "cpu": Config(
             splits=2,
-            epochs=8000,
-            stereo_epochs=2000,
-            likelihood_epochs=600,
+            epochs=4000,
+            stereo_epochs=1500,
+            likelihood_epochs=400,
             n_projections=100,
             slices="quasi",
         ),

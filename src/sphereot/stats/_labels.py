@@ -1,6 +1,15 @@
 """Names that come with data, fit for a terminal and a page."""
 
-__all__ = ["printable", "shortened"]
+__all__ = ["cost_name", "printable", "shortened"]
+
+
+def cost_name(p: float) -> str:
+    """What SSW_p^p is called.
+
+    >>> cost_name(1), cost_name(2.0), cost_name(1.5)
+    ('SSW_1', 'SSW_2^2', 'SSW_1.5^1.5')
+    """
+    return "SSW_1" if p == 1 else f"SSW_{p:g}^{p:g}"
 
 
 def printable(label: str) -> str:

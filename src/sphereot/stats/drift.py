@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._progress import Progress, progress_bar
 from sphereot.arrays import (
     Array,
     as_order,
@@ -24,7 +25,7 @@ from sphereot.arrays import (
     to_numpy,
 )
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
-from sphereot.stats._labels import printable, shortened
+from sphereot.stats._labels import cost_name, printable, shortened
 from sphereot.stats._random import drawn_frames, numpy_generator
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test
 
@@ -138,7 +139,7 @@ class DriftResult:
                 f"({'smallest corrected ' * (count > 1)}p-value {least:.3g}, level {self.alpha:g})."
             )
         found = sorted((w for w in self.windows if w.drifted), key=lambda w: (w.adjusted_p_value, -w.ratio))
-        power = f"SSW_{self.p:g}^{self.p:g}"
+        power = cost_name(self.p)
         names = [
             f"{shortened(w.label)} ({power} {w.ratio:.3g} times that of chance, corrected p-value "
             f"{w.adjusted_p_value:.2g})"
@@ -149,7 +150,7 @@ class DriftResult:
         return f"Drift in {where} at level {self.alpha:g}: {', '.join(names + more)}."
 
     def __str__(self) -> str:
-        power = f"SSW_{self.p:g}^{self.p:g}"
+        power = cost_name(self.p)
         names = [shortened(window.label, _LABEL_WIDTH) for window in self.windows]
         width = max(map(len, [*names, "window"]))
         lines = [
@@ -174,13 +175,14 @@ def drift_test(
     windows: Sequence[Array],
     *,
     labels: Sequence[str] | None = None,
-    p: float = 2,
+    p: float = 1,
     alpha: float = 0.05,
     permutations: int | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
     seed: Any = None,
     on_window: Callable[[int], object] | None = None,
+    progress: Progress = False,
 ) -> DriftResult:
     """Test windows of points for drift away from a reference, by permutations of SSW_p^p.
 
@@ -193,7 +195,8 @@ def drift_test(
     labels : sequence of str, optional
         Names of the windows; "window 1" and so on by default.
     p : float
-        Order, at least 1.
+        Order, at least 1. Embeddings lie in clusters, and where these move, SSW_1 sees two to three times as much as
+        SSW_2, which in turn sees more of a change of concentration.
     alpha : float
         The level, above 0 and at most 0.5: the chance of an alarm in any window where there is no drift.
     permutations : int, optional
@@ -206,6 +209,9 @@ def drift_test(
         change nothing for those before, but for the correction.
     on_window : callable, optional
         Called with the number of windows done, after each.
+    progress : bool or callable (done, total)
+        Show a bar in the terminal (needs rich), or tell a function how many great circles are done, and of how many:
+        each window has all of them. The result is the same to the last bit.
 
     Returns
     -------
@@ -245,15 +251,23 @@ def drift_test(
     generator = numpy_generator(seed, as_points("reference", reference))
     own = is_own_generator(seed)
     drawn = drawn_frames(n_projections, projections, as_points("reference", reference), seed if own else generator)
-    tests = []
-    for k, window in enumerate(samples, start=1):
-        tests.append(
-            two_sample_test(
-                sample, window, p=p, permutations=permutations, projections=drawn, seed=generator, n_circles=1
+    tests: list[TwoSampleResult] = []
+    with progress_bar(progress, "great circles of all windows", len(drawn) * len(samples)) as show:
+        for window in samples:
+            tests.append(
+                two_sample_test(
+                    sample,
+                    window,
+                    p=p,
+                    permutations=permutations,
+                    projections=drawn,
+                    seed=generator,
+                    n_circles=1,
+                    progress=lambda done, of: show(len(tests) * of + done),
+                )
             )
-        )
-        if on_window is not None:
-            on_window(k)
+            if on_window is not None:
+                on_window(len(tests))
     adjusted = _holm([test.p_value for test in tests])
     decisions = [value <= alpha * (1 + _ROUNDING) for value in adjusted]
     level = alpha / max(len(tests) - sum(decisions), 1)

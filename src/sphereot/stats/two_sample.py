@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot import _native
+from sphereot._progress import Progress, progress_bar
 from sphereot.arrays import (
     Array,
     as_order,
@@ -25,6 +26,7 @@ from sphereot.arrays import (
     require_same_kind,
     to_numpy,
 )
+from sphereot.stats._labels import cost_name
 from sphereot.stats._random import drawn_frames, numpy_generator
 
 __all__ = ["DifferingCircle", "TwoSampleResult", "two_sample_test"]
@@ -123,7 +125,7 @@ class TwoSampleResult:
 
     def __str__(self) -> str:
         lines = [
-            f"Two-sample permutation test on SSW_{self.p:g}^{self.p:g}: "
+            f"Two-sample permutation test on {cost_name(self.p)}: "
             f"{self.n} against {self.m} points in dimension {self.dim}",
             f"  distance  {self.statistic:.6g}  (by chance {np.mean(self.null):.6g} ± {np.std(self.null):.2g}, "
             f"{self.permutations} permutations, {self.n_projections} great circles)",
@@ -149,6 +151,7 @@ def two_sample_test(
     projections: Array | None = None,
     seed: Any = None,
     n_circles: int = 5,
+    progress: Progress = False,
 ) -> TwoSampleResult:
     """Test whether two samples come from one law on the sphere, by permutations of SSW_p^p.
 
@@ -174,6 +177,9 @@ def two_sample_test(
         so that points made with the same int do no harm.
     n_circles : int
         How many of the great circles that differ most to give back.
+    progress : bool or callable (done, total)
+        Show a bar in the terminal (needs rich), or tell a function how many great circles are done, and of how many.
+        The result is the same to the last bit.
 
     Returns
     -------
@@ -222,11 +228,13 @@ def two_sample_test(
     count = 1 + permutations
     total = np.zeros(count)
     slice_costs, null_means, null_deviations = (np.empty(len(frames)) for _ in range(3))
-    for block, costs in _relabeled_costs(pool, n, labels, count, frames, p):
-        slice_costs[block] = costs[:, 0]
-        null_means[block], null_deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
-        for row in costs:  # slice after slice, so that the size of a block cannot show in the sum
-            total += row
+    with progress_bar(progress, "great circles", len(frames)) as show:
+        for block, costs in _relabeled_costs(pool, n, labels, count, frames, p):
+            slice_costs[block] = costs[:, 0]
+            null_means[block], null_deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
+            for row in costs:  # slice after slice, so that the size of a block cannot show in the sum
+                total += row
+            show(block.stop)
     observed, *_ = total
     null = total[1:] / len(frames)
     return TwoSampleResult(

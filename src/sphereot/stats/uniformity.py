@@ -11,15 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._paths import path_for
+from sphereot._progress import Progress, progress_bar
 from sphereot.arrays import Array, as_order, as_points, as_slice_count, as_whole_number, is_own_generator, to_numpy
 from sphereot.slicing import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
+from sphereot.stats._labels import cost_name
 from sphereot.stats._random import drawn_frames, numpy_generator
 
 __all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_test"]
@@ -101,7 +104,7 @@ class UniformityResult:
             f"Test of uniformity: {self.n} points in dimension {self.dim}, {self.n_projections} great circles, "
             f"{self.simulations} simulated samples",
             f"  {'test':<10}{'statistic':>12}{'p-value':>10}",
-            f"  {f'SSW_{self.p:g}^{self.p:g}':<10}{self.statistic:>12.5g}{self.p_value:>10.4g}"
+            f"  {cost_name(self.p):<10}{self.statistic:>12.5g}{self.p_value:>10.4g}"
             f"   ({self.ratio:.3g} times chance, {self.effect:.2f} standard deviations above)",
         ]
         lines += [f"  {test.name:<10}{test.statistic:>12.5g}{test.p_value:>10.4g}" for test in self.classical]
@@ -117,6 +120,7 @@ def uniformity_test(
     projections: Array | None = None,
     null_points: int | None = None,
     seed: Any = None,
+    progress: Progress = False,
 ) -> UniformityResult:
     """Test whether a sample is uniform on the sphere, by SSW_p^p to the uniform measure.
 
@@ -139,6 +143,9 @@ def uniformity_test(
     seed : int, generator or None
         Source of the great circles and of the simulated samples, as in `ssw`. With an int they are of a stream of their
         own, so that points made with the same int do no harm.
+    progress : bool or callable (done, total)
+        Show a bar in the terminal (needs rich), or tell a function how many samples are simulated, and of how many. The
+        result is the same to the last bit. Nothing is shown where the simulated samples are kept from before.
 
     Returns
     -------
@@ -187,11 +194,12 @@ def uniformity_test(
         if size > n:
             raise ValueError(f"null_points: found {size}, but x has only {n} points; give at most as many.")
     if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):
-        kept = _kept_null(size, dim, as_slice_count(n_projections), p, simulations, None if seed is None else int(seed))
+        kind = (size, dim, as_slice_count(n_projections), p, simulations, None if seed is None else int(seed))
+        kept = _kept_null(*kind).found(progress)
     else:
         generator = numpy_generator(seed, x)
         frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator)
-        kept = _simulate(size, frames, p, simulations, generator)
+        kept = _simulate(size, frames, p, simulations, generator, progress)
 
     points = np.asarray(to_numpy(x))
     frames = kept.frames.astype(points.dtype, copy=False)
@@ -221,25 +229,44 @@ class _Null:
     classical: dict[str, NDArray[np.float64]]
 
 
-@lru_cache(maxsize=16)
-def _kept_null(n: int, dim: int, n_projections: int, p: float, simulations: int, seed: int | None) -> _Null:
-    generator = numpy_generator(seed, None)
-    return _simulate(n, great_circles(n_projections, dim, method="quasi", seed=generator), p, simulations, generator)
+class _KeptNull:
+    """What is simulated once for a kind of sample, when it is asked for first; threads that ask meanwhile wait."""
+
+    def __init__(self, n: int, dim: int, n_projections: int, p: float, simulations: int, seed: int | None):
+        self._kind = n, dim, n_projections, p, simulations, seed
+        self._lock = Lock()
+        self._null: _Null | None = None
+
+    def found(self, progress: Progress) -> _Null:
+        with self._lock:
+            if self._null is None:
+                n, dim, n_projections, p, simulations, seed = self._kind
+                generator = numpy_generator(seed, None)
+                frames = great_circles(n_projections, dim, method="quasi", seed=generator)
+                self._null = _simulate(n, frames, p, simulations, generator, progress)
+            return self._null
 
 
-def _simulate(n: int, frames: NDArray[Any], p: float, simulations: int, generator: np.random.Generator) -> _Null:
+_kept_null = lru_cache(maxsize=16)(_KeptNull)
+
+
+def _simulate(
+    n: int, frames: NDArray[Any], p: float, simulations: int, generator: np.random.Generator, progress: Progress
+) -> _Null:
     dim = frames.shape[1]
     single = frames.astype(np.float32)  # far more digits than the statistics have chance in
     distances = np.empty(simulations)
     classical: dict[str, list[float]] = {name: [] for name in _CLASSICAL}
-    for k in range(simulations):
-        sample = generator.standard_normal((n, dim), dtype=np.float32)
-        sample /= np.linalg.norm(sample, axis=1, keepdims=True)
-        distances[k] = np.mean(path_for(sample).slice_costs_uniform(sample, None, single, p), dtype=np.float64)
-        several = sample.astype(np.float64)
-        for name, statistic in _CLASSICAL.items():
-            of = several[:_MOST_NULL_POINTS_IN_PAIRS] if statistic is gine else several
-            classical[name].append(statistic(of))
+    with progress_bar(progress, "uniform samples", simulations) as show:
+        for k in range(simulations):
+            sample = generator.standard_normal((n, dim), dtype=np.float32)
+            sample /= np.linalg.norm(sample, axis=1, keepdims=True)
+            distances[k] = np.mean(path_for(sample).slice_costs_uniform(sample, None, single, p), dtype=np.float64)
+            several = sample.astype(np.float64)
+            for name, statistic in _CLASSICAL.items():
+                of = several[:_MOST_NULL_POINTS_IN_PAIRS] if statistic is gine else several
+                classical[name].append(statistic(of))
+            show(k + 1)
     return _Null(frames, distances, {name: np.array(found) for name, found in classical.items()})
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sphereot.arrays import as_order, as_slice_count, as_whole_number
-from sphereot.distance import ssw, ssw_uniform
+from sphereot._paths import path_for
+from sphereot.arrays import as_order, as_points, as_slice_count, as_weights, as_whole_number
+from sphereot.distance import ssw
 from sphereot.slicing import great_circles
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, own_share, world_size
 from sphereot.torch.path import portable_path
@@ -236,10 +237,18 @@ class UniformityLoss(_SlicedLoss):
         frames = self._over_ranks(self._slices(x))
         with self._blocks():
             values = [
-                self._rooted(ssw_uniform(self._whole(one), p=self.p, weights=a, projections=frames))
+                self._rooted(_to_uniform(self._whole(one), a, frames, self.p))
                 for one, a in zip(_members(x, x.ndim), _weights(weights, x), strict=True)
             ]
         return self._reduced(values, x.ndim == 3)
+
+
+def _to_uniform(x: Tensor, weights: Tensor | None, frames: Tensor, p: float) -> Tensor:
+    """SSW_p^p to the uniform measure on frames that the loss has drawn, and that need no check of their own."""
+    points = as_points("x", x)
+    a = as_weights("weights", weights, "x", points)
+    value: Tensor = path_for(points).mean_cost_uniform(points, a, frames.to(points.dtype), p)
+    return value
 
 
 def _members(points: Tensor, ndim: int) -> list[Tensor]:

@@ -1,0 +1,89 @@
+"""What `sphereot distance` of two large Parquet files costs, beside the distance of the same points in memory.
+
+    python -m benchmarks.files [--json out.json] [--points 1000000]
+
+Two files of unit vectors on S^2, float32, are written to a temporary folder. Measured are reading and comparing them in
+this process, and the whole command in a fresh one: start, imports, reading, comparing, printing, with its peak memory.
+The points are compared on 200 great circles, the default of both.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import sphereot
+from benchmarks.timing import Row, best_of, machine, sphere_sample, write_json
+from sphereot import datasets
+
+REPEATS = 3
+MOST_TIMES, MOST_MEMORY = 3, 1000  # in distances, and in MB
+
+COMMAND = "import sys; from sphereot.cli import main; sys.argv[0] = 'sphereot'; main()"
+
+
+def measure(points: int, folder: Path) -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    samples = [sphere_sample(rng, points) for _ in range(2)]
+    paths = [folder / f"{name}.parquet" for name in "ab"]
+    for path, sample in zip(paths, samples, strict=True):
+        pl.DataFrame(sample, schema=["x", "y", "z"]).write_parquet(path)
+
+    peaks = []
+    in_memory, from_files, command = best_of(
+        lambda: sphereot.ssw(*samples, seed=0),
+        lambda: sphereot.ssw(*(datasets.read_points(path).points for path in paths), seed=0),
+        lambda: peaks.append(peak_of_command("distance", *paths)),
+        repeats=REPEATS,
+    )
+    work = f"two files of {points:,} x 3"
+    for name, seconds in ((f"{work}, read and compared", from_files), (f"{work}, the command", command)):
+        yield Row(name, seconds, "s", "ssw in memory", in_memory, seconds / in_memory, MOST_TIMES, "less")
+    yield Row(f"{work}, peak memory", max(peaks), "MB", "", None, max(peaks), MOST_MEMORY, "less")
+
+
+def peak_of_command(*arguments: str | Path) -> float:
+    """Peak resident memory of the command in a fresh process, in MB."""
+    process = subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)  # of this child alone; the peak of all children would not be
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"the command ended with exit code {process.returncode}")
+    return usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def table(rows: list[Row]) -> str:
+    lines = [f"{'work':<52}{'ours':>10}{'in memory':>12}{'figure':>10}   bar"]
+    for row in rows:
+        if row.unit == "s":
+            shown = f"{row.ours * 1e3:>7.0f} ms{(row.theirs or 0) * 1e3:>9.0f} ms{row.figure:>9.2f}x"
+        else:
+            shown = f"{row.ours:>7.0f} MB{'':>12}{row.figure:>7.0f} MB"
+        lines.append(f"{row.work:<52}{shown}   at most {row.bar:g}: {'met' if row.met else 'MISSED'}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print; write the rows to a file if asked; exit with 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--points", type=int, default=1_000_000)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = list(measure(arguments.points, Path(folder)))
+    print(f"{sphereot.get_num_threads()} threads, least of {REPEATS} repeats")
+    print(table(rows))
+    if arguments.json:
+        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+    sys.exit(not all(row.met for row in rows))
+
+
+if __name__ == "__main__":
+    main()
