@@ -52,21 +52,27 @@ public:
 
     // Sorts atoms and remembers where each one came from.
     void sort_with_places() {
-        tagged_.resize(n_);
-        tagged_spare_.resize(n_);
-        for (std::size_t i = 0; i < n_; ++i) tagged_[i] = (std::uint64_t{keys_[i] >> key_shift} << 32) | i;
-        sorted_ = sort_leading_bits<32>(tagged_.data(), tagged_spare_.data(), n_, counts_);
-        const auto key = [&](std::uint64_t tagged) { return keys_[static_cast<std::uint32_t>(tagged)]; };
+        places_.resize(n_);
+        if (n_ <= most_short_places) {
+            words_.resize(2 * n_);
+            const auto* sorted = sort_short_places<key_shift>(keys_.data(), words_.data(), words_.data() + n_, n_, counts_);
+            for (std::size_t i = 0; i < n_; ++i) places_[i] = sorted[i] & 0xFFFFu;
+        } else {
+            tagged_.resize(2 * n_);
+            for (std::size_t i = 0; i < n_; ++i) tagged_[i] = (std::uint64_t{keys_[i] >> key_shift} << 32) | i;
+            const auto* sorted = sort_leading_bits<32>(tagged_.data(), tagged_.data() + n_, n_, counts_);
+            for (std::size_t i = 0; i < n_; ++i) places_[i] = static_cast<std::uint32_t>(sorted[i]);
+        }
         if constexpr (key_shift > 0)
             sort_tied_runs(
-                sorted_, n_, [](std::uint64_t tagged) { return tagged >> 32; },
-                [&](std::uint64_t one, std::uint64_t other) { return key(one) < key(other); });
-        for (std::size_t i = 0; i < n_; ++i) turns_[i] = Grid<T>::turn(key(sorted_[i]));
+                places_.data(), n_, [&](std::uint32_t place) { return keys_[place] >> key_shift; },
+                [&](std::uint32_t one, std::uint32_t other) { return keys_[one] < keys_[other]; });
+        for (std::size_t i = 0; i < n_; ++i) turns_[i] = Grid<T>::turn(keys_[places_[i]]);
         turns_[n_] = turns_[0] + T(1);
     }
 
     // After `sort_with_places`: the place of the i-th sorted atom in the input.
-    std::uint32_t place(std::size_t i) const { return static_cast<std::uint32_t>(sorted_[i]); }
+    std::uint32_t place(std::size_t i) const { return places_[i]; }
 
     // After `sort_with_places`: cumulative masses, scaled to a total of 1.
     void set_masses(const double* weights) {
@@ -152,8 +158,8 @@ private:
     std::size_t n_;
     std::vector<Key> keys_, spare_;
     std::vector<T> turns_;
-    std::vector<std::uint64_t> tagged_, tagged_spare_;
-    std::uint64_t* sorted_ = nullptr;
+    std::vector<std::uint32_t> places_, words_;
+    std::vector<std::uint64_t> tagged_;
     std::vector<double> masses_;
     std::vector<std::uint32_t> guide_;
     double cells_ = 0.0, total_ = 1.0;

@@ -33,28 +33,59 @@ private:
     std::array<std::array<std::uint32_t, 256>, digit_count> counts_;
 };
 
+// Turns counts into the places where elements with each digit begin; returns whether all n share the digit `shared`.
+inline bool begin_pass(std::array<std::uint32_t, 256>& next, std::uint32_t shared, std::size_t n) {
+    const bool all_share = next[shared] == n;
+    std::uint32_t start = 0;
+    for (auto& count : next) start += std::exchange(count, start);
+    if (all_share) next[shared] = static_cast<std::uint32_t>(n);  // where a pass would leave it
+    return all_share;
+}
+
+// One pass by the digit above bit `down`; returns whether the result is in `spare`. Where all elements share the digit
+// it would only copy, one dependent store after another.
+template <class Element>
+bool sort_by_digit(const Element* elements, Element* spare, std::size_t n, std::array<std::uint32_t, 256>& next, int down) {
+    if (begin_pass(next, static_cast<std::uint32_t>(elements[0] >> down) & 255u, n)) return false;
+    for (std::size_t i = 0; i < n; ++i) {
+        const Element element = elements[i];
+        spare[next[(element >> down) & 255u]++] = element;
+    }
+    return true;
+}
+
 // Stable sort by the 24 bits above `shift`. Uses both arrays; returns the one that holds the result. What is left in
 // counts[2][c] is how many elements have a first digit of at most c.
 template <int shift, class Element>
 Element* sort_leading_bits(Element* elements, Element* spare, std::size_t n, DigitCounts& counts) {
-    for (int digit = 0; digit < digit_count; ++digit) {
-        auto& next = counts[digit];
-        const int down = shift + digit * digit_bits;
-        const auto shared = (elements[0] >> down) & 255u;
-        const bool all_share = next[shared] == n;
-        std::uint32_t start = 0;
-        for (auto& count : next) start += std::exchange(count, start);
-        if (all_share) {  // the pass would only copy, one dependent store after another
-            next[shared] = static_cast<std::uint32_t>(n);
-            continue;
-        }
-        for (std::size_t i = 0; i < n; ++i) {
-            const Element element = elements[i];
-            spare[next[(element >> down) & 255u]++] = element;
-        }
-        std::swap(elements, spare);
-    }
+    for (int digit = 0; digit < digit_count; ++digit)
+        if (sort_by_digit(elements, spare, n, counts[digit], shift + digit * digit_bits)) std::swap(elements, spare);
     return elements;
+}
+
+inline constexpr std::size_t most_short_places = 1u << 16;
+
+// The same for the places of at most 2^16 keys, which are not moved: a word holds a place in its lower half, and in its
+// upper half the bits of the key that passes are still to sort by.
+template <int shift, class Key>
+std::uint32_t* sort_short_places(const Key* keys, std::uint32_t* words, std::uint32_t* spare, std::size_t n,
+                                 DigitCounts& counts) {
+    auto& next = counts[0];
+    const auto leading = [=](std::size_t i) { return static_cast<std::uint32_t>(keys[i] >> shift); };
+    const auto word = [](std::uint32_t bits, std::size_t i) {
+        return (bits >> digit_bits) << 16 | static_cast<std::uint32_t>(i);
+    };
+    if (begin_pass(next, leading(0) & 255u, n)) {
+        for (std::size_t i = 0; i < n; ++i) words[i] = word(leading(i), i);
+    } else {
+        for (std::size_t i = 0; i < n; ++i) {
+            const std::uint32_t bits = leading(i);
+            words[next[bits & 255u]++] = word(bits, i);
+        }
+    }
+    for (int digit = 1; digit < digit_count; ++digit)
+        if (sort_by_digit(words, spare, n, counts[digit], 16 + (digit - 1) * digit_bits)) std::swap(words, spare);
+    return words;
 }
 
 // Completes a sort by leading bits: orders each run that those bits left tied.

@@ -98,20 +98,23 @@ class _Sum:
     """The gradients of one measure, added up over blocks of slices."""
 
     def __init__(self, x: Floats, wanted: Wanted):
-        self.points = np.zeros(x.shape, x.dtype) if wanted.points else None
-        self.weights = np.zeros(len(x)) if wanted.weights else None
+        self._shape, self._wanted = x.shape, wanted
+        self.points: Floats | None = None
+        self.weights: NDArray[np.float64] | None = None
 
     def add(self, points: Floats | None, weights: NDArray[np.float64] | None, frames: Floats | None) -> None:
         """Add what the kernel gave for a block: by points, or by planar points and then `frames` leads back."""
-        if self.points is not None and points is not None:
+        if self._wanted.points and points is not None:
             if frames is None:
-                total = np.add.reduce(points, axis=0)
-                self.points += total if total.shape == self.points.shape else total.T
+                part = np.add.reduce(points, axis=0)
+                part = part if part.shape == self._shape else part.T
             else:
                 rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
-                self.points += points.reshape(len(rows), -1).T @ rows
-        if self.weights is not None and weights is not None:
-            self.weights += np.add.reduce(weights, axis=0)
+                part = points.reshape(len(rows), -1).T @ rows
+            self.points = part if self.points is None else self.points + part
+        if self._wanted.weights and weights is not None:
+            total = np.add.reduce(weights, axis=0)
+            self.weights = total if self.weights is None else self.weights + total
 
     def mean(self, n_slices: int) -> Gradient:
         for total in (self.points, self.weights):

@@ -42,8 +42,8 @@ class Config:
     epochs: int = 20_000
     stereo_epochs: int = 20_000
     likelihood_epochs: int = 20_000
-    n_projections: int = 200
-    slices: str = "iid"
+    n_projections: int = 64
+    slices: str = "quasi"
     curve_points: int = 20
     grid: int = 180
 
@@ -196,7 +196,6 @@ EXPERIMENT = Experiment(
             stereo_epochs=1500,
             likelihood_epochs=400,
             n_projections=100,
-            slices="quasi",
         ),
         "paper": Config(),
     },

