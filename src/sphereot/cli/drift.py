@@ -80,7 +80,8 @@ def drift(
 
     Each window gets an exact permutation test on the Spherical Sliced-Wasserstein distance to the reference, with
     Holm's correction for the number of windows. The exit code is 0 without drift, 1 with drift in any window, and 2
-    after an error.
+    after an error. Points must be independent: keep one sentence of each document, one event of each user. Windows of
+    whole documents differ without any drift.
 
     This week against last month: sphereot drift month.npy week.npy
 

@@ -42,8 +42,8 @@ class Config:
     epochs: int = 20_000
     stereo_epochs: int = 20_000
     likelihood_epochs: int = 20_000
-    n_projections: int = 64
-    slices: str = "quasi"
+    n_projections: int = 20
+    slices: str = "iid"
     curve_points: int = 20
     grid: int = 180
 
@@ -192,10 +192,9 @@ EXPERIMENT = Experiment(
         ),
         "cpu": Config(
             splits=2,
-            epochs=4000,
+            epochs=6000,
             stereo_epochs=1500,
             likelihood_epochs=400,
-            n_projections=100,
         ),
         "paper": Config(),
     },
