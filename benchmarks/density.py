@@ -1,6 +1,6 @@
 """Time of an epoch of density estimation in the paper's configuration, on the fire data: where it goes, beside autograd.
 
-    python -m benchmarks.density [--json out.json] [--data fire] [--blocks 48] [--components 100] [--projections 64]
+    python -m benchmarks.density [--json out.json] [--data fire] [--blocks 48] [--components 100] [--projections 20]
 
 An epoch is SSW_2^2 of all transformed points to the uniform measure, its gradient, and a step of Adam. The peer trains
 the same flow by plain autograd and computes the Jacobian of each block at every step, as a flow trained by likelihood
@@ -35,7 +35,7 @@ def epoch(flow: ExponentialMapFlow, images: Callable[[], Tensor], n_projections:
 
 
 def to_uniform(points: Tensor, n_projections: int) -> Tensor:
-    frames = great_circles(n_projections, 3, method="quasi", like=points)
+    frames = great_circles(n_projections, 3, like=points)
     value: Tensor = ssw_uniform(points, projections=frames)
     return value
 
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--data", default="fire", help="earthquake, flood, fire or volcano")
     parser.add_argument("--blocks", type=int, default=48, help="blocks of the flow")
     parser.add_argument("--components", type=int, default=100, help="components K of a block")
-    parser.add_argument("--projections", type=int, default=64, help="great circles L of an epoch, well placed")
+    parser.add_argument("--projections", type=int, default=20, help="great circles L of an epoch")
     arguments = parser.parse_args()
 
     torch.set_num_threads(get_num_threads())

@@ -48,7 +48,7 @@ def _fit(
     blocks: Annotated[int | None, typer.Option(help="Blocks of the flow.", show_default="48, 10 for stereo")] = None,
     components: Annotated[int, typer.Option(help="Components of each block of expmap.")] = 100,
     lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.1, 0.001 for stereo")] = None,
-    projections: Annotated[int, typer.Option(help="Great circles in each step.")] = 200,
+    projections: Annotated[int, typer.Option(help="Great circles in each step.")] = 20,
     validation: Annotated[float, typer.Option(help="Share of the points held back to follow the likelihood.")] = 0.0,
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many epochs without a better likelihood; needs --validation.")

@@ -53,9 +53,10 @@ class DensityEstimator:
         Learning rate; 0.1 for "expmap" and 0.001 for "stereo" by default.
     n_projections : int
         Great circles (or directions), new ones in every epoch.
-    slices : {"quasi", "orthogonal", "iid"}
-        How great circles are drawn; see `sphereot.great_circles`. 64 well-placed ones on S^2 have a five-hundredth of
-        the variance of 200 independent ones.
+    slices : {"iid", "orthogonal", "quasi"}
+        How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent ones keeps the flow from
+        making the sample more even than a uniform sample is: on the flood data they end 0.1 nats below 100 well-placed
+        ones, whose test likelihood gets worse again after two thousand epochs.
     validation_fraction : float
         Share of the points that is held back to follow the likelihood; 0 for none.
     patience : int, optional
@@ -105,8 +106,8 @@ class DensityEstimator:
         n_components: int = 100,
         epochs: int = 2000,
         lr: float | None = None,
-        n_projections: int = 64,
-        slices: str = "quasi",
+        n_projections: int = 20,
+        slices: str = "iid",
         validation_fraction: float = 0.0,
         patience: int | None = None,
         bandwidth: float | str | None = None,

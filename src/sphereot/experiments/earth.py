@@ -12,6 +12,7 @@ from sphereot.density import DensityEstimator
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.lab import Lab, Row
 from sphereot.experiments.rows import select
+from sphereot.plotting.coastlines import has_coastlines
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
@@ -79,7 +80,8 @@ def run(config: Config, lab: Lab) -> list[Row]:
         start = time.perf_counter()
         estimator.fit(train.points, checkpoint=curve, callback=follow)
         seconds = time.perf_counter() - start
-        density = estimator.density(plotting.map_points(config.grid).reshape(-1, 3)) if split == 0 else None
+        mapped = split == 0 and column == config.columns[0]  # the one that `plot` shows
+        density = estimator.density(plotting.map_points(config.grid).reshape(-1, 3)) if mapped else None
         return {
             "test_nll": -estimator.score(test.points),
             "train_nll": -estimator.score(train.points),
@@ -88,7 +90,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
             "curve_epochs": curve.epochs,
             "curve_losses": curve.losses,
             "curve_nll": curve.nll,
-        } | ({} if density is None else {"map": [float(f"{value:.5g}") for value in density]})
+        } | ({} if density is None else {"map": [float(f"{value:.3g}") for value in density]})
 
     units = [
         {"data": name, "column": column, "split": split}
@@ -126,22 +128,29 @@ class _Curve:
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     """Maps of the density learned by SSW with the test points, and learning curves of all columns."""
+    from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
     with plotting.style():
-        maps = Figure(figsize=(6.8, 1.9 * math.ceil(len(config.data) / 2)))
+        rows_of_maps = math.ceil(len(config.data) / 2)
+        maps = Figure(figsize=(6.8, 2.6 * rows_of_maps), layout="constrained")
         first = config.columns[0]
         for k, name in enumerate(config.data):
-            ax = maps.add_subplot(math.ceil(len(config.data) / 2), 2, k + 1, projection="mollweide")
+            ax = maps.add_subplot(rows_of_maps, 2, k + 1, projection="mollweide")
             found = select(rows, data=name, column=first, split=0)[0]["map"]
             grid = np.asarray(found).reshape(plotting.map_points(config.grid).shape[:-1])
+            # Densities range over many decades; below the uniform one, 0.08 / sr, there is little to see.
+            norm = LogNorm(0.01, max(float(grid.max()), 0.1), clip=True)
+            plotting.density_map(
+                grid, ax=ax, label="density [1/sr]", norm=norm, graticule="lines", coastlines=has_coastlines()
+            )
             test = datasets.load(name).split(0).test.points
-            plotting.density_map(grid, points=test, ax=ax, label="density [1/sr]")
-            ax.set_title(f"{name} ({first})")
+            plotting.scatter_map(test, ax=ax, color="white", size=0.6)
+            ax.set_title(f"{name} ({first}), test points in white")
 
-        curves = Figure(figsize=(6.8, 2.3 * math.ceil(len(config.data) / 2)))
+        curves = Figure(figsize=(6.8, 2.3 * rows_of_maps), layout="constrained")
         for k, name in enumerate(config.data):
-            ax = curves.add_subplot(math.ceil(len(config.data) / 2), 2, k + 1)
+            ax = curves.add_subplot(rows_of_maps, 2, k + 1)
             for column, color in zip(config.columns, plotting.PALETTE, strict=False):
                 own = select(rows, data=name, column=column)
                 if column == "KDE":
@@ -197,6 +206,8 @@ EXPERIMENT = Experiment(
             likelihood_epochs=400,
         ),
         "paper": Config(),
+        # One cell of the table at the paper's length, in minutes.
+        "flood": Config(data=("flood",), columns=("SSW",), splits=2),
     },
     run=run,
     plot=plot,
