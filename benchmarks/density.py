@@ -1,4 +1,4 @@
-"""Time of an epoch of density estimation in the paper's configuration, on the fire data: where it goes, beside autograd.
+"""Time of an epoch of density estimation in the paper's configuration, on the fire data, beside plain autograd.
 
     python -m benchmarks.density [--json out.json] [--data fire] [--blocks 48] [--components 100] [--projections 20]
 

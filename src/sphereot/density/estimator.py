@@ -54,9 +54,9 @@ class DensityEstimator:
     n_projections : int
         Great circles (or directions), new ones in every epoch.
     slices : {"iid", "orthogonal", "quasi"}
-        How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent ones keeps the flow from
-        making the sample more even than a uniform sample is: on the flood data they end 0.1 nats below 100 well-placed
-        ones, whose test likelihood gets worse again after two thousand epochs.
+        How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent ones keeps the flow
+        from making the sample more even than a uniform sample is: on the flood data they end 0.1 nats below 100
+        well-placed ones, whose test likelihood gets worse again after two thousand epochs.
     validation_fraction : float
         Share of the points that is held back to follow the likelihood; 0 for none.
     patience : int, optional
