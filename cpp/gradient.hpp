@@ -150,7 +150,7 @@ void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, doubl
 // in order, so that the number of threads does not show in the sum.
 template <class T>
 struct GradientOutput {
-    T* data;          // points: (groups, dim, atoms), by tiles (groups, atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
+    T* data;          // points: (groups, dim, atoms), added to; by tiles (groups, atoms, dim), overwritten; planar: (slices, 2, atoms); turns: (slices, atoms)
     double* weights;  // (groups, atoms)
 };
 
@@ -220,8 +220,11 @@ class InHand {
     void pull_back(std::size_t l, std::size_t group, const T* dturn) {
         if (out_.data) sphereot::pull_back(measure(), slice(l), group, dturn, tile_ ? tile_->gradient() : out_.data);
     }
-    void give_back(std::size_t group) {
-        if (tile_ && out_.data) tile_->add_back(count_, out_.data + group * x_.dim * x_.atoms);
+    void give_back(std::size_t group, bool first_of_group) {
+        if (!tile_ || !out_.data) return;
+        T* own = out_.data + group * x_.dim * x_.atoms;
+        if (first_of_group) std::fill_n(own, x_.dim * x_.atoms, T(0));
+        tile_->add_back(count_, own);
     }
 
   private:
@@ -232,14 +235,14 @@ class InHand {
     std::size_t first_ = 0, count_ = 0;
 };
 
-// worker(first, count, group) for runs of slices as long as a tile, group by group.
+// worker(first, count, group, begins) for runs of slices as long as a tile, group by group; `begins` with a group.
 template <class MakeWorker>
 void share_out_groups(std::size_t slices, std::size_t groups, std::size_t threads, MakeWorker make_worker) {
     share_out(groups, threads, [&] {
         return [slices, groups, worker = make_worker()](std::size_t group) mutable {
-            const std::size_t end = (group + 1) * slices / groups;
-            for (std::size_t l = group * slices / groups; l < end; l += Tile<float>::slices)
-                worker(l, std::min(Tile<float>::slices, end - l), group);
+            const std::size_t begin = group * slices / groups, end = (group + 1) * slices / groups;
+            for (std::size_t l = begin; l < end; l += Tile<float>::slices)
+                worker(l, std::min(Tile<float>::slices, end - l), group, l == begin);
         };
     });
 }
@@ -252,7 +255,7 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
                     dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, out_x), own_y = InHand<T>(y, out_y)](
-                       std::size_t first, std::size_t count, std::size_t group) mutable {
+                       std::size_t first, std::size_t count, std::size_t group, bool begins) mutable {
                 own_x.take(first, count);
                 own_y.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
@@ -269,8 +272,8 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
                     if (out_x.weights) general_weight_gradient(a, b, cut, power, out_x.weights + group * x.atoms);
                     if (out_y.weights) general_weight_gradient(b, a, -cut, power, out_y.weights + group * y.atoms);
                 }
-                own_x.give_back(group);
-                own_y.give_back(group);
+                own_x.give_back(group, begins);
+                own_y.give_back(group, begins);
             };
         });
     });
@@ -283,7 +286,7 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size
         share_out_groups(x.slices, groups, threads, [&, power] {
             const bool closed_form = p == 2.0 && !x.weights && !out.weights;
             return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms),
-                    own = InHand<T>(x, out)](std::size_t first, std::size_t count, std::size_t group) mutable {
+                    own = InHand<T>(x, out)](std::size_t first, std::size_t count, std::size_t group, bool begins) mutable {
                 own.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     own.measure().sort_slice(own.slice(l), a, true);
@@ -295,7 +298,7 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size
                     own.pull_back(l, group, dx.data());
                     if (out.weights) uniform_weight_gradient(a, cut, power, out.weights + group * x.atoms);
                 }
-                own.give_back(group);
+                own.give_back(group, begins);
             };
         });
     });

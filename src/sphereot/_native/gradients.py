@@ -20,7 +20,7 @@ __all__ = ["Wanted", "circle_gradients", "circle_gradients_uniform", "mean_gradi
 # slices needs a sum of its own.
 LARGEST_DIM_BY_SLICE = 8
 MOST_COORDINATES_BY_TILE = 1 << 19
-SLICES_A_GROUP_BY_TILE = 48
+SLICES_A_GROUP_BY_TILE = 100
 GROUP_BYTES = 64 << 20
 MOST_GROUPS = 16
 
@@ -85,8 +85,12 @@ def _mean_gradients(
         outputs: list[Any] = []
         for k, ((x, _), wants) in enumerate(zip(measures, wanted, strict=True)):
             # The gradient of a planar point takes the place of the point, which the kernel has done with by then.
-            shape = x.shape if dim > LARGEST_DIM_BY_SLICE else x.shape[::-1]
-            points = np.zeros((groups, *shape), x.dtype) if by_points else planar[k]
+            if not by_points:
+                points = planar[k]
+            elif dim > LARGEST_DIM_BY_SLICE:
+                points = np.empty((groups, *x.shape), x.dtype)
+            else:
+                points = np.zeros((groups, *x.shape[::-1]), x.dtype)
             outputs += [points if wants.points else None, np.zeros((groups, len(x))) if wants.weights else None]
         call(*sliced, p, groups, threads_for(count * sum(len(x) for x, _ in measures)), costs[block], *outputs)
         for k, total in enumerate(sums):
