@@ -10,7 +10,6 @@ Both take turns in one run; float32.
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict
 from math import inf
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.flows import plain_autograd, table
-from benchmarks.timing import Row, best_of, machine, write_json
+from benchmarks.timing import Row, best_of, machine, report
 from sphereot import datasets, get_num_threads, great_circles, ssw_uniform
 from sphereot.flows import ExponentialMapFlow
 
@@ -75,9 +74,7 @@ def main() -> None:
     torch.set_num_threads(get_num_threads())
     rows = measure(arguments.data, arguments.blocks, arguments.components, arguments.projections)
     print(f"{arguments.blocks} blocks, K = {arguments.components}, L = {arguments.projections}, {machine()}")
-    print(table(rows))
-    if arguments.json:
-        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+    report(table(rows), rows, arguments.json)
 
 
 if __name__ == "__main__":

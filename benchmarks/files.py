@@ -13,14 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 import sphereot
-from benchmarks.timing import Row, best_of, machine, sphere_sample, write_json
+from benchmarks.timing import Row, best_of, report, sphere_sample
 from sphereot import datasets
 
 REPEATS = 3
@@ -79,9 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = list(measure(arguments.points, Path(folder)))
     print(f"{sphereot.get_num_threads()} threads, least of {REPEATS} repeats")
-    print(table(rows))
-    if arguments.json:
-        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+    report(table(rows), rows, arguments.json)
     sys.exit(not all(row.met for row in rows))
 
 

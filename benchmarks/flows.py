@@ -10,14 +10,13 @@ A work that is timed alone meets an idle machine the more often the shorter it i
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from math import inf
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from benchmarks.timing import Row, best_of, machine, write_json
+from benchmarks.timing import Row, best_of, machine, report
 from sphereot.distributions import HypersphericalUniform
 from sphereot.flows import ExponentialMapFlow, StereographicFlow
 
@@ -140,9 +139,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     rows = measure(arguments.points, arguments.components, arguments.blocks)
     print(f"n = {arguments.points}, K = {arguments.components}, {arguments.threads} threads, {machine()}")
-    print(table(rows))
-    if arguments.json:
-        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+    report(table(rows), rows, arguments.json)
 
 
 if __name__ == "__main__":

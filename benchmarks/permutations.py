@@ -11,14 +11,13 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import sphereot
-from benchmarks.timing import Row, machine, sphere_sample, write_json
+from benchmarks.timing import Row, report, sphere_sample
 from sphereot.stats import two_sample_test
 
 REPEATS = 3
@@ -75,9 +74,7 @@ def main() -> None:
     sphereot.set_num_threads(1)
     rows = [row for size in SIZES for row in measure(*size, arguments.permutations)]
     print(f"{arguments.permutations:,} permutations, one thread, processor time")
-    print(table(rows))
-    if arguments.json:
-        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+    report(table(rows), rows, arguments.json)
     sys.exit(not all(row.met for row in rows))
 
 

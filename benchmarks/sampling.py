@@ -8,14 +8,13 @@ does nothing with them. The works of a row take turns in one run.
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.stats import vonmises_fisher
 
-from benchmarks.timing import Row, best_of, machine, write_json
+from benchmarks.timing import Row, best_of, report
 from sphereot.distributions import PowerSpherical, VonMisesFisher
 
 REPEATS = 7
@@ -71,9 +70,7 @@ def main() -> None:
         rows += against_scipy(arguments.points, arguments.concentration, dtype)
         rows += against_normals(arguments.points // 5, 128, arguments.concentration, dtype)
     print(f"{arguments.points:,} points at d = 3, {arguments.points // 5:,} at d = 128, one core")
-    print(table(rows))
-    if arguments.json:
-        write_json(arguments.json, {"machine": machine(), "rows": [asdict(row) for row in rows]})
+    report(table(rows), rows, arguments.json)
 
 
 if __name__ == "__main__":

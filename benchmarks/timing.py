@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Row", "best_of", "machine", "peak_memory", "sphere_sample", "write_json"]
+__all__ = ["Row", "best_of", "machine", "peak_memory", "report", "sphere_sample", "write_json"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,13 @@ def machine() -> dict[str, object]:
         "python": info.python,
         "numpy": info.numpy,
     }
+
+
+def report(table: str, rows: list[Row], path: Path | None) -> None:
+    """Print a table and, where a path is given, write its rows there, with the machine."""
+    print(table)
+    if path is not None:
+        write_json(path, {"machine": machine(), "rows": [asdict(row) for row in rows]})
 
 
 def write_json(path: Path, content: object) -> None:
