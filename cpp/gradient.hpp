@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <numbers>
 #include <optional>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "slices.hpp"
 #include "threads.hpp"
 #include "tiles.hpp"
+#include "transpose.hpp"
 #include "uniform.hpp"
 
 namespace sphereot {
@@ -58,8 +60,9 @@ template <class T>
 void equal_uniform_turn_gradient(const Atoms<T>& x, double alpha, T* dx) {
     const T* turn = x.turns().data();
     const double weight = 1.0 / static_cast<double>(x.size());
+    volatile T* out = dx;  // one store after the other: the processor's scatter instruction is slower
     for (std::size_t i = 0; i < x.size(); ++i)
-        dx[x.place(i)] = static_cast<T>(2.0 * weight * (turn[i] - alpha - (static_cast<double>(i) + 0.5) * weight));
+        out[x.place(i)] = static_cast<T>(2.0 * weight * (turn[i] - alpha - (static_cast<double>(i) + 0.5) * weight));
 }
 
 template <class T, class Power>
@@ -77,11 +80,11 @@ void uniform_turn_gradient(const Atoms<T>& x, double alpha, Power power, T* dx) 
 // Turns potentials by sorted atom into derivatives by weight: weights are scaled to a total of 1, so a constant added to
 // phi does not matter, and the derivative is phi minus its mean, over the total.
 template <class T>
-void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, double* out) {
+void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, double share, double* out) {
     const double* mass = x.masses().data();
     double mean = 0.0;
     for (std::size_t i = 0; i < x.size(); ++i) mean += (mass[i + 1] - mass[i]) * phi[i];
-    for (std::size_t i = 0; i < x.size(); ++i) out[x.place(i)] += (phi[i] - mean) / x.total_weight();
+    for (std::size_t i = 0; i < x.size(); ++i) out[x.place(i)] += share * (phi[i] - mean) / x.total_weight();
 }
 
 // phi + psi equals the cost on matched pairs: neighbors x_i, x_{i+1} that share a y differ by what the two pay for it.
@@ -90,7 +93,8 @@ void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, doub
 // upper, because the cut is optimal; so somewhere in a row of switches from lower to upper lies the seam where the sum
 // passes 0. There neither is shared, and the chain of differences begins behind it.
 template <class T, class Power>
-void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double* out) {
+void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double share,
+                             double* out) {
     constexpr double same_level = 1e-13;  // what sums of weights are known to
     const std::size_t n = x.size(), m = y.size();
     const T *a = x.turns().data(), *b = y.turns().data();
@@ -131,39 +135,39 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
         phi[next] = phi[i] + step[i];
         i = next;
     }
-    add_weight_gradient(x, phi, out);
+    add_weight_gradient(x, phi, share, out);
 }
 
 template <class T, class Power>
-void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, double* out) {
+void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, double share, double* out) {
     const T* turn = x.turns().data();
     const double* mass = x.masses().data();
     std::vector<double> phi(x.size());
     for (std::size_t i = 0; i + 1 < x.size(); ++i)
         phi[i + 1] = phi[i] + power.difference(turn[i + 1] - alpha - mass[i + 1], turn[i] - alpha - mass[i + 1]);
-    add_weight_gradient(x, phi, out);
+    add_weight_gradient(x, phi, share, out);
 }
 
 // ---- from turns back to where the turns came from ----
 
-// Where the gradient of one measure goes; null where it is not wanted. A group is a run of slices that one task adds up,
-// in order, so that the number of threads does not show in the sum.
+// Where the gradient of one measure goes; null where it is not wanted.
 template <class T>
 struct GradientOutput {
-    T* data;          // points: (groups, dim, atoms), added to; by tiles (groups, atoms, dim), overwritten; planar: (slices, 2, atoms); turns: (slices, atoms)
-    double* weights;  // (groups, atoms)
+    T* data;          // points: (atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
+    double* weights;  // points, planar: (atoms); turns: (slices, atoms)
+    double share;     // what the gradient of a slice is multiplied by: 1 / L for a mean
 };
 
 // The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). A point orthogonal to the plane, to rounding, has no
-// direction on the circle, and gets none.
+// direction on the circle, and gets none. `out` has the shape of the measure's own data; points are added to.
 template <class T>
-void pull_back(const SlicedMeasure<T>& x, std::size_t slice, std::size_t group, const T* dturn, T* out) {
+void pull_back(const SlicedMeasure<T>& x, std::size_t slice, const T* dturn, double share, T* out) {
     using Form = typename SlicedMeasure<T>::Form;
     constexpr std::size_t block = 512;
     constexpr T least = 64 * std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
-    constexpr T turn_a_radian = T(0.5) / std::numbers::pi_v<T>;
+    const T turn_a_radian = static_cast<T>(share * 0.5 / std::numbers::pi);
     if (x.form == Form::turns) {
-        std::copy_n(dturn, x.atoms, out + slice * x.atoms);
+        for (std::size_t i = 0; i < x.atoms; ++i) out[slice * x.atoms + i] = static_cast<T>(share) * dturn[i];
         return;
     }
     T first[block], second[block], d1[block], d2[block];
@@ -186,7 +190,7 @@ void pull_back(const SlicedMeasure<T>& x, std::size_t slice, std::size_t group, 
         }
         const T* frame = x.frames + slice * x.dim * 2;
         for (std::size_t k = 0; k < x.dim; ++k) {
-            T* coordinate = out + (group * x.dim + k) * x.atoms + begin;
+            T* coordinate = out + k * x.atoms + begin;
             const T u = frame[2 * k], v = frame[2 * k + 1];
             for (std::size_t i = 0; i < count; ++i) coordinate[i] += u * d1[i] + v * d2[i];
         }
@@ -203,12 +207,64 @@ bool by_tiles(const SlicedMeasure<T>& x) {
     return x.form == SlicedMeasure<T>::Form::points && x.dim > largest_dim_by_slice;
 }
 
-// A measure on the slices that a task has in hand: as it was given, or projected tile by tile.
+// The sums of gradients over slices. A group is a run of slices that one task adds up, in order, so that the number of
+// threads does not show in the result; the sums of the groups are added up in the end. Turns are not: there each slice is
+// a problem, and a group, of its own.
+template <class T>
+class GradientSums {
+  public:
+    using Form = typename SlicedMeasure<T>::Form;
+
+    GradientSums(const SlicedMeasure<T>& x, GradientOutput<T> out, std::size_t groups) : x_(x), out_(out), groups_(groups) {
+        if (x.form == Form::points && out.data) {
+            // By tiles the first group has its sum in the output, and sums begin with their first term.
+            if (by_tiles(x)) points_ = std::make_unique_for_overwrite<T[]>((groups - 1) * size());
+            else points_ = std::make_unique<T[]>(groups * size());
+        }
+        if (x.form != Form::turns && out.weights) weights_ = std::make_unique<double[]>(groups * x.atoms);
+    }
+
+    const GradientOutput<T>& output() const { return out_; }
+
+    // (dim, atoms), or by tiles (atoms, dim).
+    T* points(std::size_t group) {
+        if (!by_tiles(x_)) return points_.get() + group * size();
+        return group == 0 ? out_.data : points_.get() + (group - 1) * size();
+    }
+    double* weights(std::size_t group) {
+        return out_.weights ? (weights_ ? weights_.get() : out_.weights) + group * x_.atoms : nullptr;
+    }
+
+    void add_up() {
+        for (std::size_t group = 1; group < groups_; ++group) {
+            if (points_) add(points(group), size(), points(0));
+            if (weights_) add(weights(group), x_.atoms, weights(0));
+        }
+        if (points_ && !by_tiles(x_)) transpose(points(0), x_.dim, x_.atoms, out_.data);
+        if (weights_) std::copy_n(weights(0), x_.atoms, out_.weights);
+    }
+
+  private:
+    std::size_t size() const { return x_.dim * x_.atoms; }
+
+    template <class Number>
+    static void add(const Number* term, std::size_t count, Number* sum) {
+        for (std::size_t i = 0; i < count; ++i) sum[i] += term[i];
+    }
+
+    SlicedMeasure<T> x_;
+    GradientOutput<T> out_;
+    std::size_t groups_;
+    std::unique_ptr<T[]> points_;
+    std::unique_ptr<double[]> weights_;
+};
+
+// A measure on the slices that a task has in hand: as it was given, or projected to a tile.
 template <class T>
 class InHand {
   public:
-    InHand(const SlicedMeasure<T>& x, GradientOutput<T> out) : x_(x), out_(out) {
-        if (by_tiles(x)) tile_.emplace(x);
+    InHand(const SlicedMeasure<T>& x, GradientSums<T>& sums, std::size_t slices) : x_(x), sums_(&sums) {
+        if (by_tiles(x)) tile_.emplace(x, slices);
     }
 
     void take(std::size_t first, std::size_t count) {
@@ -217,32 +273,36 @@ class InHand {
     }
     const SlicedMeasure<T>& measure() const { return tile_ ? *projected_ : x_; }
     std::size_t slice(std::size_t l) const { return tile_ ? l : first_ + l; }
+
+    // The gradient in turns of the l-th slice in hand, back to the data.
     void pull_back(std::size_t l, std::size_t group, const T* dturn) {
-        if (out_.data) sphereot::pull_back(measure(), slice(l), group, dturn, tile_ ? tile_->gradient() : out_.data);
+        const auto& out = sums_->output();
+        if (!out.data) return;
+        T* to = tile_ ? tile_->gradient() : x_.form == SlicedMeasure<T>::Form::points ? sums_->points(group) : out.data;
+        sphereot::pull_back(measure(), slice(l), dturn, out.share, to);
     }
-    void give_back(std::size_t group, bool first_of_group) {
-        if (!tile_ || !out_.data) return;
-        T* own = out_.data + group * x_.dim * x_.atoms;
-        if (first_of_group) std::fill_n(own, x_.dim * x_.atoms, T(0));
-        tile_->add_back(count_, own);
+    void give_back(std::size_t group, Into into) {
+        if (tile_ && sums_->output().data) tile_->give_back(count_, sums_->points(group), into);
     }
 
   private:
     SlicedMeasure<T> x_;
-    GradientOutput<T> out_;
+    GradientSums<T>* sums_;
     std::optional<Tile<T>> tile_;
     std::optional<SlicedMeasure<T>> projected_;
     std::size_t first_ = 0, count_ = 0;
 };
 
-// worker(first, count, group, begins) for runs of slices as long as a tile, group by group; `begins` with a group.
+// worker(first, count, group, into) for runs of slices no longer than a tile, group by group: the first run of a group
+// begins its sum.
 template <class MakeWorker>
-void share_out_groups(std::size_t slices, std::size_t groups, std::size_t threads, MakeWorker make_worker) {
+void share_out_groups(std::size_t slices, std::size_t groups, std::size_t a_tile, std::size_t threads,
+                      MakeWorker make_worker) {
     share_out(groups, threads, [&] {
-        return [slices, groups, worker = make_worker()](std::size_t group) mutable {
+        return [=, worker = make_worker()](std::size_t group) mutable {
             const std::size_t begin = group * slices / groups, end = (group + 1) * slices / groups;
-            for (std::size_t l = begin; l < end; l += Tile<float>::slices)
-                worker(l, std::min(Tile<float>::slices, end - l), group, l == begin);
+            for (std::size_t l = begin; l < end; l += a_tile)
+                worker(l, std::min(a_tile, end - l), group, l == begin ? Into::new_sum : Into::old_sum);
         };
     });
 }
@@ -250,12 +310,15 @@ void share_out_groups(std::size_t slices, std::size_t groups, std::size_t thread
 template <class T>
 void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, std::size_t groups,
                           std::size_t threads, double* costs, GradientOutput<T> out_x, GradientOutput<T> out_y) {
+    const std::size_t a_tile = slices_a_tile<T>(x.atoms + y.atoms + 2 * x.dim);
+    GradientSums<T> sums_x(x, out_x, groups), sums_y(y, out_y, groups);
     with_power(p, [&](auto power) {
-        share_out_groups(x.slices, groups, threads, [&, power] {
+        share_out_groups(x.slices, groups, a_tile, threads, [&, power] {
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
-                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, out_x), own_y = InHand<T>(y, out_y)](
-                       std::size_t first, std::size_t count, std::size_t group, bool begins) mutable {
+                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, sums_x, a_tile),
+                    own_y = InHand<T>(y, sums_y, a_tile)](std::size_t first, std::size_t count, std::size_t group,
+                                                         Into into) mutable {
                 own_x.take(first, count);
                 own_y.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
@@ -269,24 +332,29 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
                     else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
                     own_x.pull_back(l, group, dx.data());
                     own_y.pull_back(l, group, dy.data());
-                    if (out_x.weights) general_weight_gradient(a, b, cut, power, out_x.weights + group * x.atoms);
-                    if (out_y.weights) general_weight_gradient(b, a, -cut, power, out_y.weights + group * y.atoms);
+                    if (out_x.weights) general_weight_gradient(a, b, cut, power, out_x.share, sums_x.weights(group));
+                    if (out_y.weights) general_weight_gradient(b, a, -cut, power, out_y.share, sums_y.weights(group));
                 }
-                own_x.give_back(group, begins);
-                own_y.give_back(group, begins);
+                own_x.give_back(group, into);
+                own_y.give_back(group, into);
             };
         });
     });
+    sums_x.add_up();
+    sums_y.add_up();
 }
 
 template <class T>
 void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size_t groups, std::size_t threads,
                                   double* costs, GradientOutput<T> out) {
+    const std::size_t a_tile = slices_a_tile<T>(x.atoms + x.dim);
+    GradientSums<T> sums(x, out, groups);
     with_power(p, [&](auto power) {
-        share_out_groups(x.slices, groups, threads, [&, power] {
+        share_out_groups(x.slices, groups, a_tile, threads, [&, power] {
             const bool closed_form = p == 2.0 && !x.weights && !out.weights;
             return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms),
-                    own = InHand<T>(x, out)](std::size_t first, std::size_t count, std::size_t group, bool begins) mutable {
+                    own = InHand<T>(x, sums, a_tile)](std::size_t first, std::size_t count, std::size_t group,
+                                                     Into into) mutable {
                 own.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     own.measure().sort_slice(own.slice(l), a, true);
@@ -296,12 +364,13 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size
                     if (closed_form) equal_uniform_turn_gradient(a, cut, dx.data());
                     else uniform_turn_gradient(a, cut, power, dx.data());
                     own.pull_back(l, group, dx.data());
-                    if (out.weights) uniform_weight_gradient(a, cut, power, out.weights + group * x.atoms);
+                    if (out.weights) uniform_weight_gradient(a, cut, power, out.share, sums.weights(group));
                 }
-                own.give_back(group, begins);
+                own.give_back(group, into);
             };
         });
     });
+    sums.add_up();
 }
 
 }  // namespace sphereot

@@ -65,28 +65,36 @@ SlicedMeasure<T> from_turns(Input<T, 2> turns, Weights weights) {
     return sliced<T>(SlicedMeasure<T>::Form::turns, turns.shape(0), turns.shape(1), 1, turns.data(), nullptr, weights);
 }
 
-// Arrays for a gradient, or None where it is not wanted.
+// Arrays for a gradient, or None where it is not wanted. Their shapes go by the form of the measure.
 template <class T>
-using Gradient = std::optional<nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>>;
-using WeightGradient = std::optional<nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
+using Gradient = std::optional<nb::ndarray<T, nb::c_contig, nb::device::cpu>>;
+
+template <class Array>
+bool has_shape(const Array& array, std::initializer_list<std::size_t> shape) {
+    bool same = array.ndim() == shape.size();
+    for (std::size_t i = 0; same && i < shape.size(); ++i) same = array.shape(i) == shape.begin()[i];
+    return same;
+}
 
 template <class T>
-GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, std::size_t groups, const Gradient<T>& data,
-                                  const WeightGradient& weights) {
+GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, double share, const Gradient<T>& data,
+                                  const Gradient<double>& weights) {
     using Form = typename SlicedMeasure<T>::Form;
-    if (data) {
-        const std::size_t rows = x.form == Form::points ? groups : x.slices;
-        const std::size_t columns = x.form == Form::points ? x.dim : x.form == Form::planar ? 2 : 1;
-        const bool by_points = by_tiles(x);
-        require(data->shape(0) == rows && data->shape(by_points ? 2 : 1) == columns &&
-                    data->shape(by_points ? 1 : 2) == x.atoms,
-                "gradient (groups, atoms, dim), (groups, dim, atoms), (slices, 2, atoms) or (slices, 1, atoms)");
-    }
+    if (data && x.form == Form::points) require(has_shape(*data, {x.atoms, x.dim}), "gradient (atoms, dim)");
+    if (data && x.form == Form::planar) require(has_shape(*data, {x.slices, 2, x.atoms}), "gradient (slices, 2, atoms)");
+    if (data && x.form == Form::turns) require(has_shape(*data, {x.slices, x.atoms}), "gradient (slices, atoms)");
     if (weights) {
         require(x.weights, "a gradient in weights needs weights");
-        require(weights->shape(0) == groups && weights->shape(1) == x.atoms, "gradient (groups, atoms)");
+        if (x.form == Form::turns) require(has_shape(*weights, {x.slices, x.atoms}), "gradient (slices, atoms)");
+        else require(has_shape(*weights, {x.atoms}), "gradient (atoms)");
     }
-    return {data ? data->data() : nullptr, weights ? weights->data() : nullptr};
+    return {data ? data->data() : nullptr, weights ? weights->data() : nullptr, share};
+}
+
+template <class T>
+void require_groups(const SlicedMeasure<T>& x, std::size_t groups) {
+    require(groups >= 1 && groups <= x.slices, "between one group and as many as slices");
+    require(x.form != SlicedMeasure<T>::Form::turns || groups == x.slices, "each slice of turns is a group of its own");
 }
 
 template <class T>
@@ -143,30 +151,32 @@ void bind(nb::module_& m, const char* name) {
 
     m.def(
         "differentiate",
-        [](const Sliced& x, const Sliced& y, double p, std::size_t groups, std::size_t threads, Output out,
-           Gradient<T> dx, WeightGradient da, Gradient<T> dy, WeightGradient db) {
+        [](const Sliced& x, const Sliced& y, double p, double share, std::size_t groups, std::size_t threads,
+           Output out, Gradient<T> dx, Gradient<double> da, Gradient<T> dy, Gradient<double> db) {
             require(x.slices == y.slices && out.shape(0) == x.slices, "as many slices each");
-            require(groups >= 1 && groups <= x.slices, "between one group and as many as slices");
-            const auto out_x = gradient_output(x, groups, dx, da), out_y = gradient_output(y, groups, dy, db);
+            require_groups(x, groups);
+            require_groups(y, groups);
+            const auto out_x = gradient_output(x, share, dx, da);
+            const auto out_y = gradient_output(y, share, dy, db);
             double* costs = out.data();
             const nb::gil_scoped_release unlocked;
             differentiate_slices(x, y, p, groups, threads, costs, out_x, out_y);
         },
-        "x"_a, "y"_a, "p"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none(),
+        "x"_a, "y"_a, "p"_a, "share"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none(),
         "dy"_a.noconvert().none(), "db"_a.noconvert().none());
 
     m.def(
         "differentiate_uniform",
-        [](const Sliced& x, double p, std::size_t groups, std::size_t threads, Output out, Gradient<T> dx,
-           WeightGradient da) {
+        [](const Sliced& x, double p, double share, std::size_t groups, std::size_t threads, Output out, Gradient<T> dx,
+           Gradient<double> da) {
             require(out.shape(0) == x.slices, "one cost a slice");
-            require(groups >= 1 && groups <= x.slices, "between one group and as many as slices");
-            const auto out_x = gradient_output(x, groups, dx, da);
+            require_groups(x, groups);
+            const auto out_x = gradient_output(x, share, dx, da);
             double* costs = out.data();
             const nb::gil_scoped_release unlocked;
             differentiate_slices_uniform(x, p, groups, threads, costs, out_x);
         },
-        "x"_a, "p"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none());
+        "x"_a, "p"_a, "share"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none());
 
     m.def(
         "costs_pairwise",

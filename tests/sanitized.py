@@ -97,15 +97,16 @@ def main(folder: str) -> None:
                 sizes[1] = sizes[0]
             p, threads = float(rng.choice(ORDERS)), int(rng.integers(1, 4))
             measures, weighted = [], []
+            form = ["points", "planar", "turns", "turns", "points"][trial % 5]
+            dim = 5 if trial % 5 == 0 else int(rng.integers(9, 70))  # slice by slice, or in tiles
             for n in sizes:
                 w = weights(rng, slices, n, rng.choice(["equal", "one", "each", "uneven", "extreme"]))
                 weighted.append(w is not None)
-                form = trial % 4
-                if form == 0:
-                    frames = np.linalg.qr(rng.normal(size=(slices, 5, 2)))[0]
-                    points = rng.normal(size=(5, n)) * (rng.random(n) > 0.1)
+                if form == "points":
+                    frames = np.linalg.qr(rng.normal(size=(slices, dim, 2)))[0]
+                    points = rng.normal(size=(dim, n)) * (rng.random(n) > 0.1)
                     measures.append(kernel.from_points(points.astype(dtype), frames.astype(dtype), w))
-                elif form == 1:
+                elif form == "planar":
                     measures.append(kernel.from_planar(rng.normal(size=(slices, 2, n)).astype(dtype), w))
                 else:
                     kind = rng.choice(["spread", "tied", "close", "extreme"])
@@ -119,16 +120,15 @@ def main(folder: str) -> None:
             assert np.all((out >= 0) & (out <= 0.5**p * (1 + 1e-6)))
             kernel.costs_pairwise([*measures, measures[0]], p, threads, np.empty((slices, 3)))
             kernel.turns(measures[0], threads, np.empty((slices, sizes[0]), dtype))
-            rows = slices if form >= 1 else 1  # by points, a group of slices is summed up; else each slice has its row
-            columns = {0: 5, 1: 2}.get(form, 1)
-            outputs = [
-                out
-                for n, has_weights in zip(sizes, weighted, strict=True)
-                for out in (np.zeros((rows, columns, n), dtype), np.zeros((rows, n)) if has_weights else None)
-            ]
-            kernel.differentiate(*measures, p, rows, threads, out, *outputs)
+            groups = slices if form == "turns" else int(rng.integers(1, slices + 1))
+            outputs = []
+            for n, has_weights in zip(sizes, weighted, strict=True):
+                shape = {"points": (n, dim), "planar": (slices, 2, n), "turns": (slices, n)}[form]
+                outputs.append(np.empty(shape, dtype))
+                outputs.append(np.zeros((slices, n) if form == "turns" else n) if has_weights else None)
+            kernel.differentiate(*measures, p, 1.0, groups, threads, out, *outputs)
             assert all(np.all(np.isfinite(g)) for g in outputs if g is not None), (trial, p)
-            kernel.differentiate_uniform(measures[0], p, rows, threads, out, *outputs[:2])
+            kernel.differentiate_uniform(measures[0], p, 1.0, groups, threads, out, *outputs[:2])
             calls += 7
             if not weighted[0] and sizes[0] >= 2:
                 count, first = int(rng.integers(1, 20)), int(rng.integers(1, sizes[0]))

@@ -42,8 +42,8 @@ def circle_gradients(
     measures = [kernel().from_turns(np.ascontiguousarray(t), rows_of_weights(w)) for t, w in ((u, a), (v, b))]
     out = np.empty(u.shape[0])
     (du, da), (dv, db) = (_row_gradients(t, wants) for t, wants in zip((u, v), wanted, strict=True))
-    kernel().differentiate(*measures, p, len(out), threads_for(u.size + v.size), out, du, da, dv, db)
-    return out.astype(u.dtype, copy=False), (_rows(du), da), (_rows(dv), db)
+    kernel().differentiate(*measures, p, 1.0, len(out), threads_for(u.size + v.size), out, du, da, dv, db)
+    return out.astype(u.dtype, copy=False), (du, da), (dv, db)
 
 
 def circle_gradients_uniform(u: Floats, a: Floats | None, p: float, wanted: Wanted) -> tuple[Floats, Gradient]:
@@ -51,8 +51,8 @@ def circle_gradients_uniform(u: Floats, a: Floats | None, p: float, wanted: Want
     out = np.empty(u.shape[0])
     du, da = _row_gradients(u, wanted)
     measure = kernel().from_turns(np.ascontiguousarray(u), rows_of_weights(a))
-    kernel().differentiate_uniform(measure, p, len(out), threads_for(u.size), out, du, da)
-    return out.astype(u.dtype, copy=False), (_rows(du), da)
+    kernel().differentiate_uniform(measure, p, 1.0, len(out), threads_for(u.size), out, du, da)
+    return out.astype(u.dtype, copy=False), (du, da)
 
 
 def mean_gradients(
@@ -77,54 +77,39 @@ def _mean_gradients(
     n_slices, dim, _ = frames.shape
     call = kernel().differentiate if len(measures) == 2 else kernel().differentiate_uniform
     costs = np.empty(n_slices)
-    sums = [_Sum(x, wants) for (x, _), wants in zip(measures, wanted, strict=True)]
-    by_points = dim <= LARGEST_DIM_BY_SLICE or sum(x.size for x, _ in measures) <= MOST_COORDINATES_BY_TILE
+    atoms = sum(len(x) for x, _ in measures)
+    by_points = dim <= LARGEST_DIM_BY_SLICE or dim * atoms <= MOST_COORDINATES_BY_TILE
+    total: list[Gradient] = []
     for block, sliced, planar in blocks(measures, frames, kernel_projects_up_to=dim if by_points else 0):
         count = block.stop - block.start
+        # The gradient of a planar point takes the place of the point, which the kernel has done with by then.
+        outputs = [
+            (q if wants.points else None, np.empty(len(x)) if wants.weights else None)
+            for (x, _), q, wants in zip(
+                measures, planar or [np.empty(x.shape, x.dtype) for x, _ in measures], wanted, strict=True
+            )
+        ]
+        threads = threads_for(count * atoms)
         groups = _groups(count, dim, measures, by_points)
-        outputs: list[Any] = []
-        for k, ((x, _), wants) in enumerate(zip(measures, wanted, strict=True)):
-            # The gradient of a planar point takes the place of the point, which the kernel has done with by then.
-            if not by_points:
-                points = planar[k]
-            elif dim > LARGEST_DIM_BY_SLICE:
-                points = np.empty((groups, *x.shape), x.dtype)
-            else:
-                points = np.zeros((groups, *x.shape[::-1]), x.dtype)
-            outputs += [points if wants.points else None, np.zeros((groups, len(x))) if wants.weights else None]
-        call(*sliced, p, groups, threads_for(count * sum(len(x) for x, _ in measures)), costs[block], *outputs)
-        for k, total in enumerate(sums):
-            total.add(outputs[2 * k], outputs[2 * k + 1], None if by_points else frames[block])
-    return float(np.mean(costs)), [total.mean(n_slices) for total in sums]
+        call(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *(array for pair in outputs for array in pair))
+        if not by_points:
+            outputs = [(_led_back(q, frames[block]), weights) for q, weights in outputs]
+        total = [_added(*pairs) for pairs in zip(total, outputs, strict=True)] if total else outputs
+    return float(np.add.reduce(costs)) / n_slices, total
 
 
-class _Sum:
-    """The gradients of one measure, added up over blocks of slices."""
+def _led_back(planar: Floats | None, frames: Floats) -> Floats | None:
+    """The sum over slices of U times the gradient of the planar points."""
+    if planar is None:
+        return None
+    rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
+    points: Floats = planar.reshape(len(rows), -1).T @ rows
+    return points
 
-    def __init__(self, x: Floats, wanted: Wanted):
-        self._shape, self._wanted = x.shape, wanted
-        self.points: Floats | None = None
-        self.weights: NDArray[np.float64] | None = None
 
-    def add(self, points: Floats | None, weights: NDArray[np.float64] | None, frames: Floats | None) -> None:
-        """Add what the kernel gave for a block: by points, or by planar points and then `frames` leads back."""
-        if self._wanted.points and points is not None:
-            if frames is None:
-                part = np.add.reduce(points, axis=0)
-                part = part if part.shape == self._shape else part.T
-            else:
-                rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
-                part = points.reshape(len(rows), -1).T @ rows
-            self.points = part if self.points is None else self.points + part
-        if self._wanted.weights and weights is not None:
-            total = np.add.reduce(weights, axis=0)
-            self.weights = total if self.weights is None else self.weights + total
-
-    def mean(self, n_slices: int) -> Gradient:
-        for total in (self.points, self.weights):
-            if total is not None:
-                total /= n_slices
-        return self.points, self.weights
+def _added(one: Gradient, other: Gradient) -> Gradient:
+    points, weights = (None if a is None or b is None else a + b for a, b in zip(one, other, strict=True))
+    return points, weights
 
 
 def _groups(n_slices: int, dim: int, measures: Sequence[Measure], by_points: bool) -> int:
@@ -137,9 +122,4 @@ def _groups(n_slices: int, dim: int, measures: Sequence[Measure], by_points: boo
 
 
 def _row_gradients(u: Floats, wanted: Wanted) -> tuple[Any, Any]:
-    du = np.empty((u.shape[0], 1, u.shape[1]), u.dtype) if wanted.points else None
-    return du, np.zeros(u.shape) if wanted.weights else None
-
-
-def _rows(gradient: Floats | None) -> Floats | None:
-    return None if gradient is None else gradient[:, 0, :]
+    return np.empty(u.shape, u.dtype) if wanted.points else None, np.zeros(u.shape) if wanted.weights else None
