@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "circle.hpp"
 #include "powers.hpp"
 #include "slices.hpp"
-#include "threads.hpp"
+#include "tiles.hpp"
 #include "uniform.hpp"
 
 namespace sphereot {
@@ -22,13 +23,19 @@ template <class T, class Answer>
 void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, std::size_t threads, double* result,
                   Answer answer) {
     with_power(p, [&](auto power) {
-        share_out(x.slices, threads, [&, power] {
+        const std::size_t a_run = slices_a_run(x);
+        share_out_runs(x.slices, a_run, threads, [&, power] {
             const bool equal = equal_atoms(x, y);
-            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms)](std::size_t slice) mutable {
-                x.sort_slice(slice, a);
-                y.sort_slice(slice, b);
-                if (!equal) a.set_equal_masses(), b.set_equal_masses();
-                result[slice] = answer(Pairing<T>{a, b, equal}, power);
+            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), own_x = InHand<T>(x, a_run),
+                    own_y = InHand<T>(y, a_run)](std::size_t first, std::size_t count) mutable {
+                own_x.take(first, count);
+                own_y.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    own_x.sort_slice(l, a);
+                    own_y.sort_slice(l, b);
+                    if (!equal) a.set_equal_masses(), b.set_equal_masses();
+                    result[first + l] = answer(Pairing<T>{a, b, equal}, power);
+                }
             };
         });
     });
@@ -37,11 +44,15 @@ void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p
 template <class T>
 void solve_slices_uniform(const SlicedMeasure<T>& x, double p, std::size_t threads, double* result) {
     with_power(p, [&](auto power) {
-        share_out(x.slices, threads, [&, power] {
-            return [&, power, a = Atoms<T>(x.atoms)](std::size_t slice) mutable {
-                x.sort_slice(slice, a);
-                if (p != 2.0) a.set_equal_masses();
-                result[slice] = uniform_cost(a, uniform_cut(a, power), power);
+        const std::size_t a_run = slices_a_run(x);
+        share_out_runs(x.slices, a_run, threads, [&, power] {
+            return [&, power, a = Atoms<T>(x.atoms), own = InHand<T>(x, a_run)](std::size_t first, std::size_t count) mutable {
+                own.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    own.sort_slice(l, a);
+                    if (p != 2.0) a.set_equal_masses();
+                    result[first + l] = uniform_cost(a, uniform_cut(a, power), power);
+                }
             };
         });
     });
@@ -53,19 +64,24 @@ void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, double
                            double* result) {
     const std::size_t pairs = measures.size() * (measures.size() - 1) / 2;
     with_power(p, [&](auto power) {
-        share_out(measures.front().slices, threads, [&, power] {
+        const std::size_t slices = measures.front().slices, a_run = slices_a_run(measures.front());
+        share_out_runs(slices, a_run, threads, [&, power] {
             std::vector<Atoms<T>> atoms;
-            for (const auto& measure : measures) atoms.emplace_back(measure.atoms);
-            return [&, power, atoms = std::move(atoms)](std::size_t slice) mutable {
-                for (std::size_t i = 0; i < measures.size(); ++i) measures[i].sort_slice(slice, atoms[i]);
-                double* cost = result + slice * pairs;
-                for (std::size_t i = 0; i < measures.size(); ++i)
-                    for (std::size_t j = i + 1; j < measures.size(); ++j) {
-                        const bool equal = equal_atoms(measures[i], measures[j]);
-                        if (!equal) atoms[i].set_equal_masses(), atoms[j].set_equal_masses();
-                        const Pairing<T> pairing{atoms[i], atoms[j], equal};
-                        *cost++ = pairing.cost(pairing.cut(power), power);
-                    }
+            std::vector<InHand<T>> own;
+            for (const auto& measure : measures) atoms.emplace_back(measure.atoms), own.emplace_back(measure, a_run);
+            return [&, power, atoms = std::move(atoms), own = std::move(own)](std::size_t first, std::size_t count) mutable {
+                for (auto& measure : own) measure.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    for (std::size_t i = 0; i < own.size(); ++i) own[i].sort_slice(l, atoms[i]);
+                    double* cost = result + (first + l) * pairs;
+                    for (std::size_t i = 0; i < own.size(); ++i)
+                        for (std::size_t j = i + 1; j < own.size(); ++j) {
+                            const bool equal = equal_atoms(measures[i], measures[j]);
+                            if (!equal) atoms[i].set_equal_masses(), atoms[j].set_equal_masses();
+                            const Pairing<T> pairing{atoms[i], atoms[j], equal};
+                            *cost++ = pairing.cost(pairing.cut(power), power);
+                        }
+                }
             };
         });
     });

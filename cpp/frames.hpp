@@ -1,6 +1,7 @@
 // Orthonormal frames of planes.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,42 +12,53 @@
 
 namespace sphereot {
 
-// The frame (dim, 2) of the plane through two vectors, given as rows (2, dim) and overwritten.
+// Gram and Schmidt's method for two vectors, in their place.
 template <class T>
-void gram_schmidt(T* vectors, std::size_t dim, T* frame) {
-    T *first = vectors, *second = vectors + dim;
+void orthonormalize(T* first, T* second, std::size_t dim) {
     const auto dot = [dim](const T* a, const T* b) { return sum<T>(dim, [=](std::size_t k) { return a[k] * b[k]; }); };
-    const auto scale = [&](T* v) {
-        const T factor = static_cast<T>(1.0 / std::sqrt(dot(v, v)));
-        for (std::size_t k = 0; k < dim; ++k) v[k] *= factor;
-    };
-    scale(first);
-    for (int pass = 0; pass < 2; ++pass) {  // The second takes away what cancellation left in nearly parallel pairs.
-        const T along = static_cast<T>(dot(first, second));
-        for (std::size_t k = 0; k < dim; ++k) second[k] -= along * first[k];
-        scale(second);
-    }
-    for (std::size_t k = 0; k < dim; ++k) frame[2 * k] = first[k], frame[2 * k + 1] = second[k];
+    double before, left;
+    do {
+        const double square = dot(first, first), along = dot(first, second) / square;
+        before = dot(second, second);
+        left = std::max(before - along * along * square, 1e-12 * before);
+        const T scale = static_cast<T>(1.0 / std::sqrt(square)), other = static_cast<T>(1.0 / std::sqrt(left));
+        for (std::size_t k = 0; k < dim; ++k) {
+            second[k] = (second[k] - static_cast<T>(along) * first[k]) * other;
+            first[k] *= scale;
+        }
+    } while (left < 0.25 * before);  // Of nearly parallel vectors cancellation leaves few digits: once more.
 }
 
-// The frame of a uniformly distributed plane, a function of the seed and of the number of the plane.
-class RandomFrames {
-  public:
-    RandomFrames(std::uint64_t seed, std::size_t dim) : seed_(seed), dim_(dim), vectors_(2 * dim) {}
+// Where uniformly distributed planes are drawn from: a seed, and the number of the first plane.
+struct DrawnPlanes {
+    std::uint64_t seed = 0;
+    std::size_t first = 0;
 
-    void draw(std::size_t plane, float* frame) {
-        for (std::size_t k = 0; k < dim_; ++k) {
-            const NormalPair pair(seed_, plane * dim_ + k);
-            vectors_[k] = pair.first;
-            vectors_[dim_ + k] = pair.second;
+    // The frame of a plane as rows (2, dim).
+    void draw(std::size_t plane, std::size_t dim, float* rows) const {
+        float *one = rows, *other = rows + dim;
+        for (std::size_t k = 0; k < dim; ++k) {
+            const NormalPair pair(seed, (first + plane) * dim + k);
+            one[k] = pair.first;
+            other[k] = pair.second;
         }
-        gram_schmidt(vectors_.data(), dim_, frame);
+        if (dim == 2) {  // All planes are one: turning the first vector by a right angle has no cancellation to mend.
+            const float side = one[0] * other[1] < one[1] * other[0] ? -1.0f : 1.0f;
+            other[0] = -side * one[1], other[1] = side * one[0];
+        }
+        orthonormalize(one, other, dim);
     }
-
-  private:
-    std::uint64_t seed_;
-    std::size_t dim_;
-    std::vector<float> vectors_;
 };
+
+// From the vectors of a frame, one after the other, to its columns (dim, 2), and back.
+template <class T>
+void rows_to_frame(const T* rows, std::size_t dim, T* frame) {
+    for (std::size_t k = 0; k < dim; ++k) frame[2 * k] = rows[k], frame[2 * k + 1] = rows[dim + k];
+}
+
+template <class T>
+void frame_to_rows(const T* frame, std::size_t dim, T* rows) {
+    for (std::size_t k = 0; k < dim; ++k) rows[k] = frame[2 * k], rows[dim + k] = frame[2 * k + 1];
+}
 
 }  // namespace sphereot

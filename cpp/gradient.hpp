@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 #include <numbers>
-#include <optional>
 #include <vector>
 
 #include "circle.hpp"
@@ -58,11 +57,19 @@ void general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Pow
 // Equal weights and p = 2: twice the displacement of the middle of the atom's levels, times its weight.
 template <class T>
 void equal_uniform_turn_gradient(const Atoms<T>& x, double alpha, T* dx) {
+    constexpr std::size_t block = 512;
     const T* turn = x.turns().data();
     const double weight = 1.0 / static_cast<double>(x.size());
-    volatile T* out = dx;  // one store after the other: the processor's scatter instruction is slower
-    for (std::size_t i = 0; i < x.size(); ++i)
-        out[x.place(i)] = static_cast<T>(2.0 * weight * (turn[i] - alpha - (static_cast<double>(i) + 0.5) * weight));
+    volatile T* out = dx;  // one store after the other: the scatter instructions of processors are slower
+    T slopes[block];
+    for (std::size_t begin = 0; begin < x.size(); begin += block) {
+        const std::size_t count = std::min(block, x.size() - begin);
+        for (std::size_t i = 0; i < count; ++i) {
+            const double level = (static_cast<double>(begin + i) + 0.5) * weight;
+            slopes[i] = static_cast<T>(2.0 * weight * (turn[begin + i] - alpha - level));
+        }
+        for (std::size_t i = 0; i < count; ++i) out[x.place(begin + i)] = slopes[i];
+    }
 }
 
 template <class T, class Power>
@@ -153,8 +160,8 @@ void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, doubl
 // Where the gradient of one measure goes; null where it is not wanted.
 template <class T>
 struct GradientOutput {
-    T* data;          // points: (atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
-    double* weights;  // points, planar: (atoms); turns: (slices, atoms)
+    T* data;          // points, rows: (atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
+    double* weights;  // points, rows, planar: (atoms); turns: (slices, atoms)
     double share;     // what the gradient of a slice is multiplied by: 1 / L for a mean
 };
 
@@ -199,12 +206,12 @@ void pull_back(const SlicedMeasure<T>& x, std::size_t slice, const T* dturn, dou
 
 // ---- all slices ----
 
-// Beyond this dimension points are projected, and gradients brought back, for several slices at a time.
-constexpr std::size_t largest_dim_by_slice = 8;
-
+// As many slices as stay in the cache of a core, where each takes this many vectors of two numbers (its points, and its
+// frame); but enough for a product to be worth its start.
 template <class T>
-bool by_tiles(const SlicedMeasure<T>& x) {
-    return x.form == SlicedMeasure<T>::Form::points && x.dim > largest_dim_by_slice;
+std::size_t slices_a_tile(std::size_t vectors) {
+    constexpr std::size_t bytes = 1 << 18, least = 32;
+    return std::max(least, bytes / (2 * vectors * sizeof(T)));
 }
 
 // The sums of gradients over slices. A group is a run of slices that one task adds up, in order, so that the number of
@@ -216,36 +223,45 @@ class GradientSums {
     using Form = typename SlicedMeasure<T>::Form;
 
     GradientSums(const SlicedMeasure<T>& x, GradientOutput<T> out, std::size_t groups) : x_(x), out_(out), groups_(groups) {
-        if (x.form == Form::points && out.data) {
-            // By tiles the first group has its sum in the output, and sums begin with their first term.
-            if (by_tiles(x)) points_ = std::make_unique_for_overwrite<T[]>((groups - 1) * size());
-            else points_ = std::make_unique<T[]>(groups * size());
-        }
-        if (x.form != Form::turns && out.weights) weights_ = std::make_unique<double[]>(groups * x.atoms);
+        // By rows the first group has its sum in the output, and sums begin with their first term.
+        if (out.data && x.form == Form::rows) points_ = std::make_unique_for_overwrite<T[]>((groups - 1) * size());
+        if (out.data && x.form == Form::points) points_ = std::make_unique<T[]>(groups * size());
+        if (out.weights && x.form != Form::turns) weights_ = std::make_unique<double[]>(groups * x.atoms);
     }
 
-    const GradientOutput<T>& output() const { return out_; }
-
-    // (dim, atoms), or by tiles (atoms, dim).
-    T* points(std::size_t group) {
-        if (!by_tiles(x_)) return points_.get() + group * size();
-        return group == 0 ? out_.data : points_.get() + (group - 1) * size();
+    // The gradient in turns of the l-th slice in hand, back to the data; by rows, when the tile is done.
+    void pull_back(InHand<T>& own, std::size_t l, std::size_t group, const T* dturn) {
+        if (!out_.data) return;
+        T* to = own.tile() ? own.tile()->gradient() : x_.form == Form::points ? points(group) : out_.data;
+        sphereot::pull_back(own.measure(), own.slice(l), dturn, out_.share, to);
     }
+    void give_back(InHand<T>& own, std::size_t count, std::size_t group, Into into) {
+        if (out_.data && own.tile()) own.tile()->give_back(count, points(group), into);
+    }
+
+    // Null where they are not wanted.
     double* weights(std::size_t group) {
         return out_.weights ? (weights_ ? weights_.get() : out_.weights) + group * x_.atoms : nullptr;
     }
+    double share() const { return out_.share; }
 
     void add_up() {
         for (std::size_t group = 1; group < groups_; ++group) {
             if (points_) add(points(group), size(), points(0));
             if (weights_) add(weights(group), x_.atoms, weights(0));
         }
-        if (points_ && !by_tiles(x_)) transpose(points(0), x_.dim, x_.atoms, out_.data);
+        if (points_ && x_.form == Form::points) transpose(points(0), x_.atoms, x_.dim, x_.atoms, out_.data, x_.dim);
         if (weights_) std::copy_n(weights(0), x_.atoms, out_.weights);
     }
 
   private:
     std::size_t size() const { return x_.dim * x_.atoms; }
+
+    // (dim, atoms), or by rows (atoms, dim).
+    T* points(std::size_t group) {
+        if (x_.form == Form::points) return points_.get() + group * size();
+        return group == 0 ? out_.data : points_.get() + (group - 1) * size();
+    }
 
     template <class Number>
     static void add(const Number* term, std::size_t count, Number* sum) {
@@ -259,40 +275,6 @@ class GradientSums {
     std::unique_ptr<double[]> weights_;
 };
 
-// A measure on the slices that a task has in hand: as it was given, or projected to a tile.
-template <class T>
-class InHand {
-  public:
-    InHand(const SlicedMeasure<T>& x, GradientSums<T>& sums, std::size_t slices) : x_(x), sums_(&sums) {
-        if (by_tiles(x)) tile_.emplace(x, slices);
-    }
-
-    void take(std::size_t first, std::size_t count) {
-        first_ = first, count_ = count;
-        if (tile_) projected_ = tile_->project(first, count);
-    }
-    const SlicedMeasure<T>& measure() const { return tile_ ? *projected_ : x_; }
-    std::size_t slice(std::size_t l) const { return tile_ ? l : first_ + l; }
-
-    // The gradient in turns of the l-th slice in hand, back to the data.
-    void pull_back(std::size_t l, std::size_t group, const T* dturn) {
-        const auto& out = sums_->output();
-        if (!out.data) return;
-        T* to = tile_ ? tile_->gradient() : x_.form == SlicedMeasure<T>::Form::points ? sums_->points(group) : out.data;
-        sphereot::pull_back(measure(), slice(l), dturn, out.share, to);
-    }
-    void give_back(std::size_t group, Into into) {
-        if (tile_ && sums_->output().data) tile_->give_back(count_, sums_->points(group), into);
-    }
-
-  private:
-    SlicedMeasure<T> x_;
-    GradientSums<T>* sums_;
-    std::optional<Tile<T>> tile_;
-    std::optional<SlicedMeasure<T>> projected_;
-    std::size_t first_ = 0, count_ = 0;
-};
-
 // worker(first, count, group, into) for runs of slices no longer than a tile, group by group: the first run of a group
 // begins its sum.
 template <class MakeWorker>
@@ -300,9 +282,12 @@ void share_out_groups(std::size_t slices, std::size_t groups, std::size_t a_tile
                       MakeWorker make_worker) {
     share_out(groups, threads, [&] {
         return [=, worker = make_worker()](std::size_t group) mutable {
-            const std::size_t begin = group * slices / groups, end = (group + 1) * slices / groups;
-            for (std::size_t l = begin; l < end; l += a_tile)
-                worker(l, std::min(a_tile, end - l), group, l == begin ? Into::new_sum : Into::old_sum);
+            const std::size_t begin = group * slices / groups, count = (group + 1) * slices / groups - begin;
+            const std::size_t runs = (count + a_tile - 1) / a_tile;
+            for (std::size_t run = 0; run < runs; ++run) {
+                const std::size_t first = run * count / runs, last = (run + 1) * count / runs;
+                worker(begin + first, last - first, group, run == 0 ? Into::new_sum : Into::old_sum);
+            }
         };
     });
 }
@@ -316,27 +301,27 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
         share_out_groups(x.slices, groups, a_tile, threads, [&, power] {
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
-                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, sums_x, a_tile),
-                    own_y = InHand<T>(y, sums_y, a_tile)](std::size_t first, std::size_t count, std::size_t group,
+                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, a_tile),
+                    own_y = InHand<T>(y, a_tile)](std::size_t first, std::size_t count, std::size_t group,
                                                          Into into) mutable {
                 own_x.take(first, count);
                 own_y.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
-                    own_x.measure().sort_slice(own_x.slice(l), a, true);
-                    own_y.measure().sort_slice(own_y.slice(l), b, true);
+                    own_x.sort_slice(l, a, true);
+                    own_y.sort_slice(l, b, true);
                     if (!equal) a.set_equal_masses(), b.set_equal_masses();
                     const Pairing<T> pairing{a, b, equal};
                     const double cut = pairing.cut(power);
                     costs[first + l] = pairing.cost(cut, power);
                     if (equal) equal_turn_gradient(a, b, cut, power, dx.data(), dy.data());
                     else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
-                    own_x.pull_back(l, group, dx.data());
-                    own_y.pull_back(l, group, dy.data());
-                    if (out_x.weights) general_weight_gradient(a, b, cut, power, out_x.share, sums_x.weights(group));
-                    if (out_y.weights) general_weight_gradient(b, a, -cut, power, out_y.share, sums_y.weights(group));
+                    sums_x.pull_back(own_x, l, group, dx.data());
+                    sums_y.pull_back(own_y, l, group, dy.data());
+                    if (double* to = sums_x.weights(group)) general_weight_gradient(a, b, cut, power, sums_x.share(), to);
+                    if (double* to = sums_y.weights(group)) general_weight_gradient(b, a, -cut, power, sums_y.share(), to);
                 }
-                own_x.give_back(group, into);
-                own_y.give_back(group, into);
+                sums_x.give_back(own_x, count, group, into);
+                sums_y.give_back(own_y, count, group, into);
             };
         });
     });
@@ -353,20 +338,20 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size
         share_out_groups(x.slices, groups, a_tile, threads, [&, power] {
             const bool closed_form = p == 2.0 && !x.weights && !out.weights;
             return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms),
-                    own = InHand<T>(x, sums, a_tile)](std::size_t first, std::size_t count, std::size_t group,
+                    own = InHand<T>(x, a_tile)](std::size_t first, std::size_t count, std::size_t group,
                                                      Into into) mutable {
                 own.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
-                    own.measure().sort_slice(own.slice(l), a, true);
+                    own.sort_slice(l, a, true);
                     if (!closed_form) a.set_equal_masses();
                     const double cut = uniform_cut(a, power);
                     costs[first + l] = uniform_cost(a, cut, power);
                     if (closed_form) equal_uniform_turn_gradient(a, cut, dx.data());
                     else uniform_turn_gradient(a, cut, power, dx.data());
-                    own.pull_back(l, group, dx.data());
-                    if (out.weights) uniform_weight_gradient(a, cut, power, out.share, sums.weights(group));
+                    sums.pull_back(own, l, group, dx.data());
+                    if (double* to = sums.weights(group)) uniform_weight_gradient(a, cut, power, sums.share(), to);
                 }
-                own.give_back(group, into);
+                sums.give_back(own, count, group, into);
             };
         });
     });

@@ -17,6 +17,7 @@
 #include "gradient.hpp"
 #include "permutation.hpp"
 #include "transpose.hpp"
+#include "unit.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -55,6 +56,22 @@ SlicedMeasure<T> from_points(Input<T, 2> points, Input<T, 3> frames, Weights wei
 }
 
 template <class T>
+SlicedMeasure<T> from_rows(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
+    require(frames.shape(1) == points.shape(1) && frames.shape(2) == 2, "frames (slices, dim, 2) for points (atoms, dim)");
+    return sliced(SlicedMeasure<T>::Form::rows, frames.shape(0), points.shape(0), points.shape(1), points.data(),
+                  frames.data(), weights);
+}
+
+SlicedMeasure<float> from_rows_drawn(Input<float, 2> points, std::size_t slices, std::uint64_t seed, std::size_t first,
+                                     Weights weights) {
+    auto measure = sliced<float>(SlicedMeasure<float>::Form::rows, slices, points.shape(0), points.shape(1), points.data(),
+                                 nullptr, weights);
+    require(measure.dim >= 2, "planes in at least two dimensions");
+    measure.drawn = {seed, first};
+    return measure;
+}
+
+template <class T>
 SlicedMeasure<T> from_planar(Input<T, 3> planar, Weights weights) {
     require(planar.shape(1) == 2, "planar points (slices, 2, atoms)");
     return sliced<T>(SlicedMeasure<T>::Form::planar, planar.shape(0), planar.shape(2), 2, planar.data(), nullptr, weights);
@@ -80,7 +97,8 @@ template <class T>
 GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, double share, const Gradient<T>& data,
                                   const Gradient<double>& weights) {
     using Form = typename SlicedMeasure<T>::Form;
-    if (data && x.form == Form::points) require(has_shape(*data, {x.atoms, x.dim}), "gradient (atoms, dim)");
+    const bool by_points = x.form == Form::points || x.form == Form::rows;
+    if (data && by_points) require(has_shape(*data, {x.atoms, x.dim}), "gradient (atoms, dim)");
     if (data && x.form == Form::planar) require(has_shape(*data, {x.slices, 2, x.atoms}), "gradient (slices, 2, atoms)");
     if (data && x.form == Form::turns) require(has_shape(*data, {x.slices, x.atoms}), "gradient (slices, atoms)");
     if (weights) {
@@ -104,6 +122,8 @@ void bind(nb::module_& m, const char* name) {
     // The measure points into its arrays: they live as long as it does, and must be the caller's own, not converted copies.
     m.def("from_points", &from_points<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
           nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+    m.def("from_rows", &from_rows<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
     m.def("from_planar", &from_planar<T>, "planar"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
           nb::keep_alive<0, 2>());
     m.def("from_turns", &from_turns<T>, "turns"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
@@ -115,12 +135,15 @@ void bind(nb::module_& m, const char* name) {
             require(out.shape(0) == measure.slices && out.shape(1) == measure.atoms, "turns (slices, atoms)");
             T* turns = out.data();
             const nb::gil_scoped_release unlocked;
-            share_out(measure.slices, threads, [&] {
-                return [&](std::size_t slice) {
-                    measure.for_each_block(slice, [&](std::size_t begin, std::size_t count, const T* block) {
-                        T* row = turns + slice * measure.atoms + begin;
-                        for (std::size_t i = 0; i < count; ++i) row[i] = Grid<T>::turn(Grid<T>::key(block[i]));
-                    });
+            const std::size_t a_run = slices_a_run(measure);
+            share_out_runs(measure.slices, a_run, threads, [&] {
+                return [&, own = InHand<T>(measure, a_run)](std::size_t first, std::size_t slices) mutable {
+                    own.take(first, slices);
+                    for (std::size_t l = 0; l < slices; ++l)
+                        own.measure().for_each_block(own.slice(l), [&](std::size_t begin, std::size_t count, const T* block) {
+                            T* row = turns + (first + l) * measure.atoms + begin;
+                            for (std::size_t i = 0; i < count; ++i) row[i] = Grid<T>::turn(Grid<T>::key(block[i]));
+                        });
                 };
             });
         },
@@ -211,13 +234,21 @@ void bind(nb::module_& m, const char* name) {
 }
 
 template <class T>
-void bind_transpose(nb::module_& m) {
+void bind_points(nb::module_& m) {
+    m.def(
+        "have_unit_length",
+        [](Input<T, 2> points, double tolerance) {
+            const nb::gil_scoped_release unlocked;
+            return have_unit_length(points.data(), points.shape(0), points.shape(1), tolerance);
+        },
+        "points"_a.noconvert(), "tolerance"_a);
+
     m.def(
         "transpose",
         [](Input<T, 2> in, InOut<T, 2> out) {
             require(out.shape(0) == in.shape(1) && out.shape(1) == in.shape(0), "the transposed shape");
             const nb::gil_scoped_release unlocked;
-            transpose(in.data(), in.shape(0), in.shape(1), out.data());
+            transpose(in.data(), in.shape(1), in.shape(0), in.shape(1), out.data(), in.shape(0));
         },
         "in"_a.noconvert(), "out"_a.noconvert());
 }
@@ -225,18 +256,19 @@ void bind_transpose(nb::module_& m) {
 void bind_frames(nb::module_& m) {
     m.def(
         "random_frames",
-        [](std::uint64_t seed, InOut<float, 3> frames, std::size_t threads) {
+        [](std::uint64_t seed, std::size_t first, InOut<float, 3> frames, std::size_t threads) {
             require(frames.shape(1) >= 2 && frames.shape(2) == 2, "frames (planes, dim, 2)");
             const std::size_t dim = frames.shape(1);
             float* out = frames.data();
             const nb::gil_scoped_release unlocked;
             share_out(frames.shape(0), threads, [=] {
-                return [=, random = RandomFrames(seed, dim)](std::size_t plane) mutable {
-                    random.draw(plane, out + plane * dim * 2);
+                return [=, planes = DrawnPlanes{seed, first}, rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
+                    planes.draw(plane, dim, rows.data());
+                    rows_to_frame(rows.data(), dim, out + plane * dim * 2);
                 };
             });
         },
-        "seed"_a, "frames"_a.noconvert(), "threads"_a);
+        "seed"_a, "first"_a, "frames"_a.noconvert(), "threads"_a);
 }
 
 template <class T>
@@ -326,9 +358,11 @@ NB_MODULE(SPHEREOT_MODULE, m) {
     });
     bind<float>(m, "Sliced32");
     bind<double>(m, "Sliced64");
+    m.def("from_rows_drawn", &from_rows_drawn, "points"_a.noconvert(), "slices"_a, "seed"_a, "first"_a,
+          "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 5>());
     bind_frames(m);
-    bind_transpose<float>(m);
-    bind_transpose<double>(m);
+    bind_points<float>(m);
+    bind_points<double>(m);
     bind_flow<float>(m);
     bind_flow<double>(m);
 }

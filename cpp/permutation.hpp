@@ -11,7 +11,7 @@
 #include "compress.hpp"
 #include "powers.hpp"
 #include "slices.hpp"
-#include "threads.hpp"
+#include "tiles.hpp"
 #include "unlike_sizes.hpp"
 
 namespace sphereot {
@@ -107,27 +107,31 @@ void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& label
                             double* result) {
     const std::size_t n = labelings.first, m = pool.atoms - n;
     with_power(p, [&](auto power) {
-        share_out(pool.slices, threads, [&, power] {
+        const std::size_t a_run = slices_a_run(pool);
+        share_out_runs(pool.slices, a_run, threads, [&, power] {
             return [&, power, sorted = Atoms<T>(pool.atoms), x = Atoms<T>(n), y = Atoms<T>(m),
-                    start = PooledStart<T>(pool.atoms),
-                    labels = std::vector<std::uint8_t>(pool.atoms)](std::size_t slice) mutable {
+                    start = PooledStart<T>(pool.atoms), labels = std::vector<std::uint8_t>(pool.atoms),
+                    own = InHand<T>(pool, a_run)](std::size_t first, std::size_t slices) mutable {
                 const bool equal = n == m, unlike = !equal && fits_unlike_sizes(n, m);
                 if (!equal && !unlike) x.set_equal_masses(), y.set_equal_masses();
-                pool.sort_slice(slice, sorted, true);
-                start.set(sorted, n);
-                double* cost = result + slice * labelings.count;
-                for (std::size_t k = 0; k < labelings.count; ++k) {
-                    const std::size_t g = k / Labelings::in_group;
-                    const auto b = static_cast<unsigned>(k % Labelings::in_group);
-                    if (b == 0) {
-                        const std::uint8_t* group = labelings.group(g);
-                        for (std::size_t i = 0; i < pool.atoms; ++i) labels[i] = group[sorted.place(i)];
+                own.take(first, slices);
+                for (std::size_t l = 0; l < slices; ++l) {
+                    own.sort_slice(l, sorted, true);
+                    start.set(sorted, n);
+                    double* cost = result + (first + l) * labelings.count;
+                    for (std::size_t k = 0; k < labelings.count; ++k) {
+                        const std::size_t g = k / Labelings::in_group;
+                        const auto b = static_cast<unsigned>(k % Labelings::in_group);
+                        if (b == 0) {
+                            const std::uint8_t* group = labelings.group(g);
+                            for (std::size_t i = 0; i < pool.atoms; ++i) labels[i] = group[sorted.place(i)];
+                        }
+                        part(sorted, labels.data(), b, x, y);
+                        const Pairing<T> pairing{x, y, equal};
+                        const Start near = start.for_labels(labels.data(), b);
+                        cost[k] = unlike ? least_unlike_cost(x, y, near, power)
+                                         : pairing.cost(pairing.cut_from(near, power), power);
                     }
-                    part(sorted, labels.data(), b, x, y);
-                    const Pairing<T> pairing{x, y, equal};
-                    const Start near = start.for_labels(labels.data(), b);
-                    cost[k] = unlike ? least_unlike_cost(x, y, near, power)
-                                     : pairing.cost(pairing.cut_from(near, power), power);
                 }
             };
         });

@@ -5,27 +5,32 @@
 #include <cstddef>
 
 #include "atoms.hpp"
+#include "frames.hpp"
 #include "turn.hpp"
 
 namespace sphereot {
 
-// Points, given in one of three ways, seen on `slices` circles. Plain pointers: the owner of the memory is elsewhere.
+// Points, given in one of four ways, seen on `slices` circles. Plain pointers: the owner of the memory is elsewhere.
+//
+// `points` are coordinate after coordinate, and are projected slice by slice; `rows` are point after point, as users have
+// them, and are projected for several slices at a time (tiles.hpp), which pays in many dimensions.
 template <class T>
 struct SlicedMeasure {
-    enum class Form { points, planar, turns };
+    enum class Form { points, rows, planar, turns };
 
     Form form;
     std::size_t slices, atoms, dim;
-    const T* data;           // points: (dim, atoms); planar: (slices, 2, atoms); turns: (slices, atoms)
-    const T* frames;         // points: (slices, dim, 2)
+    const T* data;           // points: (dim, atoms); rows: (atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
+    const T* frames;         // points, rows: (slices, dim, 2); for rows null where they are drawn
     const double* weights;   // (atoms) or (slices, atoms), or null for equal weights
     bool weights_per_slice;
+    DrawnPlanes drawn{};
 
     const double* slice_weights(std::size_t slice) const {
         return weights && weights_per_slice ? weights + slice * atoms : weights;
     }
 
-    // Hands the turns of a slice over in blocks that stay in the nearest cache: sink(first, count, turns).
+    // Hands the turns of a slice over in blocks that stay in the nearest cache: sink(first, count, turns). Not for rows.
     template <class Sink>
     void for_each_block(std::size_t slice, Sink sink) const {
         constexpr std::size_t block = 512;

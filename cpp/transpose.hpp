@@ -1,4 +1,4 @@
-// Rows of points to rows of coordinates, in square blocks that stay in the nearest cache.
+// Rows of points to rows of coordinates.
 #pragma once
 
 #include <algorithm>
@@ -6,14 +6,30 @@
 
 namespace sphereot {
 
-// out (columns, rows) from in (rows, columns).
+// out(c, r) = in(r, c). Small squares pass through registers; of the rows, some at a time, so that what was loaded with
+// a coordinate is still in the cache for the next.
 template <class T>
-void transpose(const T* in, std::size_t rows, std::size_t columns, T* out) {
-    constexpr std::size_t block = 16;
-    for (std::size_t r = 0; r < rows; r += block)
-        for (std::size_t c = 0; c < columns; c += block)
-            for (std::size_t j = c; j < std::min(c + block, columns); ++j)
-                for (std::size_t i = r; i < std::min(r + block, rows); ++i) out[j * rows + i] = in[i * columns + j];
+void transpose(const T* in, std::size_t in_stride, std::size_t rows, std::size_t columns, T* out, std::size_t out_stride) {
+    constexpr std::size_t square = 4, some = 64;
+    const auto copy = [=](std::size_t r, std::size_t end, std::size_t c) {
+        for (; r < end; ++r) out[c * out_stride + r] = in[r * in_stride + c];
+    };
+    for (std::size_t begin = 0; begin < rows; begin += some) {
+        const std::size_t end = std::min(begin + some, rows);
+        std::size_t c = 0;
+        for (; c + square <= columns; c += square) {
+            std::size_t r = begin;
+            for (; r + square <= end; r += square) {
+                T values[square][square];
+                for (std::size_t i = 0; i < square; ++i)
+                    for (std::size_t j = 0; j < square; ++j) values[j][i] = in[(r + i) * in_stride + c + j];
+                for (std::size_t j = 0; j < square; ++j)
+                    for (std::size_t i = 0; i < square; ++i) out[(c + j) * out_stride + r + i] = values[j][i];
+            }
+            for (std::size_t j = 0; j < square; ++j) copy(r, end, c + j);
+        }
+        for (; c < columns; ++c) copy(begin, end, c);
+    }
 }
 
 }  // namespace sphereot

@@ -97,8 +97,10 @@ def main(folder: str) -> None:
                 sizes[1] = sizes[0]
             p, threads = float(rng.choice(ORDERS)), int(rng.integers(1, 4))
             measures, weighted = [], []
-            form = ["points", "planar", "turns", "turns", "points"][trial % 5]
-            dim = 5 if trial % 5 == 0 else int(rng.integers(9, 70))  # slice by slice, or in tiles
+            form = ["points", "planar", "turns", "turns", "rows"][trial % 5]
+            dim = int(rng.integers(2, 140 if form == "rows" else 6))
+            if form == "rows" and rng.random() < 0.2:
+                slices = int(rng.integers(5, 70))  # more than a tile holds
             for n in sizes:
                 w = weights(rng, slices, n, rng.choice(["equal", "one", "each", "uneven", "extreme"]))
                 weighted.append(w is not None)
@@ -106,6 +108,16 @@ def main(folder: str) -> None:
                     frames = np.linalg.qr(rng.normal(size=(slices, dim, 2)))[0]
                     points = rng.normal(size=(dim, n)) * (rng.random(n) > 0.1)
                     measures.append(kernel.from_points(points.astype(dtype), frames.astype(dtype), w))
+                elif form == "rows":
+                    points = (rng.normal(size=(n, dim)) * (rng.random((n, 1)) > 0.1)).astype(dtype)
+                    frames = np.linalg.qr(rng.normal(size=(slices, dim, 2)))[0].astype(dtype)
+                    drawn = dtype is np.float32 and rng.random() < 0.5
+                    arguments = (slices, trial, 2, w) if drawn else (frames, w)
+                    measures.append((kernel.from_rows_drawn if drawn else kernel.from_rows)(points, *arguments))
+                    kernel.have_unit_length(points, 1e-3)
+                    kernel.transpose(points, np.empty((dim, n), dtype))
+                    kernel.random_frames(trial, 0, np.empty((slices, dim, 2), np.float32), threads)
+                    calls += 3
                 elif form == "planar":
                     measures.append(kernel.from_planar(rng.normal(size=(slices, 2, n)).astype(dtype), w))
                 else:
@@ -123,7 +135,7 @@ def main(folder: str) -> None:
             groups = slices if form == "turns" else int(rng.integers(1, slices + 1))
             outputs = []
             for n, has_weights in zip(sizes, weighted, strict=True):
-                shape = {"points": (n, dim), "planar": (slices, 2, n), "turns": (slices, n)}[form]
+                shape = {"points": (n, dim), "rows": (n, dim), "planar": (slices, 2, n), "turns": (slices, n)}[form]
                 outputs.append(np.empty(shape, dtype))
                 outputs.append(np.zeros((slices, n) if form == "turns" else n) if has_weights else None)
             kernel.differentiate(*measures, p, 1.0, groups, threads, out, *outputs)

@@ -157,3 +157,19 @@ def test_two_libraries_do_not_mix():
 
 def test_lists_are_read_as_numpy_arrays():
     assert sphereot.ssw([[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0]], seed=0, x_weights=[1, 0]) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [2, 3, 17, 128, 2500])
+def test_rows_of_any_layout_are_measured(dtype, dim):
+    """Rows of unit length pass and others do not, side by side in memory or not, in blocks of any size."""
+    x = sphere_sample(RNG, 9, dim).astype(dtype)
+    for layout in (x, np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2]):
+        assert np.isfinite(sphereot.ssw_uniform(layout, seed=0, n_projections=2))
+        long = layout.copy(order="K")
+        long[8] *= dtype(1.001)
+        with pytest.raises(ValueError, match=r"x: row 8 has length 1\.001"):
+            sphereot.ssw_uniform(long, seed=0)
+        long[5, dim - 1] = np.nan
+        with pytest.raises(ValueError, match="x: row 5 holds NaN or infinity"):
+            sphereot.ssw_uniform(long, seed=0)

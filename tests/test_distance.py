@@ -247,20 +247,26 @@ def test_on_the_circle_every_slice_is_the_circle(rng):
     )
 
 
-def test_large_dimension_goes_through_planar_points(rng):
-    """Beyond a certain dimension a matrix product projects, in blocks: same costs, whatever the size of a block."""
+def test_whoever_projects_the_costs_are_the_same(rng, monkeypatch):
+    """In many dimensions: tiles of slices, products of matrices in blocks of any size, or slice by slice."""
     from sphereot._native import slices as native
 
-    x, y = sphere_sample(rng, 50, 100), sphere_sample(rng, 50, 100, shift=3)
-    whole = sphereot.ssw_estimate(x, y, seed=0, n_projections=33).slice_costs
-    saved = native.PLANAR_BYTES, native.KERNEL_PROJECTS_UP_TO
-    try:
-        native.PLANAR_BYTES = 1
-        assert_allclose(sphereot.ssw_estimate(x, y, seed=0, n_projections=33).slice_costs, whole, rtol=1e-12)
-        native.KERNEL_PROJECTS_UP_TO = 1000
-        assert_allclose(sphereot.ssw_estimate(x, y, seed=0, n_projections=33).slice_costs, whole, rtol=1e-12)
-    finally:
-        native.PLANAR_BYTES, native.KERNEL_PROJECTS_UP_TO = saved
+    x, y = sphere_sample(rng, 50, 100), sphere_sample(rng, 45, 100, shift=3)
+    z = sphere_sample(rng, 30, 100)
+
+    def costs():
+        return [
+            sphereot.ssw_estimate(x, y, seed=0, n_projections=33).slice_costs,
+            sphereot.ssw_uniform(x, seed=0, n_projections=33),
+            sphereot.pairwise_ssw([x, y, z], seed=0, n_projections=33),
+            sphereot.project(x, sphereot.great_circles(33, 100, seed=0)),
+        ]
+
+    whole = costs()
+    for name, value in (("MOST_COORDINATES_BY_TILE", 0), ("PLANAR_BYTES", 1), ("LARGEST_DIM_WITHOUT_PRODUCT", 1000)):
+        monkeypatch.setattr(native, name, value)
+        for ours, theirs in zip(costs(), whole, strict=True):
+            assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
 
 
 def test_projection_of_points(rng):

@@ -309,6 +309,36 @@ def test_fresh_and_fixed_slices():
         fixed(points(20, 4))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("d", [3, 20])
+@pytest.mark.parametrize("way", ["kernel", "portable", "vmap"])
+def test_fresh_slices_have_the_right_mean(dtype, d, way):
+    """Without a seed the kernel may draw the circles itself: the mean over calls is that over many seeded circles."""
+    x = points(25, d, shift=1).to(dtype)
+    loss = UniformityLoss(n_projections=40)
+
+    def value():
+        if way == "vmap":
+            return torch.func.vmap(loss, randomness="same")(x[None])[0]
+        with portable_path(force=way == "portable"):
+            return loss(x)
+
+    found = np.array([float(value()) for _ in range(60)])
+    seeded = sphereot.ssw_uniform(normalize(x.double()), n_projections=100_000, seed=0)
+    error = np.hypot(found.std(ddof=1) / np.sqrt(60), found.std(ddof=1) * np.sqrt(40 / 100_000))
+    # Five standard errors, and what the points themselves are rounded by.
+    assert abs(found.mean() - seeded) < 5 * error + 4 * float(seeded) * torch.finfo(dtype).eps
+    assert len(np.unique(found)) == 60
+
+
+def test_members_of_a_batch_share_their_slices():
+    x = points(10, 20, dtype=torch.float32).requires_grad_()
+    each = UniformityLoss(reduction="none")(torch.stack([x, x]))
+    assert each[0] == each[1]
+    each.sum().backward()
+    assert torch.isfinite(x.grad).all()
+
+
 def test_state_survives(tmp_path):
     """Fixed slices and the place in the stream of a seed are saved, loaded safely, and copied."""
     x = points(20, 3)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sphereot import _native
 from sphereot._designs import harmonic_planes, spread_planes
-from sphereot._native.frames import random_frames
+from sphereot._native.frames import DrawnFrames, drawn_frames
 from sphereot._paths import path_for
 from sphereot.arrays import (
     Array,
@@ -33,7 +33,7 @@ from sphereot.arrays import (
     to_kind,
 )
 
-__all__ = ["great_circles", "independent_frames", "project"]
+__all__ = ["fresh_circles", "great_circles", "independent_frames", "project"]
 
 _METHODS = ("iid", "orthogonal", "quasi")
 _LARGEST_SPREAD_SET = 400  # Spreading costs L^2 d: more planes go in several sets, turned independently.
@@ -122,8 +122,8 @@ def great_circles(
 
         return ops.great_circles(n_projections, dim, method, seed, like)
     if seed is None:
-        if method == "iid" and _native.available and in_host_memory(like) and not is_double(like):
-            return to_kind(random_frames(n_projections, dim), like)
+        if _kernel_draws(method, like):
+            return to_kind(drawn_frames(n_projections, dim).array(), like)
         seed = fresh_generator(like)
     if is_own_generator(seed):
         draw = normal_source(seed, like)
@@ -133,6 +133,17 @@ def great_circles(
             return _frames(draw, n_projections, dim, method)
     # Whatever the library, NumPy draws and builds: one seed gives the same slices everywhere.
     return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
+
+
+def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> Array | DrawnFrames:
+    """`great_circles` without a seed; those that the kernel draws are left for it to draw where it needs them."""
+    if _kernel_draws(method, like):
+        return drawn_frames(n_projections, dim)
+    return great_circles(n_projections, dim, method=method, like=like)
+
+
+def _kernel_draws(method: str, like: Array | None) -> bool:
+    return method == "iid" and _native.available and in_host_memory(like) and not is_double(like)
 
 
 def _frames(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:

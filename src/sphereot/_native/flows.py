@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sphereot._native.slices import Floats, kernel, threads_for
+from sphereot._native.calls import kernel, threads_for
+from sphereot._native.slices import Floats
 
 __all__ = ["Record", "flow_backward", "flow_forward"]
 

@@ -1,18 +1,55 @@
 """Uniformly distributed planes by the kernel, for those who do not ask for a seed."""
 
 import secrets
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._native.slices import kernel, threads_for
+from sphereot._native.calls import kernel, threads_for
 
-__all__ = ["random_frames"]
+__all__ = ["DrawnFrames", "Frames", "as_array", "drawn_frames"]
 
 
-def random_frames(n_frames: int, dim: int, seed: int | None = None) -> NDArray[np.float32]:
-    """Frames (L, d, 2) of independent planes, in single precision: half the time that NumPy or torch need for normals.
+@dataclass(frozen=True)
+class DrawnFrames:
+    """Frames (L, d, 2) not yet made: the kernel can draw them where it needs them, slice by slice in its threads."""
+
+    n_frames: int
+    dim: int
+    seed: int
+    first: int = 0
+
+    itemsize = 4
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.n_frames, self.dim, 2
+
+    def __len__(self) -> int:
+        return self.n_frames
+
+    def __getitem__(self, block: slice) -> "DrawnFrames":
+        return replace(self, n_frames=block.stop - block.start, first=self.first + block.start)
+
+    def array(self) -> NDArray[np.float32]:
+        """The frames themselves, in half the time that NumPy or torch need for normals alone."""
+        frames: NDArray[Any] = np.empty(self.shape, np.float32)
+        kernel().random_frames(self.seed, self.first, frames, threads_for(frames.size // 8))
+        return frames
+
+
+Frames = NDArray[np.floating[Any]] | DrawnFrames
+
+
+def as_array(frames: Frames) -> NDArray[np.floating[Any]]:
+    """Frames, made if they are not yet."""
+    return frames.array() if isinstance(frames, DrawnFrames) else frames
+
+
+def drawn_frames(n_frames: int, dim: int, seed: int | None = None) -> DrawnFrames:
+    """Frames of independent planes, in single precision.
 
     Parameters
     ----------
@@ -20,6 +57,4 @@ def random_frames(n_frames: int, dim: int, seed: int | None = None) -> NDArray[n
         Below 2^64; newly drawn from the system's entropy by default. It is not the seed of `great_circles`, which
         gives the same frames in every library.
     """
-    frames: NDArray[Any] = np.empty((n_frames, dim, 2), np.float32)
-    kernel().random_frames(secrets.randbits(64) if seed is None else seed, frames, threads_for(frames.size // 8))
-    return frames
+    return DrawnFrames(n_frames, dim, secrets.randbits(64) if seed is None else seed)

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._native.slices import Floats, Measure, blocks, kernel, rows_of_weights, threads_for
+from sphereot._native.calls import kernel, threads_for
+from sphereot._native.frames import Frames, as_array
+from sphereot._native.slices import LARGEST_DIM_BY_SLICE, Floats, Measure, blocks, rows_of_weights
 
 __all__ = ["Wanted", "circle_gradients", "circle_gradients_uniform", "mean_gradients", "mean_gradients_uniform"]
 
-# The kernel projects, and brings turns back to points, slice by slice in low dimension. Beyond, it does so for eight
-# slices at a time while the points stay in cache; for more of them two matrix products do it better. Each group of
-# slices needs a sum of its own.
-LARGEST_DIM_BY_SLICE = 8
-MOST_COORDINATES_BY_TILE = 1 << 19
+# Slices are added up in groups, each of which needs a sum of its own. In low dimension sums are small; in tiles of
+# slices (see `blocks`) a group should be long, and a thread is not worth starting for less.
 SLICES_A_GROUP_BY_TILE = 100
 GROUP_BYTES = 64 << 20
 MOST_GROUPS = 16
@@ -64,7 +63,7 @@ def mean_gradients(
 
 
 def mean_gradients_uniform(
-    x: Floats, a: Floats | None, frames: Floats, p: float, wanted: Wanted
+    x: Floats, a: Floats | None, frames: Frames, p: float, wanted: Wanted
 ) -> tuple[float, Gradient]:
     """The mean over slices of W_p^p to the uniform measure, and its gradients in points (n, d) and weights (n,)."""
     value, (gradient,) = _mean_gradients([(x, a)], frames, p, [wanted])
@@ -72,30 +71,32 @@ def mean_gradients_uniform(
 
 
 def _mean_gradients(
-    measures: Sequence[Measure], frames: Floats, p: float, wanted: Sequence[Wanted]
+    measures: Sequence[Measure], frames: Frames, p: float, wanted: Sequence[Wanted]
 ) -> tuple[float, list[Gradient]]:
     n_slices, dim, _ = frames.shape
     call = kernel().differentiate if len(measures) == 2 else kernel().differentiate_uniform
     costs = np.empty(n_slices)
     atoms = sum(len(x) for x, _ in measures)
-    by_points = dim <= LARGEST_DIM_BY_SLICE or dim * atoms <= MOST_COORDINATES_BY_TILE
     total: list[Gradient] = []
-    for block, sliced, planar in blocks(measures, frames, kernel_projects_up_to=dim if by_points else 0):
+    for block, sliced, planar in blocks(measures, frames, with_gradients=True):
         count = block.stop - block.start
-        # The gradient of a planar point takes the place of the point, which the kernel has done with by then.
-        outputs = [
-            (q if wants.points else None, np.empty(len(x)) if wants.weights else None)
-            for (x, _), q, wants in zip(
-                measures, planar or [np.empty(x.shape, x.dtype) for x, _ in measures], wanted, strict=True
-            )
-        ]
-        threads = threads_for(count * atoms)
-        groups = _groups(count, dim, measures, by_points)
+        places: Sequence[Floats | None] = planar or [None] * len(measures)
+        outputs = [_output(x, place, wants) for (x, _), place, wants in zip(measures, places, wanted, strict=True)]
+        groups = _groups(count, dim, measures, bool(planar))
+        threads = threads_for(count * atoms, dim)
         call(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *(array for pair in outputs for array in pair))
-        if not by_points:
-            outputs = [(_led_back(q, frames[block]), weights) for q, weights in outputs]
+        if planar:
+            outputs = [(_led_back(points, as_array(frames[block])), weights) for points, weights in outputs]
         total = [_added(*pairs) for pairs in zip(total, outputs, strict=True)] if total else outputs
     return float(np.add.reduce(costs)) / n_slices, total
+
+
+def _output(x: Floats, planar: Floats | None, wanted: Wanted) -> Gradient:
+    """Arrays for the gradients that are wanted."""
+    points = None
+    if wanted.points:  # That of a planar point takes the place of the point, which the kernel has done with by then.
+        points = np.empty(x.shape, x.dtype) if planar is None else planar
+    return points, np.empty(len(x)) if wanted.weights else None
 
 
 def _led_back(planar: Floats | None, frames: Floats) -> Floats | None:
@@ -112,9 +113,9 @@ def _added(one: Gradient, other: Gradient) -> Gradient:
     return points, weights
 
 
-def _groups(n_slices: int, dim: int, measures: Sequence[Measure], by_points: bool) -> int:
+def _groups(n_slices: int, dim: int, measures: Sequence[Measure], planar: bool) -> int:
     """How many sums the slices are shared out over: a matter of sizes alone, so threads cannot show in a result."""
-    if not by_points:
+    if planar:
         return min(MOST_GROUPS, n_slices)
     size = sum(x.nbytes for x, _ in measures)
     most = MOST_GROUPS if dim <= LARGEST_DIM_BY_SLICE else -(-n_slices // SLICES_A_GROUP_BY_TILE)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._native.slices import PLANAR_BYTES, Floats, blocks, kernel, threads_for
+from sphereot._native.calls import kernel, threads_for
+from sphereot._native.slices import PLANAR_BYTES, Floats, blocks
 
 __all__ = ["relabeled_costs"]
 

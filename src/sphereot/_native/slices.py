@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot import _native
+from sphereot._native.calls import kernel, threads_for
+from sphereot._native.frames import DrawnFrames, Frames, as_array
 
 __all__ = [
     "blocks",
@@ -17,7 +18,6 @@ __all__ = [
     "circle_costs_uniform",
     "circle_cuts",
     "coordinate_rows",
-    "kernel",
     "mean_cost",
     "mean_cost_uniform",
     "on_grid",
@@ -26,14 +26,16 @@ __all__ = [
     "slice_costs",
     "slice_costs_uniform",
     "summed_pairwise_costs",
-    "threads_for",
 ]
 
 Floats = NDArray[np.floating[Any]]
 Measure = tuple[Floats, Floats | None]
 
-# Up to this dimension the kernel projects, point by point in cache; beyond it a matrix product does it better.
-KERNEL_PROJECTS_UP_TO = 48
+# The kernel projects slice by slice in low dimension. Beyond, it does so for several slices at a time while the points
+# stay in its cache; for more points slice by slice again, or from some dimension on a matrix product by NumPy.
+LARGEST_DIM_BY_SLICE = 8
+MOST_COORDINATES_BY_TILE = 1 << 20
+LARGEST_DIM_WITHOUT_PRODUCT = 48
 PLANAR_BYTES = 32 << 20
 # About two seconds of work on one core, so that Ctrl-C is heard.
 POINTS_A_CALL = 200_000_000
@@ -82,7 +84,7 @@ def project(x: Floats, frames: Floats) -> Floats:
     """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
     out = np.empty((frames.shape[0], x.shape[0]), x.dtype)
     for block, (sliced,), _ in blocks([(x, None)], frames):
-        kernel().turns(sliced, threads_for(out[block].size), out[block])
+        kernel().turns(sliced, threads_for(out[block].size, x.shape[1]), out[block])
     return out
 
 
@@ -92,15 +94,16 @@ def slice_costs(
     """W_p^p between the projections of two measures on each great circle, shape (L,)."""
     out = np.empty(frames.shape[0])
     for block, (sliced_x, sliced_y), _ in blocks([(x, a), (y, b)], frames):
-        kernel().costs(sliced_x, sliced_y, p, threads_for(out[block].size * (len(x) + len(y))), out[block])
+        threads = threads_for(out[block].size * (len(x) + len(y)), x.shape[1])
+        kernel().costs(sliced_x, sliced_y, p, threads, out[block])
     return out
 
 
-def slice_costs_uniform(x: Floats, a: Floats | None, frames: Floats, p: float) -> NDArray[np.float64]:
+def slice_costs_uniform(x: Floats, a: Floats | None, frames: Frames, p: float) -> NDArray[np.float64]:
     """W_p^p between the projection of a measure on each great circle and the uniform measure, shape (L,)."""
     out = np.empty(frames.shape[0])
     for block, (sliced,), _ in blocks([(x, a)], frames):
-        kernel().costs_uniform(sliced, p, threads_for(out[block].size * len(x)), out[block])
+        kernel().costs_uniform(sliced, p, threads_for(out[block].size * len(x), x.shape[1]), out[block])
     return out
 
 
@@ -109,7 +112,7 @@ def mean_cost(x: Floats, y: Floats, a: Floats | None, b: Floats | None, frames: 
     return x.dtype.type(np.mean(slice_costs(x, y, a, b, frames, p)))
 
 
-def mean_cost_uniform(x: Floats, a: Floats | None, frames: Floats, p: float) -> Any:
+def mean_cost_uniform(x: Floats, a: Floats | None, frames: Frames, p: float) -> Any:
     """The mean of `slice_costs_uniform`, in the dtype of the points."""
     return x.dtype.type(np.mean(slice_costs_uniform(x, a, frames, p)))
 
@@ -123,18 +126,14 @@ def summed_pairwise_costs(measures: Sequence[Measure], frames: Floats, p: float)
     most = max(1, PLANAR_BYTES // (8 * pairs))
     for block, sliced, _ in blocks(measures, frames, most=most):
         out = np.empty((block.stop - block.start, pairs))
-        kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms), out)
+        kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms, frames.shape[1]), out)
         for costs in out:
             total += costs
     return total
 
 
 def blocks(
-    measures: Sequence[Measure],
-    frames: Floats,
-    *,
-    most: int | None = None,
-    kernel_projects_up_to: int | None = None,
+    measures: Sequence[Measure], frames: Frames, *, most: int | None = None, with_gradients: bool = False
 ) -> Iterator[tuple[slice, list[Any], list[Floats]]]:
     """The measures on one block of slices after another, and their planar points if made, within bounded memory.
 
@@ -143,22 +142,31 @@ def blocks(
     n_slices, dim, _ = frames.shape
     atoms = sum(len(x) for x, _ in measures)
     weights = [rows_of_weights(a) for _, a in measures]
-    by_points = dim <= (KERNEL_PROJECTS_UP_TO if kernel_projects_up_to is None else kernel_projects_up_to)
-    if by_points:
-        size = POINTS_A_CALL // atoms
-        coordinates = [coordinate_rows(x) for x, _ in measures]
-    else:
-        size = PLANAR_BYTES // (2 * atoms * frames.itemsize)
+    by_slice = dim <= LARGEST_DIM_BY_SLICE
+    by_tile = not by_slice and dim * atoms <= MOST_COORDINATES_BY_TILE
+    by_product = not by_tile and dim > (LARGEST_DIM_BY_SLICE if with_gradients else LARGEST_DIM_WITHOUT_PRODUCT)
+    size = PLANAR_BYTES // (2 * atoms * frames.itemsize) if by_product else POINTS_A_CALL // atoms
     size = min(max(size, LEAST_SLICES_A_CALL), most or n_slices)
+    points = [np.ascontiguousarray(x) if by_tile or by_product else coordinate_rows(x) for x, _ in measures]
     for start in range(0, n_slices, size):
         block = slice(start, min(start + size, n_slices))
-        if by_points:
-            part = np.ascontiguousarray(frames[block])
-            yield block, [kernel().from_points(x, part, a) for x, a in zip(coordinates, weights, strict=True)], []
+        planar: list[Floats] = []
+        if by_tile:
+            sliced = [_from_rows(x, frames[block], a) for x, a in zip(points, weights, strict=True)]
+        elif by_product:
+            rows = as_array(frames[block]).transpose(0, 2, 1).reshape(-1, dim)
+            planar = [(rows @ x.T).reshape(-1, 2, len(x)) for x in points]
+            sliced = [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
         else:
-            rows = frames[block].transpose(0, 2, 1).reshape(-1, dim)
-            planar: list[Floats] = [(rows @ x.T).reshape(-1, 2, len(x)) for x, _ in measures]
-            yield block, [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)], planar
+            part = np.ascontiguousarray(as_array(frames[block]))
+            sliced = [kernel().from_points(x, part, a) for x, a in zip(points, weights, strict=True)]
+        yield block, sliced, planar
+
+
+def _from_rows(x: Floats, frames: Frames, weights: NDArray[np.float64] | None) -> Any:
+    if isinstance(frames, DrawnFrames):
+        return kernel().from_rows_drawn(x, len(frames), frames.seed, frames.first, weights)
+    return kernel().from_rows(x, np.ascontiguousarray(frames), weights)
 
 
 def coordinate_rows(x: Floats) -> Floats:
@@ -171,13 +179,3 @@ def coordinate_rows(x: Floats) -> Floats:
 def rows_of_weights(weights: Floats | None) -> NDArray[np.float64] | None:
     """Weights as the kernel takes them: rows of doubles."""
     return None if weights is None else np.ascontiguousarray(np.atleast_2d(weights), dtype=np.float64)
-
-
-def threads_for(points: int) -> int:
-    """A thread costs some ten microseconds to start: small work stays on the calling one."""
-    return 1 if points < 20_000 else _native.get_num_threads()
-
-
-def kernel() -> Any:
-    """The build of the kernel in use."""
-    return _native.kernel

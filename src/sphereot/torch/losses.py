@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sphereot._paths import path_for
+from sphereot._native.frames import DrawnFrames
 from sphereot.arrays import as_order, as_points, as_slice_count, as_weights, as_whole_number
 from sphereot.distance import ssw
-from sphereot.slicing import great_circles
+from sphereot.slicing import fresh_circles, great_circles
+from sphereot.torch import path
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, own_share, world_size
-from sphereot.torch.path import portable_path
 
 __all__ = ["SSWLoss", "UniformityLoss"]
 
@@ -102,6 +102,13 @@ class _SlicedLoss(nn.Module):
             self.draws += 1
         return frames
 
+    def _slices_to_draw(self, x: Tensor) -> Tensor | DrawnFrames:
+        """The great circles of this rank; those that nobody else has to see are drawn inside the kernel."""
+        if self.fixed or self.seed is not None or self.gather:
+            return self._over_ranks(self._slices(x))
+        frames: Tensor | DrawnFrames = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
+        return frames
+
     def _points(self, name: str, points: Tensor) -> Tensor:
         if not isinstance(points, Tensor):
             raise TypeError(f"{name}: got {type(points).__name__}; pass a torch tensor of shape (n, d) or (B, n, d).")
@@ -124,7 +131,7 @@ class _SlicedLoss(nn.Module):
         return stacked.mean() if self.reduction == "mean" else stacked.sum()
 
     def _blocks(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.block_size is None else portable_path(block_size=self.block_size)
+        return nullcontext() if self.block_size is None else path.portable_path(block_size=self.block_size)
 
     def _over_ranks(self, frames: Tensor) -> Tensor:
         return own_share(frames) if self.gather else frames
@@ -234,7 +241,7 @@ class UniformityLoss(_SlicedLoss):
         x = self._points("x", x)
         if self.gather and weights is not None:
             raise ValueError("gather: weights are not gathered; leave them out.")
-        frames = self._over_ranks(self._slices(x))
+        frames = self._slices_to_draw(x)
         with self._blocks():
             values = [
                 self._rooted(_to_uniform(self._whole(one), a, frames, self.p))
@@ -243,12 +250,13 @@ class UniformityLoss(_SlicedLoss):
         return self._reduced(values, x.ndim == 3)
 
 
-def _to_uniform(x: Tensor, weights: Tensor | None, frames: Tensor, p: float) -> Tensor:
+def _to_uniform(x: Tensor, weights: Tensor | None, frames: Tensor | DrawnFrames, p: float) -> Tensor:
     """SSW_p^p to the uniform measure on frames that the loss has drawn, and that need no check of their own."""
     points = as_points("x", x)
     a = as_weights("weights", weights, "x", points)
-    value: Tensor = path_for(points).mean_cost_uniform(points, a, frames.to(points.dtype), p)
-    return value
+    if isinstance(frames, Tensor):
+        frames = frames.to(points.dtype)
+    return path.mean_cost_uniform(points, a, frames, p)
 
 
 def _members(points: Tensor, ndim: int) -> list[Tensor]:

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from sphereot import _native
 from sphereot._native import slices as native
+from sphereot._native.frames import DrawnFrames
 from sphereot._portable import slices as portable
 from sphereot._portable.slices import on_grid, project
 from sphereot.torch import ops
@@ -76,10 +77,12 @@ def mean_cost(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: 
     return slice_costs(x, y, a, b, frames, p).mean()
 
 
-def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> Tensor:
+def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor | DrawnFrames, p: float) -> Tensor:
     """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
     if _kernel_serves(x):
         return ops.mean_cost_uniform(x, a, frames, p)
+    if isinstance(frames, DrawnFrames):
+        frames = torch.from_numpy(frames.array())
     return slice_costs_uniform(x, a, frames, p).mean()
 
 
