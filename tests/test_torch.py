@@ -260,12 +260,38 @@ def test_data_loader_workers():
     assert found.tolist() == expected
 
 
+def test_blocks_of_the_portable_path_under_transforms():
+    """In several blocks: differentiated at once, also for a second backward pass; whole in torch.func, compiled."""
+    x, y = points(12, 3, grad=True), points(9, 3, shift=1, grad=True)
+    frames = sphereot.great_circles(10, 3, seed=0, like=x)
+
+    def cost(x, y):
+        return sphereot.ssw(x, y, projections=frames)
+
+    expected = torch.autograd.grad(cost(x, y), (x, y))
+    with portable_path(force=True, block_size=4):
+        value = cost(x, y)
+        for _ in range(2):
+            found = torch.autograd.grad(3 * value, (x, y), retain_graph=True)
+            assert all(torch.allclose(g, 3 * e, rtol=1e-9, atol=1e-12) for g, e in zip(found, expected, strict=True))
+        (only_y,) = torch.autograd.grad(cost(x.detach(), y), y)
+        assert torch.allclose(only_y, expected[1], rtol=1e-9, atol=1e-12)
+        assert torch.allclose(torch.func.grad(cost)(x.detach(), y.detach()), expected[0], rtol=1e-9, atol=1e-12)
+        each = torch.func.vmap(torch.func.grad(cost), (0, None))(torch.stack([x, x]).detach(), y.detach())
+        assert torch.allclose(each[1], expected[0], rtol=1e-9, atol=1e-12)
+        compiled = torch.compile(cost, fullgraph=True, backend="aot_eager")
+        found = torch.autograd.grad(compiled(x, y), (x, y))
+        assert all(torch.allclose(g, e, rtol=1e-9, atol=1e-12) for g, e in zip(found, expected, strict=True))
+
+
 # ---- errors ----
 
 
-def test_double_backward_is_refused():
+@pytest.mark.parametrize("portable", [False, True])
+def test_double_backward_is_refused(portable):
     x, y = points(10, 3, grad=True), points(10, 3, shift=1)
-    (gradient,) = torch.autograd.grad(sphereot.ssw(x, y, seed=0), x, create_graph=True)
+    with portable_path(force=portable, block_size=7):
+        (gradient,) = torch.autograd.grad(sphereot.ssw(x, y, seed=0), x, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward"):
         gradient.square().sum().backward()
 

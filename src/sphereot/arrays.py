@@ -46,6 +46,8 @@ __all__ = [
     "peek",
     "require_same_dim",
     "require_same_kind",
+    "running_sums",
+    "take_in_rows",
     "to_kind",
     "to_numpy",
     "without_gradient",
@@ -99,6 +101,19 @@ def is_torch(array: Array) -> bool:
 def device(array: Array) -> Any:
     """The device that `array` is on."""
     return array.device if is_torch(array) else compat.device(array)
+
+
+def take_in_rows(values: Array, indices: Array) -> Array:
+    """values[row, indices[row, k]], for values (B, n) or (1, n) and indices (B, k), all of them in range."""
+    if is_torch(values):
+        # `take_along_dim` would first wrap the indices, in three times the time of the gather itself.
+        return values.expand(indices.shape[0], -1).gather(-1, indices)
+    return namespace(values).take_along_axis(values, indices, axis=-1)
+
+
+def running_sums(values: Array) -> Array:
+    """Cumulative sums along the last axis, in a way that torch.compile follows without a warning."""
+    return values.cumsum(-1) if is_torch(values) else namespace(values).cumulative_sum(values, axis=-1)
 
 
 def require_same_kind(**arrays: Array | None) -> None:

@@ -19,7 +19,7 @@ the weights get none: the best cut moves with them, and holding it would give a 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sphereot.arrays import Array, device, namespace
+from sphereot.arrays import Array, device, namespace, running_sums, take_in_rows
 
 __all__ = ["Matching", "circle_cost", "circle_cost_uniform", "circle_cut", "matching"]
 
@@ -50,7 +50,7 @@ def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float) 
     xp = namespace(u, v)
     source, target, unit = _atoms_in_units(u, v, a, b)
     i, j, winding, mass = _pairs(source, target, unit, _cut(source, target, unit, p))
-    displacement = _displacement(xp, _take(xp, source.turn, i), _take(xp, target.turn, j), winding)
+    displacement = _displacement(xp, take_in_rows(source.turn, i), take_in_rows(target.turn, j), winding)
     return xp.astype(_sum(xp, mass * _power(xp, displacement, p))[:, 0], u.dtype)
 
 
@@ -75,8 +75,8 @@ def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -
     source, target, unit = _atoms_in_units(u, v, a, b)
     units = xp.astype(xp.round(xp.astype(cut, _wide(xp, u)) * unit), source.order.dtype)
     i, j, winding, mass = _pairs(source, target, unit, units[:, None])
-    i, j = _take(xp, source.order, i), _take(xp, target.order, j)
-    lift = winding + _take(xp, _turns(xp, u)[1], i) - _take(xp, _turns(xp, v)[1], j)
+    i, j = take_in_rows(source.order, i), take_in_rows(target.order, j)
+    lift = winding + take_in_rows(_turns(xp, u)[1], i) - take_in_rows(_turns(xp, v)[1], j)
     return Matching(i, j, lift, xp.broadcast_to(mass, i.shape))
 
 
@@ -127,7 +127,7 @@ def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
 
     def falls(tried: Array) -> Array:
         # Just right of alpha = tried - unit, the level B_j - alpha goes over from the target atom j to the next one.
-        return _sum(xp, _power_difference(xp, _take(xp, x, source_index(tried)), y, next_y, p)) < 0
+        return _sum(xp, _power_difference(xp, take_in_rows(x, source_index(tried)), y, next_y, p)) < 0
 
     return _count_while(2 * unit, falls, xp.zeros_like(source.order[:, :1])) - unit
 
@@ -137,19 +137,19 @@ def _level_median(source: _Atoms, target: _Atoms) -> Array:
     xp = namespace(source.turn)
     z = xp.concat([source.turn, target.turn], axis=-1)
     order = xp.argsort(z, axis=-1, stable=False)
-    z = _take(xp, z, order)
+    z = take_in_rows(z, order)
     rise, fall = (xp.broadcast_to(_masses(xp, atoms.level), atoms.turn.shape) for atoms in (source, target))
     jump = xp.concat([rise, -fall], axis=-1)
-    difference = xp.cumulative_sum(_take(xp, jump, order), axis=-1)
+    difference = running_sums(take_in_rows(jump, order))
     # The arc before the first atom counts too: with the one after the last it is a single arc, where F - G = 0.
     arc = xp.concat([z[:, 1:] - z[:, :-1], (1 - z[:, -1:]) + z[:, :1]], axis=-1)
 
     ascending = xp.argsort(difference, axis=-1, stable=False)
-    length = xp.astype(_take(xp, arc, ascending), _wide(xp, z))
-    covered = xp.cumulative_sum(length, axis=-1)
+    length = xp.astype(take_in_rows(arc, ascending), _wide(xp, z))
+    covered = running_sums(length)
     below = xp.astype(covered < covered[:, -1:] / 2, order.dtype)
     median = xp.sum(below, axis=-1, keepdims=True, dtype=order.dtype)
-    return _take(xp, difference, _take(xp, ascending, median))
+    return take_in_rows(difference, take_in_rows(ascending, median))
 
 
 def _uniform_cut(xp: Any, offset: Array, half: Array, p: float) -> Array:
@@ -182,9 +182,9 @@ def _pairs(source: _Atoms, target: _Atoms, unit: int, cut: Array) -> tuple[Array
         shifted_level = target.level - start + unit * xp.astype(passed, cut.dtype)
         level = xp.concat([xp.broadcast_to(source.level, source.turn.shape), shifted_level], axis=-1)
         order = xp.argsort(level, axis=-1, stable=False)
-        level = _take(xp, level, order)
+        level = take_in_rows(level, order)
         from_source = xp.astype(order < n, order.dtype)
-        seen = xp.cumulative_sum(from_source, axis=-1) - from_source
+        seen = running_sums(from_source) - from_source
         i = seen - xp.astype(seen == n, order.dtype)  # past the last level there is no mass, but there must be an index
         first = xp.sum(xp.astype(passed, order.dtype), axis=-1, keepdims=True)
         shifted = _positions(xp, level) - seen + first + (cut // unit) * m
@@ -235,9 +235,9 @@ def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: A
     if weights is None:
         level = xp.astype(_positions(xp, u) + 1, dtype) / n
         return xp.full((1, n), 1 / n, dtype=dtype, device=device(u)), level
-    weight = _take(xp, xp.astype(xp.broadcast_to(weights, u.shape), dtype), order)
+    weight = take_in_rows(xp.astype(xp.broadcast_to(weights, u.shape), dtype), order)
     weight = weight / xp.max(weight, axis=-1, keepdims=True)  # sums of extreme weights stay within range
-    level = xp.cumulative_sum(weight, axis=-1)
+    level = running_sums(weight)
     total = level[:, -1:]
     # A parallel sum may pass its own last value by a rounding.
     return weight / total, xp.where(level > total, total, level) / total
@@ -264,7 +264,7 @@ def _turns(xp: Any, u: Array) -> tuple[Array, Array]:
 def _sorted(xp: Any, u: Array) -> tuple[Array, Array]:
     turn, _ = _turns(xp, u)
     order = xp.argsort(turn, axis=-1, stable=False)
-    return _take(xp, turn, order), order
+    return take_in_rows(turn, order), order
 
 
 def _power(xp: Any, s: Array, p: float) -> Array:
@@ -329,12 +329,7 @@ def _ranks(ascending: Array, queries: Array, span: int) -> Array:
         joined, sought = ascending + row * span, queries + row * span
         found = xp.searchsorted(xp.reshape(joined, (-1,)), xp.reshape(sought, (-1,)))
         return xp.reshape(xp.astype(found, queries.dtype), queries.shape) - row * n
-    return _count_while(n, lambda k: _take(xp, ascending, k) < queries, xp.zeros_like(queries))
-
-
-def _take(xp: Any, values: Array, indices: Array) -> Array:
-    """values[row, indices[row, k]]."""
-    return xp.take_along_axis(values, indices, axis=-1)
+    return _count_while(n, lambda k: take_in_rows(ascending, k) < queries, xp.zeros_like(queries))
 
 
 def _positions(xp: Any, like: Array) -> Array:

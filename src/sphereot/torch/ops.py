@@ -17,7 +17,7 @@ from sphereot._native.frames import DrawnFrames
 from sphereot._native.gradients import Wanted
 from sphereot.arrays import is_torch_traced
 
-__all__ = ["circle_costs", "circle_costs_uniform", "great_circles", "mean_cost", "mean_cost_uniform"]
+__all__ = ["circle_costs", "circle_costs_uniform", "great_circles", "mean_cost", "mean_cost_uniform", "once"]
 
 _SECOND_DERIVATIVE = (
     "sphereot: the gradient of SSW has no derivative of its own here (double backward); compute it without "
@@ -163,10 +163,15 @@ def _scaled(ctx: Any, above: Tensor | None) -> list[Tensor | None]:
     if above is None:
         return [None] * ctx.n_gradients
     gradients, inputs = ctx.saved_tensors[: ctx.n_gradients], ctx.saved_tensors[ctx.n_gradients :]
-    scaled = [None if g.numel() == 0 else _times(g, above) for g in gradients]
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # somebody may differentiate these again
-        scaled = [None if g is None else _NoSecondDerivative.apply(g, *inputs) for g in scaled]
-    return scaled
+    return [None if g.numel() == 0 else once(_times(g, above), inputs) for g in gradients]
+
+
+def once(gradient: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    """A gradient that refuses to be differentiated again in the inputs of the function that it belongs to."""
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return gradient
+    guarded: Tensor = _NoSecondDerivative.apply(gradient, *inputs)
+    return guarded
 
 
 def _times(gradient: Tensor, above: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Slice functions for torch tensors: the kernel on the CPU, array-API code with autograd on other devices.
 
 Where the kernel serves, one fused call gives value and gradients. Elsewhere the portable path runs on the device
-without looking at a value, block by block of slices; where there is more than one block, each is computed again in the
-backward pass instead of being kept, so that memory stays bounded.
+without looking at a value, block by block of slices. Memory stays bounded: where there is more than one block, a mean
+is differentiated block by block as it is computed, and other costs are computed again in the backward pass.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +19,7 @@ from sphereot._native import slices as native
 from sphereot._native.frames import DrawnFrames
 from sphereot._portable import slices as portable
 from sphereot._portable.slices import on_grid, project
+from sphereot.arrays import is_torch_traced
 from sphereot.torch import ops
 
 __all__ = [
@@ -74,7 +75,8 @@ def mean_cost(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: 
     """The mean over slices of W_p^p, differentiable in the points, and on the CPU in the weights."""
     if _kernel_serves(x):
         return ops.mean_cost(x, y, a, b, frames, p)
-    return slice_costs(x, y, a, b, frames, p).mean()
+    _refuse_weight_gradients(a, b)
+    return _mean_in_blocks(_costs(p), (x, y, a, b), frames, x.shape[0] + y.shape[0])
 
 
 def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor | DrawnFrames, p: float) -> Tensor:
@@ -83,30 +85,22 @@ def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor | DrawnFrames,
         return ops.mean_cost_uniform(x, a, frames, p)
     if isinstance(frames, DrawnFrames):
         frames = torch.from_numpy(frames.array())
-    return slice_costs_uniform(x, a, frames, p).mean()
+    return _mean_in_blocks(_costs_uniform(p), (x, a), frames, x.shape[0])
 
 
 def slice_costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
     """W_p^p on each slice, shape (L,)."""
     if _kernel_serves(x) and not _differentiated(x, y, a, b):
         return torch.from_numpy(native.slice_costs(*_numpy(x, y, a, b, frames), p))
-
-    def costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, block: Tensor) -> Tensor:
-        return portable.circle_costs(project(x, block), project(y, block), _row(a), _row(b), p)
-
     _refuse_weight_gradients(a, b)
-    return _in_blocks(costs, (x, y, a, b), frames, x.shape[0] + y.shape[0])
+    return _in_blocks(_costs(p), (x, y, a, b), frames, x.shape[0] + y.shape[0])
 
 
 def slice_costs_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> Tensor:
     """W_p^p to the uniform measure on each slice, shape (L,)."""
     if _kernel_serves(x) and not _differentiated(x, a):
         return torch.from_numpy(native.slice_costs_uniform(*_numpy(x, a, frames), p))
-
-    def costs(x: Tensor, a: Tensor | None, block: Tensor) -> Tensor:
-        return portable.circle_costs_uniform(project(x, block), _row(a), p)
-
-    return _in_blocks(costs, (x, a), frames, x.shape[0])
+    return _in_blocks(_costs_uniform(p), (x, a), frames, x.shape[0])
 
 
 def summed_pairwise_costs(measures: Sequence[tuple[Tensor, Tensor | None]], frames: Tensor, p: float) -> Tensor:
@@ -141,19 +135,82 @@ def circle_cuts(u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: flo
         return portable.circle_cuts(u, v, a, b, p)
 
 
+# ---- the portable path, a block of slices at a time ----
+
+
+def _costs(p: float) -> Callable[..., Tensor]:
+    def costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, block: Tensor) -> Tensor:
+        return portable.circle_costs(project(x, block), project(y, block), _row(a), _row(b), p)
+
+    return costs
+
+
+def _costs_uniform(p: float) -> Callable[..., Tensor]:
+    def costs(x: Tensor, a: Tensor | None, block: Tensor) -> Tensor:
+        return portable.circle_costs_uniform(project(x, block), _row(a), p)
+
+    return costs
+
+
+def _blocks(frames: Tensor, atoms: int) -> tuple[Tensor, ...]:
+    return torch.split(frames, _settings.block_size or max(1, portable.TURNS_A_BLOCK // atoms))
+
+
 def _in_blocks(costs: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], frames: Tensor, atoms: int) -> Tensor:
-    """Costs of all slices, a block at a time."""
-    size = _settings.block_size or max(1, portable.TURNS_A_BLOCK // atoms)
-    if size >= frames.shape[0]:
-        return costs(*tensors, frames)
-    keep_nothing = _differentiated(*tensors)
-    parts = []
-    for block in torch.split(frames, size):
-        if keep_nothing:
-            parts.append(checkpoint(costs, *tensors, block, use_reentrant=False, preserve_rng_state=False))
-        else:
-            parts.append(costs(*tensors, block))
-    return torch.cat(parts)
+    """Costs of all slices. Where they are differentiated, and are several blocks, each is computed again for that.
+
+    The transforms of torch.func cannot do so, and hold all blocks.
+    """
+    blocks = _blocks(frames, atoms)
+    transformed = is_torch_traced() and not torch.compiler.is_compiling()
+    if len(blocks) == 1 or transformed or not _differentiated(*tensors):
+        return torch.cat([costs(*tensors, block) for block in blocks])
+    return torch.cat(
+        [checkpoint(costs, *tensors, block, use_reentrant=False, preserve_rng_state=False) for block in blocks]
+    )
+
+
+def _mean_in_blocks(
+    costs: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], frames: Tensor, atoms: int
+) -> Tensor:
+    """The mean of the costs of all slices."""
+    blocks = _blocks(frames, atoms)
+    if len(blocks) == 1 or not _differentiated(*tensors) or is_torch_traced():
+        return _in_blocks(costs, tensors, frames, atoms).mean()
+    mean: Tensor = _MeanWithGradients.apply(costs, blocks, *tensors)
+    return mean
+
+
+class _MeanWithGradients(torch.autograd.Function):
+    """A mean over blocks of slices, each differentiated as soon as it is computed: nothing is kept, or computed again.
+
+    All slices count the same in the mean, so the backward pass only multiplies.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, costs: Callable[..., Tensor], blocks: Sequence[Tensor], *tensors: Tensor | None) -> Tensor:
+        needed = ctx.needs_input_grad[2:]
+        pairs = list(zip(tensors, needed, strict=True))
+        leaves = [None if t is None else t.detach().requires_grad_(need) for t, need in pairs]
+        wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
+        share = 1.0 / sum(block.shape[0] for block in blocks)
+        values, gradients = [], [torch.zeros_like(leaf) for leaf in wanted]
+        for block in blocks:
+            with torch.enable_grad():
+                part = share * costs(*leaves, block).sum()
+            values.append(part.detach())
+            for gradient, one in zip(gradients, torch.autograd.grad(part, wanted), strict=True):
+                gradient += one
+        ctx.needed = needed
+        ctx.save_for_backward(*gradients, *(t for t, need in pairs if need))
+        return torch.stack(values).sum()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        count = sum(ctx.needed)
+        gradients, inputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        scaled = iter(ops.once(gradient * upstream[0], inputs) for gradient in gradients)
+        return None, None, *(next(scaled) if need else None for need in ctx.needed)
 
 
 def _differentiated(*tensors: Tensor | None) -> bool:
