@@ -13,8 +13,10 @@ KERNEL := CMakeLists.txt $(wildcard cpp/*)
 # An editable install knows the modules that were there when it was made: folders change when one is added.
 FOLDERS := $(shell find src -type d -not -name __pycache__)
 
-# Build requirements obey the constraints too. A kernel that does not build is an error here, not a slower package.
-export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+# Build requirements obey the constraints too; pip parts a list of them at blanks, which an address does not have. A kernel
+# that does not build is an error here, not a slower package.
+EMPTY :=
+export PIP_CONSTRAINT := file://$(subst $(EMPTY) ,%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SPHEREOT_REQUIRE_KERNEL := 1
 
@@ -56,7 +58,7 @@ SANITIZED := build/sanitized
 sanitize: $(VENV)/.installed-test
 	$(BIN)/pip install --quiet cmake nanobind
 	$(BIN)/cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPHEREOT_SANITIZE=ON \
-	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
+	    -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
 	$(BIN)/cmake --build $(SANITIZED) --target _kernel_baseline
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \

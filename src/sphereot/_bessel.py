@@ -14,7 +14,7 @@ keeps its relative precision where it is tiny, and automatic differentiation is 
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from sphereot.arrays import Array, namespace
+from sphereot._libraries import Array, namespace
 
 __all__ = ["bessel_ratio_slope", "log_mean_exponential"]
 

@@ -4,8 +4,9 @@ import math
 from numbers import Real
 from typing import Any
 
+from sphereot._libraries import Array, namespace, peek
 from sphereot._norms import safe_norm
-from sphereot.arrays import Array, as_reals, as_unit_vectors, namespace, peek, require_same_kind
+from sphereot.arrays import as_reals, as_unit_vectors, require_same_kind
 
 __all__ = [
     "from_lonlat",

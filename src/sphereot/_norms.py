@@ -1,6 +1,6 @@
 """Lengths of vectors whose gradients are finite at zero, for the geometry of the sphere."""
 
-from sphereot.arrays import Array, namespace
+from sphereot._libraries import Array, namespace
 
 __all__ = ["safe_norm", "unit_or_zero"]
 

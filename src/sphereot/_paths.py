@@ -7,7 +7,7 @@ functions, and so do the doors of the frameworks (`torch`, `jax`), which choose 
 from types import ModuleType
 
 from sphereot import _native
-from sphereot.arrays import Array, framework
+from sphereot._libraries import Array, framework
 
 __all__ = ["path_for"]
 

@@ -1,24 +1,22 @@
-"""Arrays: which library, dtype and device they have, and whether they are fit to work with.
+"""Arrays: whether they are fit to work with.
 
-The only place that asks "which library?". Everything here stands before the mathematics: what leaves these functions is
-floating, finite, of one library and of the right shape, and bad input has got a message that says how to mend the call.
+Everything here stands before the mathematics: what leaves these functions is floating, finite, of one library and of
+the right shape, and bad input has got a message that says how to mend the call.
 """
 
 import math
 import operator
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 
 from sphereot import _native
+from sphereot._libraries import Array, device, is_half, is_numpy, is_torch, kind_of, namespace, readable
 
 __all__ = [
-    "Array",
     "as_circle_weights",
     "as_frames",
     "as_order",
@@ -30,90 +28,11 @@ __all__ = [
     "as_vectors",
     "as_weights",
     "as_whole_number",
-    "device",
-    "framework",
-    "fresh_generator",
-    "full_precision",
-    "in_host_memory",
-    "is_double",
-    "is_numpy",
-    "is_own_generator",
-    "is_torch",
-    "is_torch_compiling",
-    "is_torch_traced",
-    "namespace",
-    "normal_source",
-    "peek",
     "require_same_dim",
     "require_same_kind",
-    "running_sums",
-    "take_in_rows",
-    "to_kind",
-    "to_numpy",
-    "without_gradient",
 ]
 
-Array: TypeAlias = Any
-"""An array of any library that follows the array API standard."""
-
-Seed: TypeAlias = Any
-"""An int, None, or a generator of the array's own library: numpy Generator, torch.Generator, JAX key."""
-
 DEFAULT_SLICES = 200
-
-
-# ---- which library ----
-
-
-def namespace(*arrays: Array) -> Any:
-    """The array API namespace that all `arrays` share.
-
-    >>> namespace(np.zeros(3)).__name__.endswith("numpy")
-    True
-    """
-    if all(is_torch(array) for array in arrays):
-        from array_api_compat import torch as torch_namespace
-
-        return torch_namespace
-    return compat.array_namespace(*arrays)
-
-
-def framework(array: Array) -> str:
-    """The name of the library that `array` comes from, if it is one with a path of its own: numpy, torch, jax or ""."""
-    if is_torch(array):
-        return "torch"
-    if is_numpy(array):
-        return "numpy"
-    return "jax" if compat.is_jax_array(array) else ""
-
-
-def is_numpy(array: Array) -> bool:
-    """Whether `array` is a NumPy array, which the compiled kernel can read."""
-    return isinstance(array, np.ndarray | np.generic)
-
-
-def is_torch(array: Array) -> bool:
-    """Whether `array` is a torch tensor; asked in a way that torch.compile can follow."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(array, torch.Tensor)
-
-
-def device(array: Array) -> Any:
-    """The device that `array` is on."""
-    return array.device if is_torch(array) else compat.device(array)
-
-
-def take_in_rows(values: Array, indices: Array) -> Array:
-    """values[row, indices[row, k]], for values (B, n) or (1, n) and indices (B, k), all of them in range."""
-    if is_torch(values):
-        # `take_along_dim` would first wrap the indices, in three times the time of the gather itself.
-        return values.expand(indices.shape[0], -1).gather(-1, indices)
-    return namespace(values).take_along_axis(values, indices, axis=-1)
-
-
-def running_sums(values: Array) -> Array:
-    """Cumulative sums along the last axis, in a way that torch.compile follows without a warning."""
-    return values.cumsum(-1) if is_torch(values) else namespace(values).cumulative_sum(values, axis=-1)
 
 
 def require_same_kind(**arrays: Array | None) -> None:
@@ -123,8 +42,8 @@ def require_same_kind(**arrays: Array | None) -> None:
     for name, array in others:
         if namespace(array) is not namespace(first):
             raise TypeError(
-                f"{first_name} is a {_kind(first)} and {name} a {_kind(array)}; convert one, so that both come from "
-                "the same library."
+                f"{first_name} is a {kind_of(first)} and {name} a {kind_of(array)}; convert one, so that both come "
+                "from the same library."
             )
         # An array under a trace of JAX may have no device yet.
         if None not in (device(array), device(first)) and device(array) != device(first):
@@ -132,10 +51,6 @@ def require_same_kind(**arrays: Array | None) -> None:
                 f"{first_name} is on {device(first)} and {name} on {device(array)}; move one, so that "
                 "both are on the same device."
             )
-
-
-def _kind(array: Array) -> str:
-    return f"{type(array).__module__.partition('.')[0]} {type(array).__name__}"
 
 
 def _as_array(name: str, value: Any) -> Array:
@@ -158,79 +73,16 @@ def _as_floating(name: str, array: Array) -> Array:
     """`array` in float32 or float64; half types are widened, everything else is refused."""
     xp = namespace(array)
     if not xp.isdtype(array.dtype, "real floating"):
-        if _is_half(array.dtype):
+        if is_half(array.dtype):
             return xp.astype(array, xp.float32)
         raise TypeError(
             f"{name}: dtype is {array.dtype}, but a real floating dtype is needed; convert first, "
             f"e.g. {name}.astype('float64')."
         )
-    if _is_half(array.dtype):
+    if is_half(array.dtype):
         return xp.astype(array, xp.float32)
     # Long doubles and foreign byte orders are floating too, but nothing computes in them.
     return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
-
-
-def _is_half(dtype: Any) -> bool:
-    return str(dtype).rpartition(".")[2] in {"float16", "bfloat16"}
-
-
-def to_numpy(array: Array) -> Any:
-    """The values of `array` as a NumPy array in main memory, for what only NumPy does: pictures, estimators."""
-    if is_torch(array):
-        return array.detach().cpu().numpy()
-    if is_numpy(array) or compat.is_jax_array(array):
-        return np.asarray(array)
-    return array.get() if compat.is_cupy_array(array) else np.from_dlpack(array)
-
-
-def _readable(array: Array) -> Array | None:
-    """The values of `array` to look at, or None where a look is impossible or would stall a device.
-
-    Under a trace (jax.jit, torch.compile, torch.func.vmap) there are no values yet, and on an accelerator a look would
-    wait for all queued work. CPU tensors are looked at through NumPy: no gradient, and no threads for so little work.
-    """
-    if is_torch(array):
-        return None if array.device.type != "cpu" or is_torch_traced() else array.detach().numpy()
-    if compat.is_jax_array(array):
-        if isinstance(array, sys.modules["jax"].core.Tracer) or any(d.platform != "cpu" for d in array.devices()):
-            return None
-        return np.asarray(array)  # looked at by jax.numpy, a constant would become part of a trace around the call
-    return None if compat.is_cupy_array(array) else array
-
-
-def in_host_memory(array: Array | None) -> bool:
-    """Whether `array` is a torch tensor whose memory NumPy can share."""
-    return array is not None and is_torch(array) and array.device.type == "cpu" and not is_torch_traced()
-
-
-def is_double(array: Array) -> bool:
-    """Whether the numbers are float64."""
-    return bool(array.dtype == namespace(array).float64)
-
-
-def peek(array: Array) -> float | None:
-    """The number in `array`, of shape (), or None where it cannot be looked at (see `_readable`)."""
-    value = _readable(array)
-    return None if value is None else float(value)
-
-
-def is_torch_traced() -> bool:
-    """Whether torch tensors stand for others: in torch.compile, or under a transform of torch.func."""
-    torch = sys.modules["torch"]
-    return bool(torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None)
-
-
-def full_precision(array: Array | None) -> AbstractContextManager[Any]:
-    """A context in which matrix products have the precision of their arrays: torch.autocast is off."""
-    if array is None or not is_torch(array):
-        return nullcontext()
-    context: AbstractContextManager[Any] = sys.modules["torch"].autocast(array.device.type, enabled=False)
-    return context
-
-
-def is_torch_compiling(like: Array | None) -> bool:
-    """Whether torch.compile is tracing, so that random numbers must be drawn by an operator of the graph."""
-    return like is not None and bool(is_torch(like)) and bool(sys.modules["torch"].compiler.is_compiling())
 
 
 # ---- points, turns, weights ----
@@ -239,7 +91,7 @@ def is_torch_compiling(like: Array | None) -> bool:
 def as_points(name: str, value: Any) -> Array:
     """Unit vectors (n, d) in float32 or float64, or an error that names the fault."""
     array = _as_array(name, value)
-    half = _is_half(array.dtype)
+    half = is_half(array.dtype)
     points = _as_floating(name, array)
     if points.ndim != 2:
         raise ValueError(f"{name}: shape is {tuple(points.shape)}, but points are rows of an array of shape (n, d).")
@@ -248,7 +100,7 @@ def as_points(name: str, value: Any) -> Array:
         raise ValueError(f"{name}: there are no points (shape {tuple(points.shape)}); give at least one.")
     if dim < 2:
         raise ValueError(f"{name}: points have {dim} coordinate, but a sphere needs at least 2 (the circle S^1).")
-    values = _readable(points)
+    values = readable(points)
     if values is not None:
         _require_unit_rows(name, values, half)
     return points
@@ -288,7 +140,7 @@ def as_vectors(name: str, value: Any) -> Array:
     vectors = _as_floating(name, _as_array(name, value))
     if vectors.ndim < 1 or vectors.shape[-1] < 1:
         raise ValueError(f"{name}: shape is {tuple(vectors.shape)}, but vectors are an array of shape (..., d).")
-    values = _readable(vectors)
+    values = readable(vectors)
     if values is not None:
         xp = namespace(values)
         if not bool(xp.all(xp.isfinite(values))):
@@ -301,13 +153,13 @@ def as_vectors(name: str, value: Any) -> Array:
 def as_unit_vectors(name: str, value: Any) -> Array:
     """Unit vectors (..., d), one or many, in float32 or float64; as `as_points` but for the shape."""
     array = _as_array(name, value)
-    half = _is_half(array.dtype)
+    half = is_half(array.dtype)
     vectors = _as_floating(name, array)
     if vectors.ndim < 1 or vectors.shape[-1] < 2:
         raise ValueError(
             f"{name}: shape is {tuple(vectors.shape)}, but unit vectors are an array of shape (..., d), d at least 2."
         )
-    values = _readable(vectors)
+    values = readable(vectors)
     if values is not None and 0 not in values.shape:
         _require_unit_rows(name, namespace(values).reshape(values, (-1, values.shape[-1])), half)
     return vectors
@@ -320,7 +172,7 @@ def as_reals(name: str, value: Any) -> Array:
     if xp.isdtype(array.dtype, "integral"):
         array = xp.astype(array, xp.zeros(()).dtype)
     array = _as_floating(name, array)
-    values = _readable(array)
+    values = readable(array)
     if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
         raise ValueError(f"{name}: holds NaN or infinity; remove or mend such values.")
     return array
@@ -342,7 +194,7 @@ def as_turns(name: str, value: Any) -> Array:
         raise ValueError(f"{name}: got a single number, but turns are an array of shape (..., n).")
     if turns.shape[-1] == 0:
         raise ValueError(f"{name}: there are no atoms (shape {tuple(turns.shape)}); give at least one.")
-    values = _readable(turns)
+    values = readable(turns)
     if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
         raise ValueError(f"{name}: holds NaN or infinity; remove or mend such atoms.")
     return turns
@@ -380,9 +232,9 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
         array = namespace(like).asarray(array, device=device(like))
     require_same_kind(**{"the points": like, name: array})
     xp = namespace(array)
-    if not (xp.isdtype(array.dtype, ("real floating", "integral")) or _is_half(array.dtype)):
+    if not (xp.isdtype(array.dtype, ("real floating", "integral")) or is_half(array.dtype)):
         raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
-    values = _readable(array)
+    values = readable(array)
     if values is not None:
         _require_usable_weights(name, values)
     # NumPy's weights go to the kernel, which sums masses in double precision.
@@ -402,7 +254,7 @@ def _require_usable_weights(name: str, weights: Array) -> None:
         raise ValueError(f"{name}: all weights are zero; at least one must be positive.")
 
 
-# ---- orders, slices, seeds ----
+# ---- orders, slices ----
 
 
 def as_whole_number(name: str, value: Any, least: int, what: str) -> int:
@@ -454,7 +306,7 @@ def as_frames(projections: Any, points: Array) -> Array:
             f"projections: shape is {tuple(frames.shape)}, but points in dimension {dim} need frames of shape "
             f"(L, {dim}, 2) with L at least 1, as sphereot.great_circles(L, {dim}) gives."
         )
-    values = _readable(frames)
+    values = readable(frames)
     if values is not None and not _are_orthonormal(values):
         raise ValueError(
             "projections: the frames are not orthonormal (U^T U is not the identity); draw them with "
@@ -470,96 +322,3 @@ def _are_orthonormal(frames: Array) -> bool:
     gram = ((first, first, 1.0), (second, second, 1.0), (first, second, 0.0))
     # Comparisons with NaN are false.
     return all(float(xp.max(xp.abs(xp.vecdot(u, v) - inner))) <= tolerance for u, v, inner in gram)
-
-
-def is_own_generator(seed: Seed) -> bool:
-    """Whether `seed` draws in the library of the array, rather than in NumPy."""
-    return _is_torch_generator(seed) or (not isinstance(seed, Integral | None) and bool(compat.is_jax_array(seed)))
-
-
-def fresh_generator(like: Array | None) -> Seed:
-    """A generator of the library of `like`, newly seeded from entropy, where it draws faster than NumPy; else None."""
-    if like is None or not is_torch(like) or is_torch_traced():
-        return None
-    generator = sys.modules["torch"].Generator(like.device)
-    generator.seed()
-    return generator
-
-
-def without_gradient(array: Array) -> Array:
-    """`array` cut off from automatic differentiation, where it takes part in it as a torch tensor."""
-    return array.detach() if is_torch(array) else array
-
-
-def to_kind(values: Any, like: Array | None) -> Array:
-    """NumPy `values` in the library, floating dtype and device of `like`; as they are if None."""
-    if like is None:
-        return values
-    xp, dtype = namespace(like), _floating_dtype(like)
-    # Cast in NumPy: torch would start threads for it.
-    values = values.astype(np.float32 if dtype == xp.float32 else np.float64, copy=False)
-    return xp.asarray(values, device=device(like))
-
-
-def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:
-    """A function `draw(shape)` of standard normals, each call going on in one stream.
-
-    The numbers come in the library, dtype and device of `like` (float64 NumPy if None). An int or None seeds NumPy's
-    generator whatever the library, so that one seed gives the same slices everywhere; a torch.Generator or a JAX key
-    draws on its own device. No global random state is read or changed.
-    """
-    if _is_torch_generator(seed):
-        return _torch_normals(seed, like)
-    if not isinstance(seed, Integral | np.random.Generator | None) and compat.is_jax_array(seed):
-        return _jax_normals(seed, like)
-    if isinstance(seed, bool) or not (seed is None or isinstance(seed, Integral | np.random.Generator)):
-        raise TypeError(
-            f"seed: got {type(seed).__name__}; give an int, None, or a generator of the array's own library (numpy "
-            "Generator, torch.Generator, JAX key)."
-        )
-    if isinstance(seed, Integral) and seed < 0:
-        raise ValueError(f"seed: got {seed}, but a seed cannot be negative.")
-    generator = np.random.default_rng(int(seed) if isinstance(seed, Integral) else seed)  # a Generator passes through
-    if like is None:
-        return lambda shape: generator.standard_normal(shape)
-    xp, dtype, place = namespace(like), _floating_dtype(like), device(like)
-    return lambda shape: xp.asarray(generator.standard_normal(shape), dtype=dtype, device=place)
-
-
-def _floating_dtype(like: Array) -> Any:
-    """The dtype that computations on `like` have: its own if float32 or float64, else float32."""
-    xp = namespace(like)
-    return like.dtype if like.dtype in (xp.float32, xp.float64) else xp.float32
-
-
-def _is_torch_generator(seed: Seed) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(seed, torch.Generator)
-
-
-def _torch_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], Array]:
-    if like is None or not is_torch(like):
-        raise TypeError(f"seed: a torch.Generator goes with torch tensors, not with {_like_kind(like)}; give an int.")
-    torch = sys.modules["torch"]
-    return lambda shape: torch.randn(shape, generator=seed, dtype=_floating_dtype(like), device=seed.device).to(
-        like.device
-    )
-
-
-def _jax_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], Array]:
-    if like is None or not compat.is_jax_array(like):
-        raise TypeError(f"seed: a JAX key goes with JAX arrays, not with {_like_kind(like)}; give an int.")
-    import jax
-
-    key = seed
-
-    def draw(shape: tuple[int, ...]) -> Array:
-        nonlocal key
-        key, own = jax.random.split(key)
-        return jax.random.normal(own, shape, dtype=_floating_dtype(like))
-
-    return draw
-
-
-def _like_kind(like: Array | None) -> str:
-    return "NumPy arrays" if like is None else f"{_kind(like)}s"

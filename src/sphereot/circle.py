@@ -6,8 +6,9 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 
 from dataclasses import dataclass
 
+from sphereot._libraries import Array, device, namespace
 from sphereot._paths import path_for
-from sphereot.arrays import Array, as_circle_weights, as_order, as_turns, device, namespace, require_same_kind
+from sphereot.arrays import as_circle_weights, as_order, as_turns, require_same_kind
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 

@@ -14,21 +14,18 @@ from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
+from sphereot._libraries import Array, device, namespace, without_gradient
 from sphereot._paths import path_for
+from sphereot._seeds import normal_source
 from sphereot.arrays import (
-    Array,
     as_frames,
     as_order,
     as_points,
     as_slice_count,
     as_weights,
     as_whole_number,
-    device,
-    namespace,
-    normal_source,
     require_same_dim,
     require_same_kind,
-    without_gradient,
 )
 from sphereot.slicing import great_circles, independent_frames
 

@@ -10,19 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._progress import progress_bar
-from sphereot.arrays import (
-    Array,
-    as_points,
-    as_whole_number,
-    is_own_generator,
-    is_torch,
-    namespace,
-    normal_source,
-    require_same_kind,
-    to_kind,
-    to_numpy,
-)
+from sphereot._seeds import is_own_generator, normal_source
+from sphereot.arrays import as_points, as_whole_number, require_same_kind
 from sphereot.sphere import random_uniform
 
 __all__ = ["DivergenceError", "FlowResult", "flow"]

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._area import log_area
-from sphereot.arrays import Array, as_frames, as_points, as_slice_count, as_turns, namespace, require_same_kind, to_kind
+from sphereot._libraries import Array, namespace, to_kind
+from sphereot.arrays import as_frames, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing import great_circles, project
 
 __all__ = ["IntegrationSet", "dual_radon_transform", "hemispherical_transform", "integration_set", "radon_transform"]

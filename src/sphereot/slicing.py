@@ -14,24 +14,20 @@ from numpy.typing import NDArray
 
 from sphereot import _native
 from sphereot._designs import harmonic_planes, spread_planes
-from sphereot._native.frames import DrawnFrames, drawn_frames
-from sphereot._paths import path_for
-from sphereot.arrays import (
+from sphereot._libraries import (
     Array,
-    as_frames,
-    as_points,
-    as_whole_number,
     device,
-    fresh_generator,
     full_precision,
     in_host_memory,
     is_double,
-    is_own_generator,
     is_torch_compiling,
     namespace,
-    normal_source,
     to_kind,
 )
+from sphereot._native.frames import DrawnFrames, drawn_frames
+from sphereot._paths import path_for
+from sphereot._seeds import fresh_generator, is_own_generator, normal_source
+from sphereot.arrays import as_frames, as_points, as_whole_number
 
 __all__ = ["fresh_circles", "great_circles", "independent_frames", "project"]
 

@@ -15,19 +15,16 @@ from sphereot._coordinates import (
     to_lonlat,
     to_spherical,
 )
+from sphereot._libraries import Array, device, namespace, peek
 from sphereot._norms import safe_norm, unit_or_zero
+from sphereot._seeds import normal_source
 from sphereot.arrays import (
-    Array,
     as_points,
     as_reals,
     as_unit_vectors,
     as_vectors,
     as_weights,
     as_whole_number,
-    device,
-    namespace,
-    normal_source,
-    peek,
     require_same_dim,
     require_same_kind,
 )

@@ -19,7 +19,7 @@ the weights get none: the best cut moves with them, and holding it would give a 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sphereot.arrays import Array, device, namespace, running_sums, take_in_rows
+from sphereot._libraries import Array, device, namespace, running_sums, take_in_rows
 
 __all__ = ["Matching", "circle_cost", "circle_cost_uniform", "circle_cut", "matching"]
 

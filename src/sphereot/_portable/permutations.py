@@ -5,8 +5,8 @@ Same function as `sphereot._native.permutations`. The pool is projected once; ea
 
 from collections.abc import Iterator
 
+from sphereot._libraries import Array, namespace
 from sphereot._portable.slices import TURNS_A_BLOCK, circle_costs, project
-from sphereot.arrays import Array, namespace
 
 __all__ = ["relabeled_costs"]
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from sphereot._libraries import Array, full_precision, namespace
 from sphereot._portable.circle import circle_cost, circle_cost_uniform, circle_cut
-from sphereot.arrays import Array, full_precision, namespace
 
 __all__ = [
     "circle_costs",

@@ -11,17 +11,9 @@ import numpy as np
 import torch
 
 from sphereot._checkpoints import Keeper, StateFile
+from sphereot._libraries import Array, namespace, to_kind, to_numpy
 from sphereot._progress import progress_bar
-from sphereot.arrays import (
-    Array,
-    as_points,
-    as_slice_count,
-    as_whole_number,
-    namespace,
-    require_same_dim,
-    to_kind,
-    to_numpy,
-)
+from sphereot.arrays import as_points, as_slice_count, as_whole_number, require_same_dim
 from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.density.storage import as_tensor, read_model, write_model
 from sphereot.density.training import History, log_likelihood, train

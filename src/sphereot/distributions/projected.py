@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sphereot._bessel import log_mean_exponential
-from sphereot.arrays import Array, as_frames, as_points, as_turns, device, namespace, require_same_kind, to_kind
+from sphereot._libraries import Array, device, namespace, to_kind
+from sphereot.arrays import as_frames, as_points, as_turns, require_same_kind
 
 __all__ = ["projected_von_mises_fisher_density"]
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot import _native
+from sphereot._libraries import Array
 from sphereot._native import gradients as kernel_gradients
 from sphereot._native import slices as kernel_slices
 from sphereot._native.gradients import Wanted
-from sphereot.arrays import Array
 
 try:
     from jax.experimental.buffer_callback import buffer_callback

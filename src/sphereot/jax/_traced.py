@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from sphereot._libraries import Array
 from sphereot._native.gradients import Wanted
 from sphereot._portable.circle import (
     _Atoms,
@@ -24,7 +25,6 @@ from sphereot._portable.circle import (
     circle_cost_uniform,
 )
 from sphereot._portable.slices import TURNS_A_BLOCK
-from sphereot.arrays import Array
 
 __all__ = ["costs", "gradients", "pairwise_sums", "project", "slice_costs"]
 

@@ -25,9 +25,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from sphereot._libraries import Array
 from sphereot._native.gradients import Wanted
 from sphereot._portable import slices as _portable
-from sphereot.arrays import Array
 from sphereot.jax import _host, _traced
 
 __all__ = [

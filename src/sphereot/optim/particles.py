@@ -8,14 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sphereot.arrays import (
-    as_order,
-    as_points,
-    as_slice_count,
-    as_whole_number,
-    require_same_dim,
-    require_same_kind,
-)
+from sphereot.arrays import as_order, as_points, as_slice_count, as_whole_number, require_same_dim, require_same_kind
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
 from sphereot.slicing import great_circles

@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sphereot.arrays import as_points, to_numpy
+from sphereot._libraries import to_numpy
+from sphereot.arrays import as_points
 from sphereot.plotting.look import style
 
 __all__ = ["marker_size", "new_axes", "points_in_space", "require_axes"]

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
-from sphereot.arrays import as_frames, as_points, require_same_dim, to_numpy
+from sphereot._libraries import to_numpy
+from sphereot.arrays import as_frames, as_points, require_same_dim
 from sphereot.plotting._canvas import new_axes, require_axes
 from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing import project

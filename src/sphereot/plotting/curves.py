@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from sphereot.arrays import as_reals, to_numpy
+from sphereot._libraries import to_numpy
+from sphereot.arrays import as_reals
 from sphereot.plotting._canvas import new_axes, require_axes
 from sphereot.plotting.look import style
 

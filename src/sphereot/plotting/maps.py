@@ -10,7 +10,8 @@ from matplotlib.colors import Normalize
 from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
-from sphereot.arrays import as_whole_number, to_numpy
+from sphereot._libraries import to_numpy
+from sphereot.arrays import as_whole_number
 from sphereot.plotting._canvas import marker_size, new_axes, points_in_space, require_axes
 from sphereot.plotting.coastlines import read_coastlines
 from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style

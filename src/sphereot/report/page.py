@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._files import write_text
-from sphereot.arrays import as_points, require_same_dim, to_numpy
+from sphereot._libraries import to_numpy
+from sphereot.arrays import as_points, require_same_dim
 from sphereot.plotting.pages import html_page
 from sphereot.report.globe import globe_section
 from sphereot.report.points import PlaneView

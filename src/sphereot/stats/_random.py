@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.arrays import Array, as_frames, as_slice_count, is_own_generator, normal_source, to_numpy
+from sphereot._libraries import Array, to_numpy
+from sphereot._seeds import is_own_generator, normal_source
+from sphereot.arrays import as_frames, as_slice_count
 from sphereot.slicing import great_circles
 
 __all__ = ["drawn_frames", "numpy_generator"]

@@ -13,17 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._libraries import Array, to_numpy
 from sphereot._progress import Progress, progress_bar
-from sphereot.arrays import (
-    Array,
-    as_order,
-    as_points,
-    as_whole_number,
-    is_own_generator,
-    require_same_dim,
-    require_same_kind,
-    to_numpy,
-)
+from sphereot._seeds import is_own_generator
+from sphereot.arrays import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
 from sphereot.stats._labels import cost_name, printable, shortened
 from sphereot.stats._random import drawn_frames, numpy_generator

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.arrays import Array, as_points, as_weights, as_whole_number, is_numpy, require_same_dim, to_kind, to_numpy
+from sphereot._libraries import Array, is_numpy, to_kind, to_numpy
+from sphereot.arrays import as_points, as_weights, as_whole_number, require_same_dim
 from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
 
 __all__ = ["SphericalKDE"]

@@ -14,18 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot import _native
+from sphereot._libraries import Array, namespace, to_numpy
 from sphereot._progress import Progress, progress_bar
-from sphereot.arrays import (
-    Array,
-    as_order,
-    as_points,
-    as_whole_number,
-    is_own_generator,
-    namespace,
-    require_same_dim,
-    require_same_kind,
-    to_numpy,
-)
+from sphereot._seeds import is_own_generator
+from sphereot.arrays import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
 from sphereot.stats._labels import cost_name
 from sphereot.stats._random import drawn_frames, numpy_generator
 

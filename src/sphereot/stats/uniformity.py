@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._libraries import Array, to_numpy
 from sphereot._paths import path_for
 from sphereot._progress import Progress, progress_bar
-from sphereot.arrays import Array, as_order, as_points, as_slice_count, as_whole_number, is_own_generator, to_numpy
+from sphereot._seeds import is_own_generator
+from sphereot.arrays import as_order, as_points, as_slice_count, as_whole_number
 from sphereot.slicing import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
 from sphereot.stats._labels import cost_name

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sphereot._libraries import is_torch_traced
 from sphereot._native import gradients, slices
 from sphereot._native.frames import DrawnFrames
 from sphereot._native.gradients import Wanted
-from sphereot.arrays import is_torch_traced
 
 __all__ = ["circle_costs", "circle_costs_uniform", "great_circles", "mean_cost", "mean_cost_uniform", "once"]
 

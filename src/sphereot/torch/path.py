@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sphereot import _native
+from sphereot._libraries import is_torch_traced
 from sphereot._native import slices as native
 from sphereot._native.frames import DrawnFrames
 from sphereot._portable import slices as portable
 from sphereot._portable.slices import on_grid, project
-from sphereot.arrays import is_torch_traced
 from sphereot.torch import ops
 
 __all__ = [
