@@ -23,7 +23,7 @@ template <class T, class Answer>
 void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, std::size_t threads, double* result,
                   Answer answer) {
     with_power(p, [&](auto power) {
-        const std::size_t a_run = slices_a_run(x);
+        const std::size_t a_run = slices_a_run(x, threads);
         share_out_runs(x.slices, a_run, threads, [&, power] {
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), own_x = InHand<T>(x, a_run),
@@ -44,7 +44,7 @@ void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p
 template <class T>
 void solve_slices_uniform(const SlicedMeasure<T>& x, double p, std::size_t threads, double* result) {
     with_power(p, [&](auto power) {
-        const std::size_t a_run = slices_a_run(x);
+        const std::size_t a_run = slices_a_run(x, threads);
         share_out_runs(x.slices, a_run, threads, [&, power] {
             return [&, power, a = Atoms<T>(x.atoms), own = InHand<T>(x, a_run)](std::size_t first, std::size_t count) mutable {
                 own.take(first, count);
@@ -64,7 +64,7 @@ void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, double
                            double* result) {
     const std::size_t pairs = measures.size() * (measures.size() - 1) / 2;
     with_power(p, [&](auto power) {
-        const std::size_t slices = measures.front().slices, a_run = slices_a_run(measures.front());
+        const std::size_t slices = measures.front().slices, a_run = slices_a_run(measures.front(), threads);
         share_out_runs(slices, a_run, threads, [&, power] {
             std::vector<Atoms<T>> atoms;
             std::vector<InHand<T>> own;

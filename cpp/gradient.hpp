@@ -1,6 +1,7 @@
 // Gradients of slice costs, by the envelope theorem: the cut is held, and the matched pairs are differentiated.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -94,34 +95,53 @@ void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, doub
     for (std::size_t i = 0; i < x.size(); ++i) out[x.place(i)] += share * (phi[i] - mean) / x.total_weight();
 }
 
+// The atoms of y on both sides of a level of x, with the whole turns they are lifted by; one and the same, if no level of
+// y meets it.
+struct Neighbors {
+    std::size_t lower, upper;
+    double lower_lap, upper_lap;
+    bool meet;
+};
+
+template <class T>
+Neighbors neighbors_at(const Atoms<T>& y, double shifted_level) {
+    constexpr double same_level = 1e-13;  // what sums of weights are known to
+    const std::size_t m = y.size();
+    const double* B = y.masses().data();
+    const double lap = std::ceil(shifted_level) - 1.0, level = std::min(shifted_level - lap, 1.0);
+    const std::size_t j = y.atom_at(level);
+    if (B[j + 1] - level < same_level) {
+        const bool last = j + 1 == m;
+        return {j, last ? 0 : j + 1, lap, last ? lap + 1.0 : lap, true};
+    }
+    if (level - B[j] < same_level) return {j > 0 ? j - 1 : m - 1, j, j > 0 ? lap : lap - 1.0, lap, true};
+    return {j, j, lap, lap, false};
+}
+
 // phi + psi equals the cost on matched pairs: neighbors x_i, x_{i+1} that share a y differ by what the two pay for it.
 // Where a level of x meets a level of y (at the cut one does, at equal weights many do) there are two y to share, the
 // lower and the upper. Around the circle the differences must add up to 0. They change sign between all lower and all
 // upper, because the cut is optimal; so somewhere in a row of switches from lower to upper lies the seam where the sum
 // passes 0. There neither is shared, and the chain of differences begins behind it.
 template <class T, class Power>
-void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double share,
-                             double* out) {
-    constexpr double same_level = 1e-13;  // what sums of weights are known to
-    const std::size_t n = x.size(), m = y.size();
+void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double share, double* out) {
+    const std::size_t n = x.size();
     const T *a = x.turns().data(), *b = y.turns().data();
-    const double *A = x.masses().data(), *B = y.masses().data();
+    const double* A = x.masses().data();
+    // What one turn pays for an atom of y more than another.
+    const auto paid = [=](T one, T other, std::size_t j, double lap) {
+        const T lift = static_cast<T>(lap);
+        return static_cast<double>(power.difference((one - b[j]) - lift, (other - b[j]) - lift));
+    };
     std::vector<double> step(n), upper(n);
     std::vector<std::uint32_t> meetings;
     double around = 0.0;
     for (std::size_t i = 0; i < n; ++i) {
-        const double lap = std::ceil(A[i + 1] + cut) - 1.0, level = std::min(A[i + 1] + cut - lap, 1.0);
-        const auto share = [&](std::size_t j, double lifted) {
-            const T lift = static_cast<T>(lifted);
-            return static_cast<double>(power.difference((a[i + 1] - b[j]) - lift, (a[i] - b[j]) - lift));
-        };
-        std::size_t j = y.atom_at(level);
-        const bool at_top = B[j + 1] - level < same_level, at_bottom = level - B[j] < same_level;
-        step[i] = share(j, lap);
-        if (at_top || at_bottom) {
+        const Neighbors near = neighbors_at(y, A[i + 1] + cut);
+        step[i] = paid(a[i + 1], a[i], near.lower, near.lower_lap);
+        if (near.meet) {
             meetings.push_back(static_cast<std::uint32_t>(i));
-            if (at_top) upper[i] = j + 1 < m ? share(j + 1, lap) : share(0, lap + 1.0);
-            else upper[i] = step[i], step[i] = j > 0 ? share(j - 1, lap) : share(m - 1, lap - 1.0);
+            upper[i] = paid(a[i + 1], a[i], near.upper, near.upper_lap);
         }
         around += step[i];
     }
@@ -141,6 +161,21 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
         const std::size_t next = (i + 1) % n;
         phi[next] = phi[i] + step[i];
         i = next;
+    }
+    // An atom without mass is in no pair. Its potential is the price of the first bit of mass: with the partner of the
+    // atom before it, or of the one behind, whichever is less.
+    const auto empty = [=](std::size_t k) { return A[k + 1] == A[k]; };
+    for (std::size_t k = 0; k < n; ++k) {
+        if (!empty(k)) continue;
+        std::size_t before = k, behind = k;
+        T before_lap = T(0), behind_lap = T(0);
+        do before_lap -= before == 0 ? T(1) : T(0), before = (before + n - 1) % n;
+        while (empty(before));
+        do behind = (behind + 1) % n, behind_lap += behind == 0 ? T(1) : T(0);
+        while (empty(behind));
+        const Neighbors near = neighbors_at(y, A[k] + cut);
+        phi[k] = std::min(phi[before] + paid(a[k], a[before] + before_lap, near.lower, near.lower_lap),
+                          phi[behind] + paid(a[k], a[behind] + behind_lap, near.upper, near.upper_lap));
     }
     add_weight_gradient(x, phi, share, out);
 }

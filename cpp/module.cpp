@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,8 @@
 #include "frames.hpp"
 #include "gradient.hpp"
 #include "permutation.hpp"
+#include "threads.hpp"
+#include "tiles.hpp"
 #include "transpose.hpp"
 #include "unit.hpp"
 
@@ -57,6 +60,7 @@ SlicedMeasure<T> from_points(Input<T, 2> points, Input<T, 3> frames, Weights wei
 
 template <class T>
 SlicedMeasure<T> from_rows(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
+    require(points.shape(1) >= 2, "planes in at least two dimensions");
     require(frames.shape(1) == points.shape(1) && frames.shape(2) == 2, "frames (slices, dim, 2) for points (atoms, dim)");
     return sliced(SlicedMeasure<T>::Form::rows, frames.shape(0), points.shape(0), points.shape(1), points.data(),
                   frames.data(), weights);
@@ -135,7 +139,7 @@ void bind(nb::module_& m, const char* name) {
             require(out.shape(0) == measure.slices && out.shape(1) == measure.atoms, "turns (slices, atoms)");
             T* turns = out.data();
             const nb::gil_scoped_release unlocked;
-            const std::size_t a_run = slices_a_run(measure);
+            const std::size_t a_run = slices_a_run(measure, threads);
             share_out_runs(measure.slices, a_run, threads, [&] {
                 return [&, own = InHand<T>(measure, a_run)](std::size_t first, std::size_t slices) mutable {
                     own.take(first, slices);

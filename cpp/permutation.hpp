@@ -11,6 +11,7 @@
 #include "compress.hpp"
 #include "powers.hpp"
 #include "slices.hpp"
+#include "sums.hpp"
 #include "tiles.hpp"
 #include "unlike_sizes.hpp"
 
@@ -107,7 +108,7 @@ void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& label
                             double* result) {
     const std::size_t n = labelings.first, m = pool.atoms - n;
     with_power(p, [&](auto power) {
-        const std::size_t a_run = slices_a_run(pool);
+        const std::size_t a_run = slices_a_run(pool, threads);
         share_out_runs(pool.slices, a_run, threads, [&, power] {
             return [&, power, sorted = Atoms<T>(pool.atoms), x = Atoms<T>(n), y = Atoms<T>(m),
                     start = PooledStart<T>(pool.atoms), labels = std::vector<std::uint8_t>(pool.atoms),

@@ -65,7 +65,7 @@ class Panels {
     std::size_t columns() const { return columns_; }
     std::size_t count() const { return (columns_ + width - 1) / width; }
 
-    // `depth` rows from `row` on of panel c.
+    // Panel c from a row on.
     const T* rows(std::size_t c, std::size_t row) const { return values_.get() + (c * depth_ + row) * width; }
 
     // Copies the first `depth` rows of (depth, columns).

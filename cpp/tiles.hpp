@@ -93,10 +93,13 @@ class InHand {
     std::size_t first_ = 0;
 };
 
-// How many slices to take in hand for their costs alone: a block of rows for the product, else one.
+// How many slices to take in hand for their costs alone: two blocks of rows for the product, if that leaves some for
+// each thread; else one. A projection is the same to the last bit in whatever company.
 template <class T>
-std::size_t slices_a_run(const SlicedMeasure<T>& x) {
-    return x.form == SlicedMeasure<T>::Form::rows ? product_rows : 1;
+std::size_t slices_a_run(const SlicedMeasure<T>& x, std::size_t threads) {
+    if (x.form != SlicedMeasure<T>::Form::rows) return 1;
+    const std::size_t each = x.slices / std::max<std::size_t>(threads, 1);
+    return std::clamp<std::size_t>(each, 1, product_rows);
 }
 
 // worker(first, count) for runs of slices.

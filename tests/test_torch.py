@@ -55,6 +55,26 @@ def test_gradcheck(p, n, m, weighted, d):
 
 
 @pytest.mark.parametrize("p", ORDERS)
+def test_derivative_in_a_weight_of_zero(p):
+    """The price of the first bit of mass, from the right: with several atoms of no weight, next to each other or not."""
+    rng = np.random.default_rng(3)
+    for trial in range(60):
+        n, m = rng.integers(3, 8, 2)
+        u, v = (torch.tensor(rng.random(k)) for k in (n, m))
+        w = rng.random(n) + 0.1
+        w[rng.permutation(n)[: rng.integers(1, n)]] = 0
+        a = torch.tensor(w, requires_grad=True)
+        b = None if trial % 2 else torch.tensor(rng.random(m) + 0.1)
+        (found,) = torch.autograd.grad(circle.wasserstein(u, v, p=p, u_weights=a, v_weights=b), a)
+        for k in np.flatnonzero(w == 0):
+            values = [
+                circle.wasserstein(u, v, p=p, u_weights=torch.tensor(w + h * (np.arange(n) == k)), v_weights=b)
+                for h in (0, 1e-7)
+            ]
+            assert abs(float(found[k] - (values[1] - values[0]) / 1e-7)) < 1e-5, (trial, k)
+
+
+@pytest.mark.parametrize("p", ORDERS)
 def test_gradcheck_on_the_circle(p):
     rng = np.random.default_rng(5)
     u, v = (torch.tensor(rng.random(shape)).requires_grad_() for shape in ((2, 6), (2, 4)))
@@ -282,6 +302,85 @@ def test_blocks_of_the_portable_path_under_transforms():
         compiled = torch.compile(cost, fullgraph=True, backend="aot_eager")
         found = torch.autograd.grad(compiled(x, y), (x, y))
         assert all(torch.allclose(g, e, rtol=1e-9, atol=1e-12) for g, e in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("fault", ["negative", "zero", "nan", "infinite", "points"])
+@pytest.mark.parametrize("path", ["native", "portable"])
+def test_what_has_no_distance_is_nan_under_a_trace(path, fault):
+    """Nobody can look at values then; neither an index out of range nor an endless search may come of it."""
+    x, y, w = points(20, 3), points(15, 3), weights(20)
+    bad = {"negative": w - 0.6, "zero": 0 * w, "nan": w * torch.nan, "infinite": w / 0}.get(fault, w)
+    if fault == "points":
+        x = torch.where(torch.arange(20)[:, None] == 3, torch.nan, x)
+
+    def cost(x, w):
+        return sphereot.ssw(x, y, x_weights=w, seed=0), sphereot.ssw_uniform(x, weights=w, p=3, seed=0)
+
+    with portable_path(force=path == "portable"):
+        found = torch.func.vmap(cost)(torch.stack([x, points(20, 3)]), torch.stack([bad, w]))
+        assert all(torch.isnan(f[0]) and torch.isfinite(f[1]) for f in found)
+        torch.compiler.reset()
+        assert all(torch.isnan(f) for f in torch.compile(cost, fullgraph=True, backend="aot_eager")(x, bad))
+    if path == "native":
+        assert torch.isnan(torch.func.grad(lambda w: cost(x, w)[0])(bad)).all()
+
+
+def test_backward_through_vmap():
+    x, y = torch.stack([points(8, 3, seed=s) for s in range(3)]).requires_grad_(), points(6, 3, shift=1)
+
+    def cost(x):
+        return sphereot.ssw(x, y, seed=0) + circle.wasserstein(x[:, 0], y[:, 0])
+
+    (expected,) = torch.autograd.grad(sum(cost(one) for one in x), x)
+    (found,) = torch.autograd.grad(torch.func.vmap(cost)(x).sum(), x)
+    assert_allclose(found, expected, atol=1e-14)
+
+
+def test_nested_transforms_are_refused():
+    x, y = points(8, 3), points(6, 3, shift=1)
+    with pytest.raises(RuntimeError, match="double backward"):
+        torch.func.grad(lambda x: torch.func.grad(lambda y: sphereot.ssw(x, y, seed=0))(y).square().sum())(x)
+
+
+@pytest.mark.parametrize("block_size", [None, 7])
+def test_checkpoints_and_batched_gradients(block_size):
+    x, y = points(10, 3, grad=True), points(8, 3, shift=1)
+
+    def cost(x):
+        return sphereot.ssw(x, y, seed=0)
+
+    (expected,) = torch.autograd.grad(cost(x), x)
+    with portable_path(force=block_size is not None, block_size=block_size):
+        (found,) = torch.autograd.grad(torch.utils.checkpoint.checkpoint(cost, x, use_reentrant=False), x)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    jacobian = torch.autograd.functional.jacobian(lambda x: cost(x)[None] * torch.ones(3), x, vectorize=True)
+    assert_allclose(jacobian[2], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_half_types_compiled():
+    """What a compiled graph believes of the dtype of the circles is what they have."""
+    x, y = (points(20, 3, seed=s).bfloat16() for s in range(2))
+    torch.library.opcheck(ops._great_circles, (5, 3, "iid", 0, x))
+    loss = SSWLoss(seed=0, fixed=True)
+    value = loss(x, y)
+    assert torch.compile(loss, backend="aot_eager")(x, y) == value
+    assert torch.isfinite(sphereot.ssw(x, y, x_weights=torch.rand(20).bfloat16(), seed=0))
+
+
+def test_circles_are_not_differentiated():
+    x, y = points(10, 3, grad=True), points(8, 3, shift=1)
+    frames = sphereot.great_circles(6, 3, seed=0, like=x).requires_grad_()
+    for block_size in (None, 2):
+        with portable_path(force=block_size is not None, block_size=block_size):
+            assert not sphereot.ssw(x.detach(), y, projections=frames).requires_grad
+            (found,) = torch.autograd.grad(sphereot.ssw(x, y, projections=frames), frames, allow_unused=True)
+            assert found is None
+
+
+def test_estimates_take_weights_that_require_grad():
+    x, a = points(10, 3), weights(10, grad=True)
+    for estimate in (sphereot.ssw_estimate(x, x_weights=a, seed=0), sphereot.ssw_estimate(x, x, x_weights=a, seed=0)):
+        assert np.isfinite(estimate.value)
 
 
 # ---- errors ----

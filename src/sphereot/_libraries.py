@@ -62,7 +62,7 @@ def framework(array: Array) -> str:
 
 def is_numpy(array: Array) -> bool:
     """Whether `array` is a NumPy array, which the compiled kernel can read."""
-    return isinstance(array, np.ndarray | np.generic)
+    return isinstance(array, (np.ndarray, np.generic))  # torch.compile cannot follow a union
 
 
 def is_torch(array: Array) -> bool:

@@ -234,6 +234,8 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
     xp = namespace(array)
     if not (xp.isdtype(array.dtype, ("real floating", "integral")) or is_half(array.dtype)):
         raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
+    if is_half(array.dtype):
+        array = xp.astype(array, xp.float32)
     values = readable(array)
     if values is not None:
         _require_usable_weights(name, values)

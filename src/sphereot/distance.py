@@ -234,7 +234,13 @@ def ssw_estimate(
         a = as_weights("x_weights", x_weights, "x", x)
     else:
         p, x, y, a, b = _two_measures(x, y, p, x_weights, y_weights)
-    x, y = without_gradient(x), None if y is None else without_gradient(y)  # a number with its error is no loss
+        b = None if b is None else without_gradient(b)
+    # A number with its error is no loss.
+    x, y, a = (
+        without_gradient(x),
+        None if y is None else without_gradient(y),
+        None if a is None else without_gradient(a),
+    )
     path = path_for(x)
 
     def costs(frames: Array) -> Array:
@@ -346,7 +352,7 @@ def _frames(x: Array, n_projections: int | None, projections: Array | None, seed
         return great_circles(as_slice_count(n_projections), x.shape[1], seed=seed, like=x)
     frames = as_frames(projections, x)
     as_slice_count(n_projections, frames)
-    return frames
+    return without_gradient(frames)  # on no path are the circles themselves differentiated
 
 
 def _rooted(value: Array, p: float, root: bool) -> Array:

@@ -48,10 +48,12 @@ class _Atoms(NamedTuple):
 def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
     """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights."""
     xp = namespace(u, v)
+    (a, fit_a), (b, fit_b) = _harmless(xp, a), _harmless(xp, b)
     source, target, unit = _atoms_in_units(u, v, a, b)
     i, j, winding, mass = _pairs(source, target, unit, _cut(source, target, unit, p))
     displacement = _displacement(xp, take_in_rows(source.turn, i), take_in_rows(target.turn, j), winding)
-    return xp.astype(_sum(xp, mass * _power(xp, displacement, p))[:, 0], u.dtype)
+    costs = xp.astype(_sum(xp, mass * _power(xp, displacement, p))[:, 0], u.dtype)
+    return _nan_unless(xp, fit_b, _nan_unless(xp, fit_a, costs))
 
 
 def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
@@ -88,6 +90,7 @@ def circle_cost_uniform(u: Array, a: Array | None, p: float) -> Array:
     """
     xp = namespace(u)
     wide = _wide(xp, u)
+    a, fit = _harmless(xp, a)
     x, order = _sorted(xp, u)
     weight, level = _normalized(xp, u, order, a, wide)
     offset = xp.astype(x, wide) - (level - weight / 2)
@@ -98,7 +101,7 @@ def circle_cost_uniform(u: Array, a: Array | None, p: float) -> Array:
         terms = weight * (centered * centered + weight * weight / 12)
     else:
         terms = _interval_integral(xp, offset - _uniform_cut(xp, offset, weight / 2, p), weight / 2, p)
-    return xp.astype(xp.sum(terms, axis=-1), u.dtype)
+    return _nan_unless(xp, fit, xp.astype(xp.sum(terms, axis=-1), u.dtype))
 
 
 def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
@@ -241,6 +244,21 @@ def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: A
     total = level[:, -1:]
     # A parallel sum may pass its own last value by a rounding.
     return weight / total, xp.where(level > total, total, level) / total
+
+
+def _harmless(xp: Any, weights: Array | None) -> tuple[Array | None, Array | None]:
+    """Weights (B, n) with ones in rows that are no weights, and which rows (B,) are.
+
+    Under a trace nobody has looked at them, and a level that is NaN would become an index out of range.
+    """
+    if weights is None:
+        return None, None
+    fit = xp.all(xp.isfinite(weights) & (weights >= 0), axis=-1) & xp.any(weights > 0, axis=-1)
+    return xp.where(fit[:, None], weights, xp.ones_like(weights)), fit
+
+
+def _nan_unless(xp: Any, fit: Array | None, costs: Array) -> Array:
+    return costs if fit is None else xp.where(fit, costs, xp.full_like(costs, xp.nan))
 
 
 def _one_to_one(source: _Atoms, target: _Atoms) -> bool:

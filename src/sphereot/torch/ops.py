@@ -6,13 +6,14 @@ pass only multiplies. Gradients of gradients are not defined: the matching jumps
 """
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sphereot._libraries import is_torch_traced
+from sphereot._libraries import floating_dtype, is_torch_traced
 from sphereot._native import gradients, slices
 from sphereot._native.frames import DrawnFrames
 from sphereot._native.gradients import Wanted
@@ -25,22 +26,43 @@ _SECOND_DERIVATIVE = (
 )
 
 
-_FUNCTIONS: dict[Any, Callable[..., tuple[Tensor, ...]]] = {}  # those behind the operators
+_FUNCTIONS: dict[Any, Callable[..., tuple[Tensor, ...]]] = {}  # those behind the operators, for input that was checked
 
 
-def _operator(name: str) -> Callable[[Callable[..., tuple[Tensor, ...]]], Any]:
+def _operator(name: str, n_points: int) -> Callable[[Callable[..., tuple[Tensor, ...]]], Any]:
+    """Registers an operator whose first arguments are points or turns, and the next as many their weights.
+
+    Under a trace nobody has looked at the values yet. What has no distance gets NaN, as it does in JAX.
+    """
+
     def register(function: Callable[..., tuple[Tensor, ...]]) -> Any:
-        op = torch.library.custom_op(name, function, mutates_args=(), device_types="cpu")
+        @wraps(function)
+        def checked(*args: Any) -> tuple[Tensor, ...]:
+            given = args[: 2 * n_points]
+            if all(_is_fit(t, are_weights=k >= n_points) for k, t in enumerate(given)):
+                return function(*args)
+            harmless = [None if t is None else torch.ones_like(t) for t in given]
+            return tuple(t.fill_(torch.nan) for t in function(*harmless, *args[2 * n_points :]))
+
+        op = torch.library.custom_op(name, checked, mutates_args=(), device_types="cpu")
         _FUNCTIONS[op] = function
         return op
 
     return register
 
 
+def _is_fit(values: Tensor | None, are_weights: bool) -> bool:
+    """Whether the values are finite, and as weights not negative, and somewhere positive in each row."""
+    if values is None:
+        return True
+    fit = bool(torch.isfinite(values).all())
+    return fit and (not are_weights or bool((values >= 0).all() and (values.amax(dim=-1) > 0).all()))
+
+
 # Each operator takes which gradients are wanted: points and weights of the first measure, then of the second.
 
 
-@_operator("sphereot::mean_cost")
+@_operator("sphereot::mean_cost", 2)
 def _mean_cost(
     x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -56,7 +78,7 @@ def _(x: Tensor, y: Tensor, a: Any, b: Any, frames: Tensor, p: float, wanted: Se
     return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1], y.shape, y.shape[:1]])
 
 
-@_operator("sphereot::mean_cost_uniform")
+@_operator("sphereot::mean_cost_uniform", 1)
 def _mean_cost_uniform(
     x: Tensor, a: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -72,7 +94,7 @@ def _(x: Tensor, a: Any, frames: Tensor, p: float, wanted: Sequence[bool]) -> tu
     return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1]])
 
 
-@_operator("sphereot::circle_costs")
+@_operator("sphereot::circle_costs", 2)
 def _circle_costs(
     u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -88,7 +110,7 @@ def _(u: Tensor, v: Tensor, a: Any, b: Any, p: float, wanted: Sequence[bool]) ->
     return u.new_empty(u.shape[:1]), *_fakes(u, wanted, [u.shape, u.shape, v.shape, v.shape])
 
 
-@_operator("sphereot::circle_costs_uniform")
+@_operator("sphereot::circle_costs_uniform", 1)
 def _circle_costs_uniform(
     u: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -114,7 +136,7 @@ def _great_circles(n_projections: int, dim: int, method: str, seed: int | None, 
 
 @_great_circles.register_fake
 def _(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
-    return like.new_empty((n_projections, dim, 2))
+    return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
 
 
 def _numpy(*tensors: Tensor | DrawnFrames | None) -> Any:
@@ -156,13 +178,14 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], gradients: tuple[Tensor, ...]) -> N
     tensors = [t for t in inputs if t is None or isinstance(t, Tensor)]
     ctx.weight_shapes = [None if t is None else t.shape for t in tensors]
     ctx.n_gradients = len(gradients)
-    ctx.save_for_backward(*gradients, *(t for t in tensors if t is not None and t.requires_grad))
+    ctx.save_for_backward(*gradients, *(t for t in tensors if t is not None and _requires_grad(t)))
 
 
 def _scaled(ctx: Any, above: Tensor | None) -> list[Tensor | None]:
     if above is None:
         return [None] * ctx.n_gradients
-    gradients, inputs = ctx.saved_tensors[: ctx.n_gradients], ctx.saved_tensors[ctx.n_gradients :]
+    saved = ctx.saved_tensors  # once: a checkpoint computes them when they are asked for
+    gradients, inputs = saved[: ctx.n_gradients], saved[ctx.n_gradients :]
     return [None if g.numel() == 0 else once(_times(g, above), inputs) for g in gradients]
 
 
@@ -177,7 +200,7 @@ def once(gradient: Tensor, inputs: Sequence[Tensor]) -> Tensor:
 def _times(gradient: Tensor, above: Tensor) -> Tensor:
     """A gradient times what comes from above, one number for each of its rows or one for all."""
     plain = type(gradient) is Tensor and not torch.is_grad_enabled() and not is_torch_traced()
-    if above.ndim == 0 and plain:
+    if above.ndim == 0 and plain and not torch._C._functorch.is_legacy_batchedtensor(above):
         # In NumPy: torch would wake its threads for one product, and they would then spin beside the kernel's.
         return torch.from_numpy(gradient.numpy() * above.numpy())
     return gradient * above.reshape(above.shape + (1,) * (gradient.ndim - above.ndim))
@@ -343,4 +366,13 @@ def great_circles(n_projections: int, dim: int, method: str, seed: int | None, l
 
 def _wanted(*tensors: Tensor | None) -> list[bool]:
     """Points and weights by turns: a gradient is computed where autograd will ask for it."""
-    return [torch.is_grad_enabled() and t is not None and t.requires_grad for t in tensors]
+    return [torch.is_grad_enabled() and t is not None and _requires_grad(t) for t in tensors]
+
+
+def _requires_grad(tensor: Tensor) -> bool:
+    """Whether autograd follows a tensor, outside of the transforms of torch.func or inside any of them."""
+    if torch.compiler.is_compiling():
+        return tensor.requires_grad
+    while not tensor.requires_grad and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.requires_grad

@@ -207,8 +207,8 @@ class _MeanWithGradients(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        count = sum(ctx.needed)
-        gradients, inputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        saved, count = ctx.saved_tensors, sum(ctx.needed)  # once: a checkpoint computes them when they are asked for
+        gradients, inputs = saved[:count], saved[count:]
         scaled = iter(ops.once(gradient * upstream[0], inputs) for gradient in gradients)
         return None, None, *(next(scaled) if need else None for need in ctx.needed)
 
