@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 import sphereot
 from sphereot import circle
 from sphereot._native import slices as native
+from sphereot._seeds import seed_of_draw
 from sphereot.torch import SSWLoss, UniformityLoss, ops, portable_path
 
 ORDERS = [1, 1.5, 2, 3]
@@ -56,7 +57,7 @@ def test_gradcheck(p, n, m, weighted, d):
 
 @pytest.mark.parametrize("p", ORDERS)
 def test_derivative_in_a_weight_of_zero(p):
-    """The price of the first bit of mass, from the right: with several atoms of no weight, next to each other or not."""
+    """The price of the first bit of mass, from the right; atoms of no weight may stand side by side."""
     rng = np.random.default_rng(3)
     for trial in range(60):
         n, m = rng.integers(3, 8, 2)
@@ -413,7 +414,9 @@ def test_ssw_loss_is_ssw():
     x, y = points(20, 3, grad=True), points(15, 3, shift=1)
     loss = SSWLoss(p=1.5, n_projections=30, seed=4)
     assert_allclose(loss(x, y).detach(), sphereot.ssw(x.detach(), y, p=1.5, n_projections=30, seed=4))
-    assert_allclose(loss(x, y).detach(), sphereot.ssw(x.detach(), y, p=1.5, n_projections=30, seed=5))
+    second = loss(x, y).detach()
+    assert_allclose(second, sphereot.ssw(x.detach(), y, p=1.5, n_projections=30, seed=seed_of_draw(4, 1)))
+    assert second != SSWLoss(p=1.5, n_projections=30, seed=5)(x, y)  # streams of neighboring seeds do not overlap
     rooted = SSWLoss(n_projections=30, seed=4, root=True)
     assert_allclose(rooted(x, y).detach(), sphereot.ssw(x.detach(), y, n_projections=30, seed=4, root=True))
     a = weights(20)
@@ -478,6 +481,44 @@ def test_state_survives(tmp_path):
         assert copied(x) == expected
 
 
+def test_state_in_files(tmp_path):
+    """Tensors alone, so that safetensors takes them; nothing at all for a loss without a seed."""
+    safetensors = pytest.importorskip("safetensors.torch")
+    x = points(20, 3)
+    model = torch.nn.ModuleDict({"loss": UniformityLoss(seed=1), "fresh": UniformityLoss()})
+    model["loss"](x)
+    assert list(model.state_dict()) == ["loss.draws"]
+    safetensors.save_file(model.state_dict(), tmp_path / "model.safetensors")
+    other = UniformityLoss(seed=1)
+    other.load_state_dict({"draws": safetensors.load_file(tmp_path / "model.safetensors")["loss.draws"]})
+    assert other(x) == model["loss"](x)
+    other.load_state_dict({})  # from before the loss was part of the model
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        other.load_state_dict({"something": torch.zeros(1)})
+
+
+def test_fixed_slices_load_where_they_fit():
+    x = points(20, 3)
+    used, fresh = UniformityLoss(fixed=True), UniformityLoss(fixed=True)
+    before = fresh.state_dict()
+    used(x)
+    with pytest.raises(RuntimeError, match="frames: the state has 200 slices, the loss 50"):
+        UniformityLoss(n_projections=50, fixed=True).load_state_dict(used.state_dict())
+    used.load_state_dict(before)
+    assert used.frames is None
+
+
+def test_seeded_slices_compiled():
+    """The number of the draw is no part of a compiled graph: it is compiled once, and goes on in the same stream."""
+    x, y = points(20, 3), points(15, 3, shift=1)
+    loss, plain = SSWLoss(seed=3, n_projections=5), SSWLoss(seed=3, n_projections=5)
+    torch.compiler.reset()
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for _ in range(12):
+        assert_allclose(compiled(x, y), plain(x, y), rtol=1e-12)
+    assert loss(x, y) == plain(x, y)
+
+
 def test_reductions():
     x, y = (torch.stack([points(8, 3, seed=s, shift=k) for s in range(3)]) for k in (0, 1))
     each = SSWLoss(seed=0, reduction="none")(x, y)
@@ -509,6 +550,24 @@ def test_unnormalized_input():
         (lambda: SSWLoss(method="sobol"), ValueError, "method: found 'sobol'"),
         (lambda: SSWLoss(reduction="max"), ValueError, "reduction: got 'max'"),
         (lambda: SSWLoss(block_size=0), ValueError, "block_size: found 0"),
+        (lambda: portable_path(block_size=-1).__enter__(), ValueError, "block_size: found -1"),
+        (lambda: UniformityLoss()(torch.ones(0, 5, 3)), ValueError, r"x: shape is \(0, 5, 3\), a batch of no samples"),
+        (lambda: UniformityLoss()(torch.ones(5, 1)), ValueError, "x: points have 1 coordinate"),
+        (
+            lambda: UniformityLoss(normalize=True)(torch.ones(2, 5, 3), torch.ones(3, 5)),
+            ValueError,
+            r"weights: shape is \(3, 5\), but points \(2, 5, 3\) need \(5,\) or \(2, 5\)",
+        ),
+        (
+            lambda: SSWLoss(normalize=True)(torch.ones(5, 3), torch.ones(4, 3), None, torch.tensor(1.0)),
+            ValueError,
+            r"y_weights: shape is \(\), but points \(4, 3\) need \(4,\)",
+        ),
+        (
+            lambda: SSWLoss(normalize=True)(torch.ones(5, 3), torch.ones(4, 3), [1.0] * 5),
+            TypeError,
+            "x_weights: got list",
+        ),
         (lambda: UniformityLoss()(np.eye(3)), TypeError, "x: got ndarray"),
         (lambda: UniformityLoss()(torch.ones(3)), ValueError, r"x: shape is \(3,\)"),
         (lambda: UniformityLoss()(torch.eye(3, dtype=torch.int64)), TypeError, "x: dtype is torch.int64"),

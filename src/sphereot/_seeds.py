@@ -15,6 +15,7 @@ __all__ = [
     "fresh_generator",
     "is_own_generator",
     "normal_source",
+    "seed_of_draw",
 ]
 
 Seed: TypeAlias = Any
@@ -33,6 +34,19 @@ def fresh_generator(like: Array | None) -> Seed:
     generator = sys.modules["torch"].Generator(like.device)
     generator.seed()
     return generator
+
+
+def seed_of_draw(seed: int, draw: int) -> int:
+    """The seed of the draws 0, 1, ... that follow each other from one seed: its own, then ones unlike those of others.
+
+    >>> seed_of_draw(7, 0)
+    7
+    >>> seed_of_draw(7, 1) == seed_of_draw(8, 0)
+    False
+    """
+    if draw == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0] >> 1)  # fits a signed word
 
 
 def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:

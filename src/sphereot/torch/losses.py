@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._native.frames import DrawnFrames
+from sphereot._seeds import seed_of_draw
 from sphereot.arrays import as_order, as_points, as_slice_count, as_weights, as_whole_number
 from sphereot.distance import ssw
 from sphereot.slicing import fresh_circles, great_circles
-from sphereot.torch import path
+from sphereot.torch import ops, path
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, own_share, world_size
 
 __all__ = ["SSWLoss", "UniformityLoss"]
@@ -50,7 +51,9 @@ class _SlicedLoss(nn.Module):
         self.method, self.fixed, self.seed = method, fixed, seed
         self.normalize, self.root, self.reduction = normalize, root, reduction
         self.gather, self.block_size = gather, block_size
-        self.draws = 0
+        # Not a buffer: those move with the model, and to ask a device for the number would wait for it.
+        with torch.inference_mode(False):
+            self._draws = torch.zeros((), dtype=torch.int64, device="cpu")
         self.register_buffer("frames", None)
 
     def extra_repr(self) -> str:
@@ -60,21 +63,38 @@ class _SlicedLoss(nn.Module):
         shown |= {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
         return ", ".join(f"{name}={value:g}" if name == "p" else f"{name}={value!r}" for name, value in shown.items())
 
-    def get_extra_state(self) -> dict[str, int]:
-        """How many times slices were drawn: with a seed, the stream goes on where a saved training stopped."""
-        return {"draws": self.draws}
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """With a seed: how many times slices were drawn, so that the stream goes on where a saved training stopped."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.seed is not None and not self.fixed:
+            destination[prefix + "draws"] = self._draws.clone()
 
-    def set_extra_state(self, state: dict[str, int]) -> None:
-        """Go on after as many draws."""
-        self.draws = state["draws"]
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        saved = state_dict.get(prefix + "frames")
-        if saved is not None and not self.fixed:
-            del state_dict[prefix + "frames"]  # torch hands over a copy
-        elif saved is not None and self.frames is None:
-            self.frames = torch.empty_like(saved)  # drawn in the first call, so a fresh module has none yet
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        # Torch hands over a copy. A state without draws is from before the loss was part of the model.
+        frames, draws = (state_dict.pop(prefix + name, None) for name in ("frames", "draws"))
+        if draws is not None:
+            self._draws.copy_(draws)
+        if self.fixed and frames is not None and frames.shape[0] != self.n_projections:
+            error_msgs.append(f"{prefix}frames: the state has {frames.shape[0]} slices, the loss {self.n_projections}.")
+        elif self.fixed and frames is not None:
+            place = frames if self.frames is None else self.frames
+            self.frames = frames.detach().clone().to(place.device)
+        elif self.fixed:
+            self.frames = None  # saved before the first call
+        own, self.frames = self.frames, None
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        self.frames = own
 
     def _apply(self, fn: Any, recurse: bool = True) -> "_SlicedLoss":
         """Move with the model, but keep the precision of the frames: rounded to half they are not orthonormal."""
@@ -92,14 +112,20 @@ class _SlicedLoss(nn.Module):
                     f"dimension {x.shape[-1]}; make a new loss for them."
                 )
             return self.frames.to(x.device)
-        seed = None if self.seed is None else self.seed + self.draws
-        if self.gather and world_size() > 1 and seed is None:
+        if self.gather and world_size() > 1 and self.seed is None:
             raise ValueError("gather: the ranks must draw the same slices; give the loss a seed.")
-        frames = great_circles(self.n_projections, x.shape[-1], method=self.method, seed=seed, like=x)
+        dim, method = x.shape[-1], self.method
+        if self.fixed or self.seed is None:
+            frames = great_circles(self.n_projections, dim, method=method, seed=self.seed, like=x)
+        elif torch.compiler.is_compiling():
+            frames = ops.great_circles_of_draw(self.n_projections, dim, method, self.seed, self._draws, x)
+            self._draws += 1
+        else:
+            seed = seed_of_draw(self.seed, int(self._draws))
+            frames = great_circles(self.n_projections, dim, method=method, seed=seed, like=x)
+            self._draws += 1
         if self.fixed:
             self.frames = frames.detach()
-        elif self.seed is not None:
-            self.draws += 1
         return frames
 
     def _slices_to_draw(self, x: Tensor) -> Tensor | DrawnFrames:
@@ -116,6 +142,10 @@ class _SlicedLoss(nn.Module):
             raise ValueError(
                 f"{name}: shape is {tuple(points.shape)}, but points are (n, d), or (B, n, d) for a batch."
             )
+        if points.ndim == 3 and points.shape[0] == 0:
+            raise ValueError(f"{name}: shape is {tuple(points.shape)}, a batch of no samples; give at least one.")
+        if points.shape[-1] < 2:
+            raise ValueError(f"{name}: points have {points.shape[-1]} coordinate, but a sphere needs at least 2.")
         if not points.is_floating_point():
             raise TypeError(f"{name}: dtype is {points.dtype}, but a floating dtype is needed.")
         if self.normalize:
@@ -163,8 +193,8 @@ class SSWLoss(_SlicedLoss):
         Draw the great circles in the first call and keep them (they are part of `state_dict`), instead of new ones in
         every call.
     seed : int, optional
-        Makes the slices reproducible; the number of draws is part of `state_dict`, so that a resumed training goes on
-        in the same stream.
+        Makes the slices reproducible, the first ones those of `ssw(seed=seed)`; the number of draws is part of
+        `state_dict`, so that a resumed training goes on in the same stream.
     normalize : bool
         Scale the points to unit length first. Without it, points that are not unit vectors are an error.
     root : bool
@@ -206,9 +236,8 @@ class SSWLoss(_SlicedLoss):
         frames = self._over_ranks(self._slices(x))
         values = []
         with self._blocks():
-            for one, other, a, b in zip(
-                *(_members(t, x.ndim) for t in (x, y)), *(_weights(w, x) for w in (x_weights, y_weights)), strict=True
-            ):
+            weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
+            for one, other, a, b in zip(*(_members(t, x.ndim) for t in (x, y)), *weights, strict=True):
                 value = ssw(
                     self._whole(one), self._whole(other), p=self.p, x_weights=a, y_weights=b, projections=frames
                 )
@@ -245,7 +274,7 @@ class UniformityLoss(_SlicedLoss):
         with self._blocks():
             values = [
                 self._rooted(_to_uniform(self._whole(one), a, frames, self.p))
-                for one, a in zip(_members(x, x.ndim), _weights(weights, x), strict=True)
+                for one, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
             ]
         return self._reduced(values, x.ndim == 3)
 
@@ -263,11 +292,16 @@ def _members(points: Tensor, ndim: int) -> list[Tensor]:
     return [points] if ndim == 2 else list(points.unbind(0))
 
 
-def _weights(weights: Tensor | None, points: Tensor) -> list[Tensor | None]:
+def _weights(name: str, weights: Tensor | None, points: Tensor) -> list[Tensor | None]:
     """Weights of each member: given for each, or the same for all."""
-    count = 1 if points.ndim == 2 else points.shape[0]
-    if weights is not None and not isinstance(weights, Tensor):
-        raise TypeError(f"weights: got {type(weights).__name__}; pass a torch tensor of shape (n,) or (B, n).")
-    if weights is None or weights.ndim == 1:
-        return [weights] * count
+    *batch, n, _ = points.shape
+    if weights is None:
+        return [None] * (batch[0] if batch else 1)
+    if not isinstance(weights, Tensor):
+        raise TypeError(f"{name}: got {type(weights).__name__}; pass a torch tensor of shape (n,) or (B, n).")
+    if weights.shape == (n,):
+        return [weights] * (batch[0] if batch else 1)
+    if not batch or weights.shape != (*batch, n):
+        expected = f"({n},)" + (f" or {(*batch, n)}" if batch else "")
+        raise ValueError(f"{name}: shape is {tuple(weights.shape)}, but points {tuple(points.shape)} need {expected}.")
     return list(weights.unbind(0))

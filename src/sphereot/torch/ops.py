@@ -17,8 +17,17 @@ from sphereot._libraries import floating_dtype, is_torch_traced
 from sphereot._native import gradients, slices
 from sphereot._native.frames import DrawnFrames
 from sphereot._native.gradients import Wanted
+from sphereot._seeds import seed_of_draw
 
-__all__ = ["circle_costs", "circle_costs_uniform", "great_circles", "mean_cost", "mean_cost_uniform", "once"]
+__all__ = [
+    "circle_costs",
+    "circle_costs_uniform",
+    "great_circles",
+    "great_circles_of_draw",
+    "mean_cost",
+    "mean_cost_uniform",
+    "once",
+]
 
 _SECOND_DERIVATIVE = (
     "sphereot: the gradient of SSW has no derivative of its own here (double backward); compute it without "
@@ -136,6 +145,16 @@ def _great_circles(n_projections: int, dim: int, method: str, seed: int | None, 
 
 @_great_circles.register_fake
 def _(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
+    return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
+
+
+@torch.library.custom_op("sphereot::great_circles_of_draw", mutates_args=())
+def _great_circles_of_draw(n_projections: int, dim: int, method: str, seed: int, draw: Tensor, like: Tensor) -> Tensor:
+    return _great_circles(n_projections, dim, method, seed_of_draw(seed, int(draw)), like)
+
+
+@_great_circles_of_draw.register_fake
+def _(n_projections: int, dim: int, method: str, seed: int, draw: Tensor, like: Tensor) -> Tensor:
     return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
 
 
@@ -361,6 +380,12 @@ def circle_costs_uniform(u: Tensor, a: Tensor | None, p: float) -> Tensor:
 def great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
     """`sphereot.great_circles` as one operator, drawn when a compiled graph runs, not when it is traced."""
     frames: Tensor = _great_circles(n_projections, dim, method, seed, like.detach())
+    return frames
+
+
+def great_circles_of_draw(n_projections: int, dim: int, method: str, seed: int, draw: Tensor, like: Tensor) -> Tensor:
+    """The same for a loss that goes on drawing from a seed: the number of the draw is a value, no part of the graph."""
+    frames: Tensor = _great_circles_of_draw(n_projections, dim, method, seed, draw, like.detach())
     return frames
 
 

@@ -20,6 +20,7 @@ from sphereot._native import slices as native
 from sphereot._native.frames import DrawnFrames
 from sphereot._portable import slices as portable
 from sphereot._portable.slices import on_grid, project
+from sphereot.arrays import as_whole_number
 from sphereot.torch import ops
 
 __all__ = [
@@ -58,6 +59,8 @@ def portable_path(*, force: bool | None = None, block_size: int | None = None) -
         The number of slices held at once. By default as many as make some two million turns.
     """
     global _settings
+    if block_size is not None:
+        as_whole_number("block_size", block_size, 1, "the number of slices held at once")
     before = _settings
     changes = {"force": force, "block_size": block_size}
     _settings = replace(before, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
