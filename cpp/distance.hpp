@@ -24,7 +24,7 @@ void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p
                   Answer answer) {
     with_power(p, [&](auto power) {
         const std::size_t a_run = slices_a_run(x, threads);
-        share_out_runs(x.slices, a_run, threads, [&, power] {
+        share_out_slices(x.slices, a_run, threads, [&, power] {
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), own_x = InHand<T>(x, a_run),
                     own_y = InHand<T>(y, a_run)](std::size_t first, std::size_t count) mutable {
@@ -45,7 +45,7 @@ template <class T>
 void solve_slices_uniform(const SlicedMeasure<T>& x, double p, std::size_t threads, double* result) {
     with_power(p, [&](auto power) {
         const std::size_t a_run = slices_a_run(x, threads);
-        share_out_runs(x.slices, a_run, threads, [&, power] {
+        share_out_slices(x.slices, a_run, threads, [&, power] {
             return [&, power, a = Atoms<T>(x.atoms), own = InHand<T>(x, a_run)](std::size_t first, std::size_t count) mutable {
                 own.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
@@ -65,7 +65,7 @@ void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, double
     const std::size_t pairs = measures.size() * (measures.size() - 1) / 2;
     with_power(p, [&](auto power) {
         const std::size_t slices = measures.front().slices, a_run = slices_a_run(measures.front(), threads);
-        share_out_runs(slices, a_run, threads, [&, power] {
+        share_out_slices(slices, a_run, threads, [&, power] {
             std::vector<Atoms<T>> atoms;
             std::vector<InHand<T>> own;
             for (const auto& measure : measures) atoms.emplace_back(measure.atoms), own.emplace_back(measure, a_run);

@@ -25,7 +25,7 @@ void orthonormalize(T* first, T* second, std::size_t dim) {
             second[k] = (second[k] - static_cast<T>(along) * first[k]) * other;
             first[k] *= scale;
         }
-    } while (left < 0.25 * before);  // Of nearly parallel vectors cancellation leaves few digits: once more.
+    } while (left < 0.9 * before);  // What was taken away took digits with it: once more.
 }
 
 // Where uniformly distributed planes are drawn from: a seed, and the number of the first plane.

@@ -262,6 +262,7 @@ class GradientSums {
         if (out.data && x.form == Form::rows) points_ = std::make_unique_for_overwrite<T[]>((groups - 1) * size());
         if (out.data && x.form == Form::points) points_ = std::make_unique<T[]>(groups * size());
         if (out.weights && x.form != Form::turns) weights_ = std::make_unique<double[]>(groups * x.atoms);
+        if (out.weights && x.form == Form::turns) std::fill_n(out.weights, x.slices * x.atoms, 0.0);
     }
 
     // The gradient in turns of the l-th slice in hand, back to the data; by rows, when the tile is done.

@@ -140,7 +140,7 @@ void bind(nb::module_& m, const char* name) {
             T* turns = out.data();
             const nb::gil_scoped_release unlocked;
             const std::size_t a_run = slices_a_run(measure, threads);
-            share_out_runs(measure.slices, a_run, threads, [&] {
+            share_out_slices(measure.slices, a_run, threads, [&] {
                 return [&, own = InHand<T>(measure, a_run)](std::size_t first, std::size_t slices) mutable {
                     own.take(first, slices);
                     for (std::size_t l = 0; l < slices; ++l)

@@ -109,7 +109,7 @@ void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& label
     const std::size_t n = labelings.first, m = pool.atoms - n;
     with_power(p, [&](auto power) {
         const std::size_t a_run = slices_a_run(pool, threads);
-        share_out_runs(pool.slices, a_run, threads, [&, power] {
+        share_out_slices(pool.slices, a_run, threads, [&, power] {
             return [&, power, sorted = Atoms<T>(pool.atoms), x = Atoms<T>(n), y = Atoms<T>(m),
                     start = PooledStart<T>(pool.atoms), labels = std::vector<std::uint8_t>(pool.atoms),
                     own = InHand<T>(pool, a_run)](std::size_t first, std::size_t slices) mutable {

@@ -60,7 +60,9 @@ class Panels {
     static constexpr std::size_t width = 2 * Lanes<T>::count;
 
     Panels(std::size_t depth, std::size_t columns)
-        : depth_(depth), columns_(columns), values_(std::make_unique_for_overwrite<T[]>(depth * width * count())) {}
+        : depth_(depth), columns_(columns), values_(std::make_unique_for_overwrite<T[]>(depth * width * count())) {
+        if (columns % width != 0) std::fill_n(values_.get() + (count() - 1) * depth * width, depth * width, T(0));
+    }
 
     std::size_t columns() const { return columns_; }
     std::size_t count() const { return (columns_ + width - 1) / width; }
@@ -89,7 +91,6 @@ class Panels {
         for (std::size_t c = 0; c < count(); ++c) {
             T* panel = values_.get() + c * depth_ * width;
             const std::size_t first = c * width, inside = std::min(width, columns_ - first);
-            if (inside < width) std::fill_n(panel, depth_ * width, T(0));
             fill(panel, first, inside);
         }
     }
@@ -105,9 +106,6 @@ template <std::size_t height, class T>
 void multiply_block(const T* left, const T* right, std::size_t depth, Matrix<T> out, Into into) {
     constexpr std::size_t lanes = Lanes<T>::count;
     Lanes<T> sums[height][2] = {};
-    if (into == Into::old_sum)
-        for (std::size_t r = 0; r < height; ++r)
-            for (std::size_t c = 0; c < 2; ++c) sums[r][c] = Lanes<T>::read(out.at(r, c * lanes));
     for (std::size_t j = 0; j < depth; ++j, left += height, right += 2 * lanes) {
         const Lanes<T> one = Lanes<T>::read(right), other = Lanes<T>::read(right + lanes);
         for (std::size_t r = 0; r < height; ++r) {
@@ -115,8 +113,13 @@ void multiply_block(const T* left, const T* right, std::size_t depth, Matrix<T> 
             sums[r][1].add_multiple(left[r], other);
         }
     }
+    // Added at the end, an old sum does not round every step of the new one.
     for (std::size_t r = 0; r < height; ++r)
-        for (std::size_t c = 0; c < 2; ++c) sums[r][c].write(out.at(r, c * lanes));
+        for (std::size_t c = 0; c < 2; ++c) {
+            T* to = out.at(r, c * lanes);
+            if (into == Into::old_sum) sums[r][c].add_multiple(T(1), Lanes<T>::read(to));
+            sums[r][c].write(to);
+        }
 }
 
 // The same where the output has fewer columns than the panel.

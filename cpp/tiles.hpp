@@ -104,7 +104,7 @@ std::size_t slices_a_run(const SlicedMeasure<T>& x, std::size_t threads) {
 
 // worker(first, count) for runs of slices.
 template <class MakeWorker>
-void share_out_runs(std::size_t slices, std::size_t a_run, std::size_t threads, MakeWorker make_worker) {
+void share_out_slices(std::size_t slices, std::size_t a_run, std::size_t threads, MakeWorker make_worker) {
     share_out((slices + a_run - 1) / a_run, threads, [&] {
         return [slices, a_run, worker = make_worker()](std::size_t run) mutable {
             worker(run * a_run, std::min(a_run, slices - run * a_run));

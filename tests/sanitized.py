@@ -100,7 +100,7 @@ def main(folder: str) -> None:
             form = ["points", "planar", "turns", "turns", "rows"][trial % 5]
             dim = int(rng.integers(2, 140 if form == "rows" else 6))
             if form == "rows" and rng.random() < 0.2:
-                slices = int(rng.integers(5, 70))  # more than a tile holds
+                slices = int(rng.integers(40, 400))  # more than a tile holds
             for n in sizes:
                 w = weights(rng, slices, n, rng.choice(["equal", "one", "each", "uneven", "extreme"]))
                 weighted.append(w is not None)
@@ -132,12 +132,12 @@ def main(folder: str) -> None:
             assert np.all((out >= 0) & (out <= 0.5**p * (1 + 1e-6)))
             kernel.costs_pairwise([*measures, measures[0]], p, threads, np.empty((slices, 3)))
             kernel.turns(measures[0], threads, np.empty((slices, sizes[0]), dtype))
-            groups = slices if form == "turns" else int(rng.integers(1, slices + 1))
+            groups = slices if form == "turns" else int(rng.integers(1, min(slices, 3) + 1))
             outputs = []
             for n, has_weights in zip(sizes, weighted, strict=True):
                 shape = {"points": (n, dim), "rows": (n, dim), "planar": (slices, 2, n), "turns": (slices, n)}[form]
                 outputs.append(np.empty(shape, dtype))
-                outputs.append(np.zeros((slices, n) if form == "turns" else n) if has_weights else None)
+                outputs.append(np.empty((slices, n) if form == "turns" else n) if has_weights else None)
             kernel.differentiate(*measures, p, 1.0, groups, threads, out, *outputs)
             assert all(np.all(np.isfinite(g)) for g in outputs if g is not None), (trial, p)
             kernel.differentiate_uniform(measures[0], p, 1.0, groups, threads, out, *outputs[:2])

@@ -33,9 +33,18 @@ def results(x, y, a, b, frames, p):
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 2.5])
 @pytest.mark.parametrize(
-    ("n", "m", "dim", "n_slices"), [(1, 2, 9, 1), (5, 33, 9, 7), (33, 33, 17, 8), (70, 64, 64, 50), (40, 41, 131, 101)]
+    ("n", "m", "dim", "n_slices"),
+    [
+        (1, 2, 9, 1),
+        (5, 33, 9, 7),
+        (33, 33, 17, 8),
+        (70, 64, 64, 50),
+        (40, 41, 131, 101),
+        (200, 150, 40, 300),
+        (3, 4, 20, 300),
+    ],
 )
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-5), (np.float64, 1e-10)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-10)])
 def test_tiles_are_products_of_matrices(n, m, dim, n_slices, p, dtype, tolerance, monkeypatch):
     """Sizes about those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
     arguments = problem(n, m, dim, n_slices, dtype)
@@ -43,7 +52,7 @@ def test_tiles_are_products_of_matrices(n, m, dim, n_slices, p, dtype, tolerance
     monkeypatch.setattr(slices, "MOST_COORDINATES_BY_TILE", 0)
     for ours, theirs in zip(found, results(*arguments, p), strict=True):
         assert ours.shape == theirs.shape
-        assert np.abs(ours - theirs).max() <= tolerance * max(1.0, np.abs(theirs).max())
+        assert np.abs(ours - theirs).max() <= tolerance * np.abs(theirs).max()
 
 
 def test_the_number_of_threads_does_not_show():

@@ -31,7 +31,8 @@ class DrawnFrames:
         return self.n_frames
 
     def __getitem__(self, block: slice) -> "DrawnFrames":
-        return replace(self, n_frames=block.stop - block.start, first=self.first + block.start)
+        start, stop, _ = block.indices(self.n_frames)
+        return replace(self, n_frames=stop - start, first=self.first + start)
 
     def array(self) -> NDArray[np.float32]:
         """The frames themselves, in half the time that NumPy or torch need for normals alone."""

@@ -123,4 +123,4 @@ def _groups(n_slices: int, dim: int, measures: Sequence[Measure], planar: bool) 
 
 
 def _row_gradients(u: Floats, wanted: Wanted) -> tuple[Any, Any]:
-    return np.empty(u.shape, u.dtype) if wanted.points else None, np.zeros(u.shape) if wanted.weights else None
+    return np.empty(u.shape, u.dtype) if wanted.points else None, np.empty(u.shape) if wanted.weights else None

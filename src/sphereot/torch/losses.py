@@ -129,8 +129,8 @@ class _SlicedLoss(nn.Module):
         return frames
 
     def _slices_to_draw(self, x: Tensor) -> Tensor | DrawnFrames:
-        """The great circles of this rank; those that nobody else has to see are drawn inside the kernel."""
-        if self.fixed or self.seed is not None or self.gather:
+        """The great circles of this rank; those that only one sample has to see are drawn inside the kernel."""
+        if self.fixed or self.seed is not None or self.gather or x.ndim == 3:
             return self._over_ranks(self._slices(x))
         frames: Tensor | DrawnFrames = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
         return frames

@@ -1,8 +1,8 @@
 """Slice functions for torch tensors: the kernel on the CPU, array-API code with autograd on other devices.
 
 Where the kernel serves, one fused call gives value and gradients. Elsewhere the portable path runs on the device
-without looking at a value, block by block of slices. Memory stays bounded: where there is more than one block, a mean
-is differentiated block by block as it is computed, and other costs are computed again in the backward pass.
+without looking at a value, block by block of slices. Memory stays bounded: a mean is differentiated block by block as
+it is computed; other costs, where there is more than one block, are computed again in the backward pass.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -177,10 +177,9 @@ def _mean_in_blocks(
     costs: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], frames: Tensor, atoms: int
 ) -> Tensor:
     """The mean of the costs of all slices."""
-    blocks = _blocks(frames, atoms)
-    if len(blocks) == 1 or not _differentiated(*tensors) or is_torch_traced():
+    if not _differentiated(*tensors) or is_torch_traced():
         return _in_blocks(costs, tensors, frames, atoms).mean()
-    mean: Tensor = _MeanWithGradients.apply(costs, blocks, *tensors)
+    mean: Tensor = _MeanWithGradients.apply(costs, _blocks(frames, atoms), *tensors)
     return mean
 
 
