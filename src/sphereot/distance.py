@@ -29,7 +29,7 @@ from sphereot.arrays import (
 )
 from sphereot.slicing import great_circles, independent_frames
 
-__all__ = ["SSWEstimate", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform"]
+__all__ = ["SSWEstimate", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform", "two_measures"]
 
 
 def ssw(
@@ -94,7 +94,7 @@ def ssw(
     >>> bool(sphereot.ssw(x, y, seed=0) > 0.01)
     True
     """
-    p, x, y, a, b = _two_measures(x, y, p, x_weights, y_weights)
+    p, x, y, a, b = two_measures(x, y, p, x_weights, y_weights)
     frames = _frames(x, n_projections, projections, seed)
     return _rooted(path_for(x).mean_cost(x, y, a, b, frames, p), p, root)
 
@@ -233,7 +233,7 @@ def ssw_estimate(
         p, x = as_order(p), as_points("x", x)
         a = as_weights("x_weights", x_weights, "x", x)
     else:
-        p, x, y, a, b = _two_measures(x, y, p, x_weights, y_weights)
+        p, x, y, a, b = two_measures(x, y, p, x_weights, y_weights)
         b = None if b is None else without_gradient(b)
     # A number with its error is no loss.
     x, y, a = (
@@ -333,7 +333,7 @@ def pairwise_ssw(
     return xp.reshape(xp.take(xp.concat([xp.zeros_like(costs[:1]), costs]), flat), (count, count))
 
 
-def _two_measures(
+def two_measures(
     x: Array, y: Array, p: float, x_weights: Array | None, y_weights: Array | None
 ) -> tuple[float, Array, Array, Array | None, Array | None]:
     """The validated arguments of a comparison, both point sets in their common dtype."""

@@ -1,6 +1,5 @@
 """Loss modules: `SSWLoss` between two batches, `UniformityLoss` to the uniform measure on the sphere."""
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 from sphereot._native.frames import DrawnFrames
 from sphereot._seeds import seed_of_draw
 from sphereot.arrays import as_order, as_points, as_slice_count, as_weights, as_whole_number
-from sphereot.distance import ssw
+from sphereot.distance import two_measures
 from sphereot.slicing import fresh_circles, great_circles
 from sphereot.torch import ops, path
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, own_share, world_size
@@ -160,9 +159,6 @@ class _SlicedLoss(nn.Module):
             return stacked
         return stacked.mean() if self.reduction == "mean" else stacked.sum()
 
-    def _blocks(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.block_size is None else path.portable_path(block_size=self.block_size)
-
     def _over_ranks(self, frames: Tensor) -> Tensor:
         return own_share(frames) if self.gather else frames
 
@@ -234,15 +230,17 @@ class SSWLoss(_SlicedLoss):
         if self.gather and (x_weights is not None or y_weights is not None):
             raise ValueError("gather: weights are not gathered; leave them out.")
         frames = self._over_ranks(self._slices(x))
-        values = []
-        with self._blocks():
-            weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
-            for one, other, a, b in zip(*(_members(t, x.ndim) for t in (x, y)), *weights, strict=True):
-                value = ssw(
-                    self._whole(one), self._whole(other), p=self.p, x_weights=a, y_weights=b, projections=frames
-                )
-                values.append(self._rooted(value))
+        weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
+        values = [
+            self._rooted(self._between(self._whole(one), self._whole(other), a, b, frames))
+            for one, other, a, b in zip(*(_members(t, x.ndim) for t in (x, y)), *weights, strict=True)
+        ]
         return self._reduced(values, x.ndim == 3)
+
+    def _between(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor) -> Tensor:
+        """SSW_p^p on frames that the loss has drawn, and that need no check of their own."""
+        p, x, y, a, b = two_measures(x, y, self.p, a, b)
+        return path.mean_cost(x, y, a, b, frames.to(x.dtype), p, self.block_size)
 
 
 class UniformityLoss(_SlicedLoss):
@@ -271,21 +269,18 @@ class UniformityLoss(_SlicedLoss):
         if self.gather and weights is not None:
             raise ValueError("gather: weights are not gathered; leave them out.")
         frames = self._slices_to_draw(x)
-        with self._blocks():
-            values = [
-                self._rooted(_to_uniform(self._whole(one), a, frames, self.p))
-                for one, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
-            ]
+        values = [
+            self._rooted(self._to_uniform(self._whole(one), a, frames))
+            for one, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
+        ]
         return self._reduced(values, x.ndim == 3)
 
-
-def _to_uniform(x: Tensor, weights: Tensor | None, frames: Tensor | DrawnFrames, p: float) -> Tensor:
-    """SSW_p^p to the uniform measure on frames that the loss has drawn, and that need no check of their own."""
-    points = as_points("x", x)
-    a = as_weights("weights", weights, "x", points)
-    if isinstance(frames, Tensor):
-        frames = frames.to(points.dtype)
-    return path.mean_cost_uniform(points, a, frames, p)
+    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | DrawnFrames) -> Tensor:
+        points = as_points("x", x)
+        a = as_weights("weights", weights, "x", points)
+        if isinstance(frames, Tensor):
+            frames = frames.to(points.dtype)
+        return path.mean_cost_uniform(points, a, frames, self.p, self.block_size)
 
 
 def _members(points: Tensor, ndim: int) -> list[Tensor]:

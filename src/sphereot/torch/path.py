@@ -49,7 +49,7 @@ _settings = _Settings()
 
 @contextmanager
 def portable_path(*, force: bool | None = None, block_size: int | None = None) -> Iterator[None]:
-    """Within this context, settings of the path that tensors off the CPU take.
+    """Within this context, and in all threads, settings of the path that tensors off the CPU take.
 
     Parameters
     ----------
@@ -74,21 +74,31 @@ def _kernel_serves(tensor: Tensor) -> bool:
     return _native.available and tensor.device.type == "cpu" and not _settings.force
 
 
-def mean_cost(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
+def mean_cost(
+    x: Tensor,
+    y: Tensor,
+    a: Tensor | None,
+    b: Tensor | None,
+    frames: Tensor,
+    p: float,
+    block_size: int | None = None,
+) -> Tensor:
     """The mean over slices of W_p^p, differentiable in the points, and on the CPU in the weights."""
     if _kernel_serves(x):
         return ops.mean_cost(x, y, a, b, frames, p)
     _refuse_weight_gradients(a, b)
-    return _mean_in_blocks(_costs(p), (x, y, a, b), frames, x.shape[0] + y.shape[0])
+    return _mean_in_blocks(_costs(p), (x, y, a, b), frames, x.shape[0] + y.shape[0], block_size)
 
 
-def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor | DrawnFrames, p: float) -> Tensor:
+def mean_cost_uniform(
+    x: Tensor, a: Tensor | None, frames: Tensor | DrawnFrames, p: float, block_size: int | None = None
+) -> Tensor:
     """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
     if _kernel_serves(x):
         return ops.mean_cost_uniform(x, a, frames, p)
     if isinstance(frames, DrawnFrames):
         frames = torch.from_numpy(frames.array())
-    return _mean_in_blocks(_costs_uniform(p), (x, a), frames, x.shape[0])
+    return _mean_in_blocks(_costs_uniform(p), (x, a), frames, x.shape[0], block_size)
 
 
 def slice_costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
@@ -155,16 +165,22 @@ def _costs_uniform(p: float) -> Callable[..., Tensor]:
     return costs
 
 
-def _blocks(frames: Tensor, atoms: int) -> tuple[Tensor, ...]:
-    return torch.split(frames, _settings.block_size or max(1, portable.TURNS_A_BLOCK // atoms))
+def _blocks(frames: Tensor, atoms: int, size: int | None) -> tuple[Tensor, ...]:
+    return torch.split(frames, size or _settings.block_size or max(1, portable.TURNS_A_BLOCK // atoms))
 
 
-def _in_blocks(costs: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], frames: Tensor, atoms: int) -> Tensor:
+def _in_blocks(
+    costs: Callable[..., Tensor],
+    tensors: tuple[Tensor | None, ...],
+    frames: Tensor,
+    atoms: int,
+    size: int | None = None,
+) -> Tensor:
     """Costs of all slices. Where they are differentiated, and are several blocks, each is computed again for that.
 
     The transforms of torch.func cannot do so, and hold all blocks.
     """
-    blocks = _blocks(frames, atoms)
+    blocks = _blocks(frames, atoms, size)
     transformed = is_torch_traced() and not torch.compiler.is_compiling()
     if len(blocks) == 1 or transformed or not _differentiated(*tensors):
         return torch.cat([costs(*tensors, block) for block in blocks])
@@ -174,12 +190,16 @@ def _in_blocks(costs: Callable[..., Tensor], tensors: tuple[Tensor | None, ...],
 
 
 def _mean_in_blocks(
-    costs: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], frames: Tensor, atoms: int
+    costs: Callable[..., Tensor],
+    tensors: tuple[Tensor | None, ...],
+    frames: Tensor,
+    atoms: int,
+    size: int | None,
 ) -> Tensor:
     """The mean of the costs of all slices."""
     if not _differentiated(*tensors) or is_torch_traced():
-        return _in_blocks(costs, tensors, frames, atoms).mean()
-    mean: Tensor = _MeanWithGradients.apply(costs, _blocks(frames, atoms), *tensors)
+        return _in_blocks(costs, tensors, frames, atoms, size).mean()
+    mean: Tensor = _MeanWithGradients.apply(costs, _blocks(frames, atoms, size), *tensors)
     return mean
 
 
