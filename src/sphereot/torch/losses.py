@@ -190,7 +190,8 @@ class SSWLoss(_SlicedLoss):
         every call.
     seed : int, optional
         Makes the slices reproducible, the first ones those of `ssw(seed=seed)`; the number of draws is part of
-        `state_dict`, so that a resumed training goes on in the same stream.
+        `state_dict`, so that a resumed training goes on in the same stream. A recomputation in the backward pass
+        (`torch.utils.checkpoint`) counts as a draw: there, use `fixed=True`.
     normalize : bool
         Scale the points to unit length first. Without it, points that are not unit vectors are an error.
     root : bool
