@@ -29,7 +29,7 @@ void orthonormalize(T* first, T* second, std::size_t dim) {
 }
 
 // Where uniformly distributed planes are drawn from: a seed, and the number of the first plane.
-struct DrawnPlanes {
+struct RandomPlanes {
     std::uint64_t seed = 0;
     std::size_t first = 0;
 

@@ -266,7 +266,7 @@ void bind_frames(nb::module_& m) {
             float* out = frames.data();
             const nb::gil_scoped_release unlocked;
             share_out(frames.shape(0), threads, [=] {
-                return [=, planes = DrawnPlanes{seed, first}, rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
+                return [=, planes = RandomPlanes{seed, first}, rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
                     planes.draw(plane, dim, rows.data());
                     rows_to_frame(rows.data(), dim, out + plane * dim * 2);
                 };

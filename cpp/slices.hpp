@@ -24,7 +24,7 @@ struct SlicedMeasure {
     const T* frames;         // points, rows: (slices, dim, 2); for rows null where they are drawn
     const double* weights;   // (atoms) or (slices, atoms), or null for equal weights
     bool weights_per_slice;
-    DrawnPlanes drawn{};
+    RandomPlanes drawn{};
 
     const double* slice_weights(std::size_t slice) const {
         return weights && weights_per_slice ? weights + slice * atoms : weights;

@@ -24,7 +24,7 @@ from sphereot._libraries import (
     namespace,
     to_kind,
 )
-from sphereot._native.frames import DrawnFrames, drawn_frames
+from sphereot._native.frames import FramesToDraw, frames_to_draw
 from sphereot._paths import path_for
 from sphereot._seeds import fresh_generator, is_own_generator, normal_source
 from sphereot.arrays import as_frames, as_points, as_whole_number
@@ -119,7 +119,7 @@ def great_circles(
         return ops.great_circles(n_projections, dim, method, seed, like)
     if seed is None:
         if _kernel_draws(method, like):
-            return to_kind(drawn_frames(n_projections, dim).array(), like)
+            return to_kind(frames_to_draw(n_projections, dim).array(), like)
         seed = fresh_generator(like)
     if is_own_generator(seed):
         draw = normal_source(seed, like)
@@ -131,10 +131,10 @@ def great_circles(
     return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
 
 
-def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> Array | DrawnFrames:
+def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> Array | FramesToDraw:
     """`great_circles` without a seed; those that the kernel draws are left for it to draw where it needs them."""
     if _kernel_draws(method, like):
-        return drawn_frames(n_projections, dim)
+        return frames_to_draw(n_projections, dim)
     return great_circles(n_projections, dim, method=method, like=like)
 
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from sphereot._native.calls import kernel, threads_for
 
-__all__ = ["DrawnFrames", "Frames", "as_array", "drawn_frames"]
+__all__ = ["Frames", "FramesToDraw", "as_array", "frames_to_draw"]
 
 
 @dataclass(frozen=True)
-class DrawnFrames:
+class FramesToDraw:
     """Frames (L, d, 2) not yet made: the kernel can draw them where it needs them, slice by slice in its threads."""
 
     n_frames: int
@@ -30,7 +30,7 @@ class DrawnFrames:
     def __len__(self) -> int:
         return self.n_frames
 
-    def __getitem__(self, block: slice) -> "DrawnFrames":
+    def __getitem__(self, block: slice) -> "FramesToDraw":
         start, stop, _ = block.indices(self.n_frames)
         return replace(self, n_frames=stop - start, first=self.first + start)
 
@@ -41,15 +41,15 @@ class DrawnFrames:
         return frames
 
 
-Frames = NDArray[np.floating[Any]] | DrawnFrames
+Frames = NDArray[np.floating[Any]] | FramesToDraw
 
 
 def as_array(frames: Frames) -> NDArray[np.floating[Any]]:
     """Frames, made if they are not yet."""
-    return frames.array() if isinstance(frames, DrawnFrames) else frames
+    return frames.array() if isinstance(frames, FramesToDraw) else frames
 
 
-def drawn_frames(n_frames: int, dim: int, seed: int | None = None) -> DrawnFrames:
+def frames_to_draw(n_frames: int, dim: int, seed: int | None = None) -> FramesToDraw:
     """Frames of independent planes, in single precision.
 
     Parameters
@@ -58,4 +58,4 @@ def drawn_frames(n_frames: int, dim: int, seed: int | None = None) -> DrawnFrame
         Below 2^64; newly drawn from the system's entropy by default. It is not the seed of `great_circles`, which
         gives the same frames in every library.
     """
-    return DrawnFrames(n_frames, dim, secrets.randbits(64) if seed is None else seed)
+    return FramesToDraw(n_frames, dim, secrets.randbits(64) if seed is None else seed)

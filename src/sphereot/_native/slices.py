@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._native.calls import kernel, threads_for
-from sphereot._native.frames import DrawnFrames, Frames, as_array
+from sphereot._native.frames import Frames, FramesToDraw, as_array
 
 __all__ = [
     "blocks",
@@ -164,7 +164,7 @@ def blocks(
 
 
 def _from_rows(x: Floats, frames: Frames, weights: NDArray[np.float64] | None) -> Any:
-    if isinstance(frames, DrawnFrames):
+    if isinstance(frames, FramesToDraw):
         return kernel().from_rows_drawn(x, len(frames), frames.seed, frames.first, weights)
     return kernel().from_rows(x, np.ascontiguousarray(frames), weights)
 

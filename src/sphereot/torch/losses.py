@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sphereot._native.frames import DrawnFrames
+from sphereot._native.frames import FramesToDraw
 from sphereot._seeds import seed_of_draw
 from sphereot.arrays import as_order, as_points, as_slice_count, as_weights, as_whole_number
 from sphereot.distance import two_measures
@@ -127,11 +127,11 @@ class _SlicedLoss(nn.Module):
             self.frames = frames.detach()
         return frames
 
-    def _slices_to_draw(self, x: Tensor) -> Tensor | DrawnFrames:
+    def _slices_to_draw(self, x: Tensor) -> Tensor | FramesToDraw:
         """The great circles of this rank; those that only one sample has to see are drawn inside the kernel."""
         if self.fixed or self.seed is not None or self.gather or x.ndim == 3:
             return self._over_ranks(self._slices(x))
-        frames: Tensor | DrawnFrames = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
+        frames: Tensor | FramesToDraw = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
         return frames
 
     def _points(self, name: str, points: Tensor) -> Tensor:
@@ -276,7 +276,7 @@ class UniformityLoss(_SlicedLoss):
         ]
         return self._reduced(values, x.ndim == 3)
 
-    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | DrawnFrames) -> Tensor:
+    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FramesToDraw) -> Tensor:
         points = as_points("x", x)
         a = as_weights("weights", weights, "x", points)
         if isinstance(frames, Tensor):

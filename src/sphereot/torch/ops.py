@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sphereot._libraries import floating_dtype, is_torch_traced
 from sphereot._native import gradients, slices
-from sphereot._native.frames import DrawnFrames
+from sphereot._native.frames import FramesToDraw
 from sphereot._native.gradients import Wanted
 from sphereot._seeds import seed_of_draw
 
@@ -158,7 +158,7 @@ def _(n_projections: int, dim: int, method: str, seed: int, draw: Tensor, like: 
     return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
 
 
-def _numpy(*tensors: Tensor | DrawnFrames | None) -> Any:
+def _numpy(*tensors: Tensor | FramesToDraw | None) -> Any:
     return [t.detach().contiguous().numpy() if isinstance(t, Tensor) else t for t in tensors]
 
 
@@ -331,22 +331,22 @@ class _AtOnce(torch.autograd.Function):
         return None, *_BACKWARD[ctx.op](ctx, *upstream)
 
 
-_PLAIN = {Tensor, torch.nn.Parameter, DrawnFrames, type(None)}
+_PLAIN = {Tensor, torch.nn.Parameter, FramesToDraw, type(None)}
 
 
-def _are_plain(tensors: Sequence[Tensor | DrawnFrames | None]) -> bool:
+def _are_plain(tensors: Sequence[Tensor | FramesToDraw | None]) -> bool:
     """Whether nothing stands between the tensors and their numbers: no subclass, no tracer, no mode that listens."""
     return (
         all(type(t) in _PLAIN for t in tensors) and not is_torch_traced() and not torch._C._len_torch_dispatch_stack()
     )
 
 
-def _call(op: Any, given: Sequence[Tensor | DrawnFrames | None], *rest: Any) -> Tensor:
+def _call(op: Any, given: Sequence[Tensor | FramesToDraw | None], *rest: Any) -> Tensor:
     """The cost that an operator gives, on tensors of any kind."""
     if _are_plain(given):
         plain_result: Tensor = _AtOnce.apply(op, *given, *rest)
         return plain_result
-    tensors = [torch.from_numpy(t.array()) if isinstance(t, DrawnFrames) else t for t in given]
+    tensors = [torch.from_numpy(t.array()) if isinstance(t, FramesToDraw) else t for t in given]
     transformed = not torch.compiler.is_compiling() and any(
         t is not None and torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors
     )
@@ -362,7 +362,7 @@ def mean_cost(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: 
     return _call(_mean_cost, (x, y, a, b, frames), p, _wanted(x, a, y, b))
 
 
-def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor | DrawnFrames, p: float) -> Tensor:
+def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor | FramesToDraw, p: float) -> Tensor:
     """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
     return _call(_mean_cost_uniform, (x, a, frames), p, _wanted(x, a))
 

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from sphereot import _native
 from sphereot._libraries import is_torch_traced
 from sphereot._native import slices as native
-from sphereot._native.frames import DrawnFrames
+from sphereot._native.frames import FramesToDraw
 from sphereot._portable import slices as portable
 from sphereot._portable.slices import on_grid, project
 from sphereot.arrays import as_whole_number
@@ -91,12 +91,12 @@ def mean_cost(
 
 
 def mean_cost_uniform(
-    x: Tensor, a: Tensor | None, frames: Tensor | DrawnFrames, p: float, block_size: int | None = None
+    x: Tensor, a: Tensor | None, frames: Tensor | FramesToDraw, p: float, block_size: int | None = None
 ) -> Tensor:
     """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
     if _kernel_serves(x):
         return ops.mean_cost_uniform(x, a, frames, p)
-    if isinstance(frames, DrawnFrames):
+    if isinstance(frames, FramesToDraw):
         frames = torch.from_numpy(frames.array())
     return _mean_in_blocks(_costs_uniform(p), (x, a), frames, x.shape[0], block_size)
 
