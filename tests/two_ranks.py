@@ -1,4 +1,4 @@
-"""Two processes over gloo, each with half a batch: run by test_torch.py. Prints `ranks agree` or fails."""
+"""Two processes over gloo, each with half a batch: run by test_torch_losses.py. Prints `ranks agree` or fails."""
 
 import os
 import socket
