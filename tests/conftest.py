@@ -12,7 +12,8 @@ settings.register_profile("suite", deadline=None, max_examples=60, derandomize=T
 settings.load_profile("suite")
 
 
-collect_ignore = ["sanitized.py", "two_ranks.py"]  # scripts that make and a test run
+# Scripts that make and a test run, and tensors for tests where there is torch: no tests of their own.
+collect_ignore = ["sanitized.py", "two_ranks.py", "tensors.py"]
 
 
 @pytest.fixture
