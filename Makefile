@@ -9,7 +9,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-KERNEL := CMakeLists.txt $(wildcard cpp/*)
+KERNEL := CMakeLists.txt $(wildcard cpp/*.cpp cpp/*/*.hpp)
 # An editable install knows the modules that were there when it was made: folders change when one is added.
 FOLDERS := $(shell find src -type d -not -name __pycache__)
 
@@ -62,7 +62,7 @@ sanitize: $(VENV)/.installed-test
 	$(BIN)/cmake --build $(SANITIZED) --target _kernel_baseline
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	    $(BIN)/python tests/sanitized.py $(SANITIZED)
+	    $(BIN)/python tests/_backends/native/sanitized.py $(SANITIZED)
 
 clean:
 	rm -rf $(VENV) .venv-core build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

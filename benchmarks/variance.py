@@ -1,13 +1,18 @@
 """Variance of the SSW estimate for each way of drawing great circles, relative to independent ones.
 
-    python -m benchmarks.variance [--json out.json] [--dims 3 32] [--projections 64] [--p 2] [--repeats 500]
+    python -m benchmarks.variance [--json out.json] [--dims 3 32] [--projections 64] [--p 2] [--repeats 500] [--range]
 
 The two point clouds stay fixed; only the great circles are drawn again. A ratio of 0.25 means that independent circles
 need four times as many slices for the same precision. The last column is the ratio averaged over the test problems.
+
+With --range there are 15 pairs instead of four, tight clusters close to each other among them, where nothing is gained:
+their variance comes from the few circles whose poles are near the clusters. For each pair it prints how many
+independent slices have the variance of L slices, and then the range and the median over the pairs. Rare circles need
+many --repeats.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +23,7 @@ import sphereot
 from benchmarks.timing import machine, write_json
 
 Points = NDArray[np.float64]
+Problems = Callable[[int], Iterator[tuple[str, Points, Points]]]
 N_POINTS = 500
 
 
@@ -44,6 +50,43 @@ def problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
     yield "10 vMF, uniform", mixture(10), uniform(N_POINTS)
 
 
+def many_problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
+    """The four pairs of `problems` and eleven more, of all kinds: spread, ringed, opposite, tight, close, single."""
+    yield from problems(dim)
+    generator = np.random.default_rng(1000 + dim)
+    axes = np.eye(dim)
+
+    def uniform(n: int) -> Points:
+        return sphereot.sphere.normalize(generator.standard_normal((n, dim)))
+
+    def cluster(degrees: float, spread: float, n: int = N_POINTS) -> Points:
+        """Points around one that is so far from the first axis; the spread is in degrees too."""
+        angle = np.radians(degrees)
+        center = np.cos(angle) * axes[0] + np.sin(angle) * axes[1]
+        return sphereot.sphere.exp(center, np.radians(spread) * generator.standard_normal((n, dim)))
+
+    def ring(height: float) -> Points:
+        """Points at one distance from the plane orthogonal to the last axis."""
+        flat = uniform(N_POINTS)
+        flat[:, -1] = 0
+        return np.sqrt(1 - height**2) * sphereot.sphere.normalize(flat) + height * axes[-1]
+
+    def bipolar(spread: float) -> Points:
+        return generator.choice([-1.0, 1.0], (N_POINTS, 1)) * cluster(0, spread)
+
+    yield "uniform, uniform", uniform(N_POINTS), uniform(N_POINTS)
+    yield "one law twice", cluster(0, 20), cluster(0, 20)
+    yield "wide, narrow", cluster(0, 40), cluster(0, 15)
+    yield "opposite clusters", cluster(0, 10), cluster(180, 10)
+    yield "two poles, ring", bipolar(15), ring(0)
+    yield "rings at 0 and 30 deg", ring(0), ring(0.5)
+    yield "20 points, 20 points", uniform(20), uniform(20)
+    yield "one point, one at 40 deg", cluster(0, 0, 1), cluster(40, 0, 1)
+    yield "clusters of 3 deg at 10 deg", cluster(0, 3), cluster(10, 3)
+    yield "clusters of 2 deg at 5 deg", cluster(0, 2), cluster(5, 2)
+    yield "clusters of 1 deg at 2 deg", cluster(0, 1), cluster(2, 1)
+
+
 def variance(x: Points, y: Points, p: float, n_projections: int, method: str, repeats: int) -> tuple[float, float]:
     """Variance of the estimate over redrawn great circles, and its relative standard error."""
     values = np.empty(repeats)
@@ -54,9 +97,11 @@ def variance(x: Points, y: Points, p: float, n_projections: int, method: str, re
     return float(values.var(ddof=1)), float(squares.std() / squares.mean() / np.sqrt(repeats))
 
 
-def measure(dim: int, n_projections: int, p: float, repeats: int) -> Iterator[dict[str, object]]:
+def measure(
+    dim: int, n_projections: int, p: float, repeats: int, pairs: Problems = problems
+) -> Iterator[dict[str, object]]:
     """One row for each problem and method: the ratio of variances and its standard error."""
-    for name, x, y in problems(dim):
+    for name, x, y in pairs(dim):
         reference, reference_error = variance(x, y, p, n_projections, "iid", repeats)
         for method in ("orthogonal", "quasi"):
             value, error = variance(x, y, p, n_projections, method, repeats)
@@ -84,6 +129,24 @@ def table(rows: list[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
+def worth(rows: list[dict[str, object]]) -> str:
+    """How many independent slices have the variance of L, for each problem, and their range and median."""
+    names = list(dict.fromkeys(str(row["problem"]) for row in rows))
+    columns = []
+    for method in ("orthogonal", "quasi"):
+        of_method = [row for row in rows if row["method"] == method]
+        ratios, errors = (np.array([float(str(row[key])) for row in of_method]) for key in ("ratio", "standard_error"))
+        counts = np.array([float(str(row["n_projections"])) for row in of_method]) / ratios
+        columns.append((counts, counts * errors / ratios))
+    lines = [f"  {'pair':<30}{'orthogonal':>20}{'quasi':>20}"]
+    for k, name in enumerate(names):
+        cells = (f"{counts[k]:,.0f} ± {errors[k]:,.0f}" for counts, errors in columns)
+        lines.append(f"  {name:<30}" + "".join(f"{cell:>20}" for cell in cells))
+    for name, of in (("least", np.min), ("median", np.median), ("most", np.max)):
+        lines.append(f"  {name:<30}" + "".join(f"{of(counts):>20,.0f}" for counts, _ in columns))
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure and print; write the rows to a file if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -92,14 +155,17 @@ def main() -> None:
     parser.add_argument("--projections", type=int, nargs="+", default=[64], help="numbers L of great circles")
     parser.add_argument("--p", type=float, default=2.0, help="order of the distance")
     parser.add_argument("--repeats", type=int, default=500, help="draws of the great circles for each variance")
+    parser.add_argument("--range", action="store_true", help="15 pairs: how many independent slices L are worth")
     arguments = parser.parse_args()
 
     rows = []
     for dim in arguments.dims:
         for n_projections in arguments.projections:
-            here = list(measure(dim, n_projections, arguments.p, arguments.repeats))
-            print(f"S^{dim - 1} (d = {dim}), L = {n_projections}, p = {arguments.p:g}: Var(method) / Var(iid)")
-            print(table(here), flush=True)
+            pairs = many_problems if arguments.range else problems
+            here = list(measure(dim, n_projections, arguments.p, arguments.repeats, pairs))
+            what = "independent slices of the same variance" if arguments.range else "Var(method) / Var(iid)"
+            print(f"S^{dim - 1} (d = {dim}), L = {n_projections}, p = {arguments.p:g}: {what}")
+            print(worth(here) if arguments.range else table(here), flush=True)
             rows += here
     if arguments.json:
         write_json(

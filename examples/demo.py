@@ -106,7 +106,9 @@ def drift(console: Console, path: Path) -> None:
 def gradient_flow(path: Path) -> None:
     """Particles that start uniform and go down the gradient of SSW_2^2 to a sample of the mixture."""
     target, steps = mixture(500), (0, 10, 50, 200)
-    result = sphereot.flow(target, n_particles=300, steps=steps[-1], n_projections=100, snapshots=steps, seed=0)
+    result = sphereot.gradient_flow(
+        target, n_particles=300, steps=steps[-1], n_projections=100, snapshots=steps, seed=0
+    )
     with plotting.style():
         figure = Figure(figsize=(7.2, 4.2))
         for k, step in enumerate(steps):

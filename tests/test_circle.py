@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from generators import Pair, known_pairs, linear_program, random_atoms, random_pair, random_weights
+from helpers.generators import Pair, known_pairs, linear_program, random_atoms, random_pair, random_weights
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from sphereot import circle
-from sphereot._native import slices as native
-from sphereot._portable import slices as portable
+from sphereot._backends.array_api import costs as portable
+from sphereot._backends.native import costs as native
 
 ORDERS = [1, 1.5, 2, 3]
 PATHS = [pytest.param(native, id="native"), pytest.param(portable, id="portable")]

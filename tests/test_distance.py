@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from generators import linear_program, sphere_sample
+from helpers.generators import linear_program, sphere_sample
 from numpy.testing import assert_allclose
 
 import sphereot
-from sphereot import _native
-from sphereot._portable import slices as portable
+from sphereot._backends import native as _native
+from sphereot._backends.array_api import costs as portable
 
 ORDERS = [1, 1.5, 2, 3]
 
@@ -249,7 +249,7 @@ def test_on_the_circle_every_slice_is_the_circle(rng):
 
 def test_whoever_projects_the_costs_are_the_same(rng, monkeypatch):
     """In many dimensions: tiles of slices, products of matrices in blocks of any size, or slice by slice."""
-    from sphereot._native import slices as native
+    from sphereot._backends.native import costs as native
 
     x, y = sphere_sample(rng, 50, 100), sphere_sample(rng, 45, 100, shift=3)
     z = sphere_sample(rng, 30, 100)

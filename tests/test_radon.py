@@ -3,7 +3,8 @@
 import array_api_compat
 import numpy as np
 import pytest
-from generators import sphere_sample
+from helpers.bad_input import assert_libraries_do_not_mix, refusal_test
+from helpers.generators import sphere_sample
 from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
@@ -379,15 +380,9 @@ FAULTS = {
     "turn nan": (lambda: integration_set(EQUATOR[0], np.nan), ValueError, "turn: holds NaN"),
 }
 
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input(fault):
-    call, error, message = FAULTS[fault]
-    with pytest.raises(error, match=message):
-        call()
+test_bad_input = refusal_test(FAULTS)
 
 
 def test_libraries_do_not_mix():
-    torch = pytest.importorskip("torch")
-    with pytest.raises(TypeError, match="turns is a numpy ndarray and projections a torch Tensor"):
-        radon_transform(bumpy, torch.tensor(EQUATOR), TURNS)
+    message = "turns is a numpy ndarray and projections a torch Tensor"
+    assert_libraries_do_not_mix({message: lambda torch: radon_transform(bumpy, torch.tensor(EQUATOR), TURNS)})

@@ -2,12 +2,11 @@
 
 import pkgutil
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.processes import MODULE, start
 
 import sphereot
 
@@ -62,10 +61,9 @@ def test_commands_are_there():
         re.findall(r"sphereot (distance|pairwise|test|uniformity|drift|density|bench|reproduce|info)\b", README)
     )
     assert len(named) >= 6
-    help_text = subprocess.run(
-        [sys.executable, "-m", "sphereot", "--help"], capture_output=True, text=True, check=True, timeout=120
-    ).stdout
-    assert all(name in help_text for name in named)
+    done = start(*MODULE, "--help")
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in named)
 
 
 def test_files_are_there():
@@ -92,3 +90,20 @@ def test_variances():
     }
     # A variance from 100 draws is known to 14 percent; the ratios are 0.2 and 0.0006.
     assert spread["quasi"] < 0.1 * spread["orthogonal"] < 0.1 * spread["iid"]
+
+
+def test_range_of_variances():
+    """Fifteen pairs lie behind the range: the least gain is that of tight, close clusters, as the README says."""
+    pytest.importorskip("scipy")
+    from benchmarks import variance
+
+    pairs = list(variance.many_problems(3))
+    assert len(pairs) == len({name for name, *_ in pairs}) == 15
+    for _, x, y in pairs:
+        sphereot.ssw(x, y, n_projections=1, seed=0)  # unit vectors, all of them
+    chosen = ("vMF, vMF at 30 deg", "clusters of 2 deg at 5 deg")
+    rows = list(variance.measure(3, 64, 2.0, 200, lambda dim: (pair for pair in pairs if pair[0] in chosen)))
+    quasi = {row["problem"]: 64 / row["ratio"] for row in rows if row["method"] == "quasi"}
+    assert quasi[chosen[0]] > 30_000  # 150,000, to 14 percent
+    assert quasi[chosen[1]] < 1000  # 126
+    assert "median" in variance.worth(rows)

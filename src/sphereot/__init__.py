@@ -1,17 +1,38 @@
 """Optimal transport on the sphere: exact, fast Spherical Sliced-Wasserstein distances."""
 
+from typing import TYPE_CHECKING, Any
+
+from sphereot._support import start as _start  # noqa: F401  # first: the imports after it can fail
+
+# isort: split
 from sphereot import circle, radon, sphere
-from sphereot._info import info
-from sphereot._native import get_num_threads, set_num_threads
+from sphereot._backends.info import info
+from sphereot._backends.native import get_num_threads, set_num_threads
 from sphereot.distance import SSWEstimate, pairwise_ssw, ssw, ssw_estimate, ssw_uniform
-from sphereot.gradient_flow import flow
-from sphereot.slicing import great_circles, project
+from sphereot.particles import gradient_flow
+from sphereot.slicing.circles import great_circles, project
+
+if TYPE_CHECKING:
+    from sphereot import datasets as datasets
+    from sphereot import density as density
+    from sphereot import distributions as distributions
+    from sphereot import experiments as experiments
+    from sphereot import flows as flows
+    from sphereot import jax as jax
+    from sphereot import optim as optim
+    from sphereot import plotting as plotting
+    from sphereot import report as report
+    from sphereot import sampling as sampling
+    from sphereot import stats as stats
+    from sphereot import torch as torch
+
+    __version__: str
 
 __all__ = [
     "SSWEstimate",
     "circle",
-    "flow",
     "get_num_threads",
+    "gradient_flow",
     "great_circles",
     "info",
     "pairwise_ssw",
@@ -23,3 +44,43 @@ __all__ = [
     "ssw_estimate",
     "ssw_uniform",
 ]
+
+# Modules that are imported when they are first used, and the package that each cannot do without.
+_LAZY_MODULES = {
+    "datasets": None,
+    "density": "torch",
+    "distributions": "torch",
+    "experiments": None,
+    "flows": "torch",
+    "jax": "jax",
+    "optim": "torch",
+    "plotting": "matplotlib",
+    "report": "matplotlib",
+    "sampling": "torch",
+    "stats": None,
+    "torch": "torch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")  # which also makes it an attribute
+    if name == "__version__":
+        from sphereot._backends.info import installed_version
+
+        globals()[name] = installed_version()
+        return globals()[name]
+    import sys
+
+    # With the module at hand, Python looks for similar names.
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    from importlib.util import find_spec
+
+    # help() looks at every name listed here, so modules without their package are left out.
+    usable = [name for name, needed in _LAZY_MODULES.items() if needed is None or find_spec(needed) is not None]
+    return sorted({*globals(), *usable, "__version__"})

@@ -6,13 +6,15 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 
 from dataclasses import dataclass
 
-from sphereot._libraries import Array, device, namespace
-from sphereot._paths import path_for
-from sphereot.arrays import as_circle_weights, as_order, as_turns, require_same_kind
+from sphereot._arrays.libraries import Array, device, namespace
+from sphereot._arrays.validation import as_circle_weights, as_order, as_turns, require_same_kind
+from sphereot._backends import path_for
+from sphereot._support.calls import options_by_name
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 
 
+@options_by_name
 def wasserstein(
     u: Array, v: Array, *, p: float = 2, u_weights: Array | None = None, v_weights: Array | None = None
 ) -> Array:
@@ -25,7 +27,7 @@ def wasserstein(
     v : array, shape (..., m)
         Atoms of the second measure, in turns. Leading dimensions of `u` and `v` broadcast.
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000. W_p^p of a large order may lie below the range of its dtype, and is then 0.
     u_weights, v_weights : array, shape (n,) or (..., n), and (m,) or (..., m), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
 
@@ -67,6 +69,7 @@ def wasserstein(
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
 
+@options_by_name
 def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None) -> Array:
     """W_p^p between a discrete measure on the circle and the uniform measure.
 
@@ -75,7 +78,7 @@ def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None)
     u : array, shape (..., n)
         Atoms, in turns.
     p : float
-        Order, at least 1. For p = 2 the value has a closed form (Proposition 1), here with weights too.
+        Order, from 1 to 1000. For p = 2 the value has a closed form (Proposition 1), here with weights too.
     weights : array, shape (n,) or (..., n), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
 
@@ -126,6 +129,7 @@ class CirclePlan:
     cut: Array
 
 
+@options_by_name
 def transport_plan(
     u: Array, v: Array, *, p: float = 2, u_weights: Array | None = None, v_weights: Array | None = None
 ) -> CirclePlan:
@@ -138,7 +142,7 @@ def transport_plan(
     v : array, shape (m,)
         Atoms of the second measure, in turns.
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000.
     u_weights, v_weights : array, shape (n,) and (m,), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
 
@@ -157,7 +161,7 @@ def transport_plan(
     >>> round(float(plan.cost), 6)  # (0.1**2 + 0.05**2) / 2
     0.00625
     """
-    from sphereot._portable.circle import matching
+    from sphereot._backends.array_api.circle import matching
 
     p = as_order(p)
     u, v = as_turns("u", u), as_turns("v", v)

@@ -14,10 +14,10 @@ from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
-from sphereot._libraries import Array, device, namespace, without_gradient
-from sphereot._paths import path_for
-from sphereot._seeds import normal_source
-from sphereot.arrays import (
+from sphereot._arrays.libraries import Array, device, namespace, without_gradient
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
+from sphereot._arrays.random import normal_source
+from sphereot._arrays.validation import (
     as_frames,
     as_order,
     as_points,
@@ -27,11 +27,14 @@ from sphereot.arrays import (
     require_same_dim,
     require_same_kind,
 )
-from sphereot.slicing import great_circles, independent_frames
+from sphereot._backends import path_for
+from sphereot._support.calls import options_by_name
+from sphereot.slicing.circles import great_circles, independent_frames
 
-__all__ = ["SSWEstimate", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform", "two_measures"]
+__all__ = ["SSWEstimate", "is_rooted_at_once", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform", "two_measures"]
 
 
+@options_by_name
 def ssw(
     x: Array,
     y: Array,
@@ -53,7 +56,8 @@ def ssw(
     y : array, shape (m, d)
         Unit vectors: the second sample, of the same array library and device.
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000. SSW_p^p of a large order is a tiny number, and 0 below the range of its dtype (1e-38 in
+        float32); use `root=True` there, which is right for all orders.
     x_weights, y_weights : array, shape (n,) and (m,), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
     n_projections : int, optional
@@ -62,7 +66,8 @@ def ssw(
         The great circles themselves, as `great_circles` gives; drawn independently by default.
     seed : int, generator or None
         Source of the great circles: an int, a generator of the array's own library (numpy Generator, torch.Generator,
-        JAX key), or None for new ones each time. Global random state is neither read nor changed.
+        JAX key), or None for new ones each time. Global random state is neither read nor changed. Under `jax.jit`,
+        which would draw once and keep the circles, None is an error: pass a key, or an int for fixed circles.
     root : bool
         Return the distance SSW_p = (SSW_p^p)^(1/p) instead.
 
@@ -96,9 +101,12 @@ def ssw(
     """
     p, x, y, a, b = two_measures(x, y, p, x_weights, y_weights)
     frames = _frames(x, n_projections, projections, seed)
+    if is_rooted_at_once(p, root):
+        return path_for(x).mean_distance(x, y, a, b, frames, p)
     return _rooted(path_for(x).mean_cost(x, y, a, b, frames, p), p, root)
 
 
+@options_by_name
 def ssw_uniform(
     x: Array,
     *,
@@ -119,7 +127,7 @@ def ssw_uniform(
     x : array, shape (n, d)
         Unit vectors.
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000.
     weights : array, shape (n,), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
     n_projections, projections, seed, root
@@ -141,6 +149,8 @@ def ssw_uniform(
     p, x = as_order(p), as_points("x", x)
     a = as_weights("weights", weights, "x", x)
     frames = _frames(x, n_projections, projections, seed)
+    if is_rooted_at_once(p, root):
+        return path_for(x).mean_distance_uniform(x, a, frames, p)
     return _rooted(path_for(x).mean_cost_uniform(x, a, frames, p), p, root)
 
 
@@ -184,6 +194,7 @@ class SSWEstimate:
         return f"{self.value:.6g} ± {self.standard_error:.2g} ({self.n_projections} slices, p = {self.p:g})"
 
 
+@options_by_name
 def ssw_estimate(
     x: Array,
     y: Array | None = None,
@@ -264,6 +275,7 @@ def ssw_estimate(
         found = xp.concat([found, costs(independent_frames(draw, min(count, most - count), dim))])
 
 
+@options_by_name
 def pairwise_ssw(
     measures: Sequence[Array],
     *,
@@ -281,7 +293,7 @@ def pairwise_ssw(
     measures : sequence of N arrays, shapes (n_i, d)
         Unit vectors; or one array of shape (N, n, d).
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000.
     weights : sequence of N arrays, shapes (n_i,), or None
         Nonnegative weights of each sample; None stands for equal weights, of all or of one.
     n_projections, projections, seed, root
@@ -323,8 +335,11 @@ def pairwise_ssw(
     frames = _frames(points[0], n_projections, projections, seed)
     if count == 1:
         return xp.zeros((1, 1), dtype=dtype, device=device(points[0]))
-    summed = path_for(points[0]).summed_pairwise_costs(list(zip(points, each, strict=True)), frames, p)
-    costs = _rooted(xp.astype(summed / frames.shape[0], dtype), p, root)
+    path, pairs = path_for(points[0]), list(zip(points, each, strict=True))
+    if is_rooted_at_once(p, root):
+        costs = xp.astype(path.pairwise_distances(pairs, frames, p), dtype)
+    else:
+        costs = _rooted(xp.astype(path.summed_pairwise_costs(pairs, frames, p) / frames.shape[0], dtype), p, root)
     # Entry (i, j) of the square is the cost of its pair; a zero in front serves the diagonal.
     place = [[0] * count for _ in range(count)]
     for k, (i, j) in enumerate(combinations(range(count), 2), start=1):
@@ -353,6 +368,11 @@ def _frames(x: Array, n_projections: int | None, projections: Array | None, seed
     frames = as_frames(projections, x)
     as_slice_count(n_projections, frames)
     return without_gradient(frames)  # on no path are the circles themselves differentiated
+
+
+def is_rooted_at_once(p: float, root: bool) -> bool:
+    """Whether SSW_p is wanted of an order so large that SSW_p^p may vanish: paths compute it without that, then."""
+    return root and p > LARGEST_PLAIN_ORDER
 
 
 def _rooted(value: Array, p: float, root: bool) -> Array:

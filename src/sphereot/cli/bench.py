@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from sphereot._progress import progress_bar
+from sphereot._support.progress import progress_bar
 from sphereot.cli.points import AsJson, Debug, ended_plainly
 
 __all__ = ["bench"]

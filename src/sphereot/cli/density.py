@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from sphereot._support.atomic_write import is_stream
+from sphereot._support.checkpoints import StateFile
+from sphereot.cli.outputs import require_writable, warnings_in_one_line
 from sphereot.cli.points import (
     AsJson,
     Columns,
@@ -58,6 +61,7 @@ def _fit(
     ] = None,
     seed: Annotated[int, typer.Option(help="Where the random numbers come from.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("density.safetensors"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of taking up a broken fit.")] = False,
     columns: Columns = None,
     prefix: Prefix = None,
     key: Key = None,
@@ -68,33 +72,61 @@ def _fit(
 ) -> None:
     """Fit a density to points, and write it to a file.
 
-    A fit that was killed goes on where it stopped when the same command is given again. Beside the model lies the
-    learning curve, as PNG.
+    A fit that was killed goes on where it stopped when the same command is given again: its state is kept in a file
+    beside the model, with the ending .unfinished. There lies the learning curve too, as PNG.
 
     Places on the earth: sphereot density fit quakes.csv --lonlat --out quakes.safetensors
 
     With early stopping: sphereot density fit flood --loss ssw+nll --validation 0.1 --patience 500
     """
     with ended_plainly(debug, "density"):
+        require_writable("--out", [out], [data])
+        beside = not is_stream(out)  # a device or a FIFO has no files beside it
+        state, curve = _state_file(out), _curve_file(out)
+        if beside:
+            require_writable("--out", [state, curve], [data])
         from sphereot.density import DensityEstimator, TrainingDivergedError
 
-        points, name = _read(data, ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
         estimator = DensityEstimator(
             model, loss, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
             validation_fraction=validation, patience=patience, bandwidth=bandwidth, seed=seed, progress=True,
         )  # fmt: skip
+        if beside and model != "kde":
+            from sphereot import plotting  # noqa: F401  (what is missing for the curve is said before the work)
+        points, name = _read(data, ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
         typer.echo(f"{name}\n{estimator}")
-        out.parent.mkdir(parents=True, exist_ok=True)
+        keeper = StateFile(state if beside else None)
+        if fresh:
+            keeper.remove()
         try:
-            estimator.fit(points, checkpoint=out.with_name(f"{out.name}.unfinished"))
+            with warnings_in_one_line():
+                estimator.fit(points, checkpoint=keeper)
         except TrainingDivergedError as error:
             raise ValueError(str(error)) from error
-        estimator.save(out)
+        _save(estimator, out, keeper)
         typer.echo(f"mean log-likelihood of the data: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f})")
         written = [out]
-        if estimator.history_.losses:
-            written += _curve(estimator, out)
+        if beside and estimator.history_.losses:
+            try:
+                written += _curve(estimator, curve)
+            except OSError as error:
+                raise ValueError(
+                    f"{curve}: the learning curve cannot be written ({error.strerror or error}); the model is in {out}."
+                ) from error
         typer.echo(f"Written: {', '.join(map(str, written))}")
+
+
+def _save(estimator: Any, out: Path, keeper: StateFile) -> None:
+    """Write the model; the state of the training is kept until that is done."""
+    try:
+        estimator.save(out)
+    except OSError as error:
+        kept = f" The training is kept in {keeper.path}." if keeper.path is not None and keeper.path.exists() else ""
+        raise ValueError(
+            f"{out}: the model cannot be written ({error.strerror or error}).{kept} Make room, and give the same "
+            "command again."
+        ) from error
+    keeper.remove()
 
 
 @density.command("evaluate")
@@ -118,13 +150,17 @@ def _evaluate(
     with ended_plainly(debug, "density"):
         import numpy as np
 
-        from sphereot._files import write_aside
+        from sphereot._support.atomic_write import write_aside
+
+        if out is not None:
+            require_writable("--out", [out], [model, data])
         from sphereot.density import DensityEstimator
 
         estimator = DensityEstimator.load(model)
         points, name = _read(data, ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
         with waiting("Evaluating ..."):
             values = np.asarray(estimator.log_density(points))
+        _require_numbers(values, model)
         mean, error = (
             float(values.mean()),
             float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None,
@@ -157,10 +193,20 @@ def _sample(
         import numpy as np
 
         from sphereot import sphere
-        from sphereot._files import write_aside, write_text
+        from sphereot._support.atomic_write import write_aside, write_text
+
+        if out is not None:
+            require_writable("--out", [out], [model])
+            if out.suffix not in (".csv", ".npy") and not is_stream(out):
+                raise ValueError(f"--out: {out} is neither a .csv nor a .npy file; choose one of these.")
         from sphereot.density import DensityEstimator
 
-        drawn: Any = DensityEstimator.load(model).sample(n, seed).astype(np.float64)
+        estimator = DensityEstimator.load(model)
+        try:
+            drawn: Any = estimator.sample(n, seed).astype(np.float64)
+        except RuntimeError as error:  # the flow cannot be inverted
+            raise ValueError(f"{model}: cannot be drawn from ({error})") from error
+        _require_numbers(drawn, model)
         if lonlat:
             drawn = sphere.to_lonlat(sphere.normalize(drawn))
         if out is not None and out.suffix == ".npy":
@@ -171,10 +217,8 @@ def _sample(
         text = "\n".join([",".join(names), *(",".join(f"{value:.9g}" for value in row) for row in drawn)])
         if out is None:
             typer.echo(text)
-        elif out.suffix == ".csv":
-            write_text(out, text + "\n")
         else:
-            raise ValueError(f"--out: {out} is neither a .csv nor a .npy file; choose one of these.")
+            write_text(out, text + "\n")
 
 
 @density.command("plot")
@@ -194,6 +238,9 @@ def _plot(
     sphereot density plot quakes.safetensors --points quakes.csv --lonlat --out quakes
     """
     with ended_plainly(debug, "density"):
+        page = out.with_name(f"{out.name}.html") if out.name else out
+        outputs = [page.with_suffix(".png"), page] if out.name else [out]
+        require_writable("--out", outputs, [model] if points is None else [model, points])
         from sphereot import plotting
         from sphereot.density import DensityEstimator
         from sphereot.plotting.coastlines import has_coastlines
@@ -213,9 +260,16 @@ def _plot(
                 coastlines=has_coastlines(),
             )
             written = plotting.save(ax, out, formats=("png",))
-            page = out.with_name(f"{out.name}.html")
             plotting.globe_page(page, density=estimator.density, points=shown, title=f"Density {model.stem}")
         typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
+
+
+_LOSS_LABELS = {
+    "ssw": "SSW$_2^2$ to the prior [turns$^2$]",
+    "sw": "SW$_2^2$ to the prior",
+    "nll": "NLL [nats]",
+    "ssw+nll": "SSW$_2^2$ to the prior + NLL",
+}
 
 
 def _read(data: Path, options: ReadOptions) -> tuple[Any, str]:
@@ -232,19 +286,35 @@ def _read(data: Path, options: ReadOptions) -> tuple[Any, str]:
 
 def _uniform(points: Any) -> float:
     """Log-density of the uniform law."""
-    from sphereot._area import log_area
+    from sphereot.sphere.area import log_area
 
     return -log_area(int(points.shape[1]))
 
 
-def _curve(estimator: Any, out: Path) -> list[Path]:
+def _require_numbers(values: Any, model: Path) -> None:
+    import numpy as np
+
+    bad = int(np.isnan(values).sum())
+    if bad:
+        raise ValueError(f"{model}: the model gives NaN ({bad} of {values.size} numbers); fit it again.")
+
+
+def _state_file(out: Path) -> Path:
+    return out.with_name(f"{out.name}.unfinished")
+
+
+def _curve_file(out: Path) -> Path:
+    return out.with_suffix(".curve.png")
+
+
+def _curve(estimator: Any, target: Path) -> list[Path]:
     from sphereot import plotting
 
     history = estimator.history_
     ax = plotting.evolution(range(1, len(history.losses) + 1), history.losses, label="loss")
-    ax.set(xlabel="epoch", ylabel=f"loss ({estimator.loss or 'default'})")
+    ax.set(xlabel="epoch", ylabel=_LOSS_LABELS[estimator._objective()[0]])
     if history.validation:
         right = ax.twinx()
         right.plot(*zip(*history.validation, strict=True), color=plotting.PALETTE[1])
         right.set_ylabel("NLL of the points held back", color=plotting.PALETTE[1])
-    return plotting.save(ax, out.with_suffix(".curve"), formats=("png",))
+    return plotting.save(ax, target.with_suffix(""), formats=("png",))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereot._progress import progress_bar
+from sphereot._support.progress import progress_bar
 from sphereot.cli.points import (
     AsJson,
     Columns,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["distance", "pairwise"]
 
-Order = Annotated[float, typer.Option("--p", help="The order p of the distance, at least 1.")]
+Order = Annotated[float, typer.Option("--p", help="The order p of the distance, from 1 to 1000.")]
 Slices = Annotated[
     int | None,
     typer.Option(
@@ -72,7 +72,9 @@ def distance(
     """Spherical Sliced-Wasserstein distance between the points of two files.
 
     The files are .npy, .npz, .csv, .parquet, .geojson, .pt or .safetensors; each row is a point on the sphere. The
-    value is SSW_p^p in turns (a great circle is one turn long), with its standard error over the great circles drawn.
+    values are SSW_p^p and its root SSW_p; a great circle is one turn long, and on S^2 the root is also in degrees.
+    The standard error after ± is that from the choice of great circles only, not from the sampling of the points.
+    SSW_p compares distributions: it is not how far points moved.
     Rows that cannot be points end the command with exit code 2 and the file and line; nothing is ever unpickled.
 
     Two samples of unit vectors: sphereot distance a.npy b.npy
@@ -92,11 +94,19 @@ def distance(
         value, error, count = _estimate(x, y, p, projections, rtol, max_projections, seed)
         number = _Number(value, error, p, x.points.shape[1])
         if as_json:
-            record = {**number.record(), "p": p, "n_projections": count, "seed": seed}
+            record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count, "seed": seed}
             _print_json({**record, "files": [_file_record(x), _file_record(y)]})
             return
-        typer.echo(f"SSW_{p:g}^{p:g} = {number.power()}   ({count} great circles, in turns^{p:g})")
-        typer.echo(f"SSW_{p:g}   = {number.root()}")
+        from sphereot._support.text import cost_name, cost_unit
+
+        drawn = f"({count} great circles)"
+        if p == 1:  # the distance is its own power
+            typer.echo(f"SSW_1 = {number.root()}   {drawn}")
+        else:
+            power = cost_name(p)
+            typer.echo(f"{power} = {number.power()} {cost_unit(p)}   {drawn}")
+            typer.echo(f"{f'SSW_{p:g}':<{len(power)}} = {number.root()}")
+        typer.echo(_note([number]))
         typer.echo(f"{label(x)}\n{label(y)}")
         _warn_short(rtol, [number], count)
 
@@ -143,6 +153,7 @@ def pairwise(
                 {
                     "values": values.tolist(),
                     "standard_errors": [[_finite(error) for error in row] for row in errors.tolist()],
+                    "note": _note(list(pairs.values())),
                     "p": p,
                     "n_projections": count,
                     "seed": seed,
@@ -152,9 +163,14 @@ def pairwise(
             return
         for k, one in enumerate(sets):
             typer.echo(f"[{k}] {label(one)}")
-        typer.echo(f"SSW_{p:g}^{p:g} in turns^{p:g}, and SSW_{p:g}; {count} great circles")
+        from sphereot._support.text import cost_name, cost_unit
+
+        head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
+        typer.echo(f"{head}; {count} great circles")
         for (i, j), number in pairs.items():
-            typer.echo(f"[{i}] [{j}]  {number.power():<26} {number.root()}")
+            power = "" if p == 1 else f"{number.power():<26} "
+            typer.echo(f"[{i}] [{j}]  {power}{number.root()}")
+        typer.echo(_note(list(pairs.values())))
         _warn_short(rtol, list(pairs.values()), count)
 
 
@@ -180,7 +196,7 @@ class _Number:
 
     def root(self) -> str:
         value, error = self.distance
-        # On the globe a turn is the way around it, so that degrees can be read off a map.
+        # On S^2 people think of angles in degrees.
         degrees = f" = {_with_error(360 * value, 360 * error)} degrees" if self.dim == 3 else ""
         return f"{_with_error(value, error)} turns{degrees}"
 
@@ -203,8 +219,8 @@ def _estimate(
     """Value, standard error and number of great circles, as `ssw_estimate` gives them; step by step, for the bar."""
     import numpy as np
 
-    from sphereot._paths import path_for
-    from sphereot.arrays import as_order, as_points, as_weights
+    from sphereot._arrays.validation import as_order, as_points, as_weights
+    from sphereot._backends import path_for
 
     p = as_order(p)
     dtype = np.result_type(x.points, y.points)
@@ -237,7 +253,9 @@ def _pairwise(
     import numpy as np
 
     from sphereot import pairwise_ssw
+    from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
 
+    large = p > LARGEST_PLAIN_ORDER
     points, weights = [one.points for one in sets], [one.weights for one in sets]
     sizes: list[int] = []
     means: list[Any] = []
@@ -247,7 +265,8 @@ def _pairwise(
         with progress_bar(True, "great circles", sum(sizes) + len(frames), sum(sizes)) as show:
             for group in np.array_split(frames, min(_GROUPS, len(frames))):
                 sizes.append(len(group))
-                means.append(pairwise_ssw(points, p=p, weights=weights, projections=group).astype(np.float64))
+                found = pairwise_ssw(points, p=p, weights=weights, projections=group, root=large).astype(np.float64)
+                means.append(costs_of(found[None], p)[0] if large else found)
                 show(sum(sizes))
         share, stack, total = np.array(sizes)[:, None, None], np.array(means), sum(sizes)
         values = (share * stack).sum(axis=0) / total
@@ -271,7 +290,7 @@ def _rounds(
     import numpy as np
 
     from sphereot import great_circles
-    from sphereot.arrays import as_slice_count, as_whole_number
+    from sphereot._arrays.validation import as_slice_count, as_whole_number
 
     if rtol is not None and not 0 < rtol < math.inf:
         raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
@@ -284,6 +303,14 @@ def _rounds(
         yield great_circles(fresh, like.shape[1], seed=source, like=like)
         total += fresh
         fresh = 0 if rtol is None or enough(rtol) else min(total, most - total)
+
+
+def _note(numbers: Sequence[_Number]) -> str:
+    """What the numbers are not: an error that counts the points too, and a displacement."""
+    meaning = f"SSW_{numbers[0].p:g} compares distributions: it is not how far points moved."
+    if any(math.isnan(number.error) for number in numbers):  # nothing after ± is printed
+        return meaning
+    return f"± is the error from the choice of great circles only, not from the sampling of the points. {meaning}"
 
 
 def _warn_short(rtol: float | None, numbers: Sequence[_Number], count: int) -> None:

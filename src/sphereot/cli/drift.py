@@ -3,9 +3,7 @@
 import json
 import shlex
 import sys
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot.cli.errors import requires
+from sphereot.cli.outputs import require_writable
 from sphereot.cli.points import (
     AsJson,
     Columns,
@@ -36,9 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["drift"]
 
-_DRIFT, _ERROR = 1, 2
+_DRIFT = 1
 _LARGE = 100_000
-_OWN_STREAM = (0xD21F,)  # the choice of points is not to depend on the great circles, which have the same seed
 
 
 def drift(
@@ -59,7 +57,9 @@ def drift(
     projections: Annotated[int, typer.Option("--projections", help="How many great circles.")] = 200,
     max_points: Annotated[
         int | None,
-        typer.Option("--max-points", help="Test at most so many points of each file, chosen at random.", min=1),
+        typer.Option(
+            "--max-points", help="Test at most so many points of each file, chosen at random while it is read.", min=1
+        ),
     ] = None,
     p: Annotated[
         float,
@@ -90,20 +90,22 @@ def drift(
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
     """
-    with _never_taken_for_drift(), ended_plainly(debug):
+    with ended_plainly(debug):
+        _reserve_buffers()
+        from sphereot._support.text import printable
         from sphereot.stats import drift_test
-        from sphereot.stats._labels import printable
 
         refuse_weights(weights, "drift")
         if report is not None:
-            _require_writable(report, [reference, *current])
+            require_writable("--report", [report], [reference, *current])
             with requires("plot"):  # said before the work, not after
                 from sphereot.report import drift_page
+        options = ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad, max_points, seed)
         with waiting("Reading ..."):
-            first, *sets = read_files(
-                [reference, *current], ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad)
-            )
-        points, *windows = _chosen([first, *sets], max_points, seed)
+            first, *sets = read_files([reference, *current], options)
+        if max_points is None:
+            _note_large([first, *sets])
+        points, *windows = (one.points for one in (first, *sets))
         found = drift_test(
             points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
             n_projections=projections, seed=seed, progress=True,
@@ -133,41 +135,22 @@ def drift(
         raise typer.Exit(_DRIFT)
 
 
-@contextmanager
-def _never_taken_for_drift() -> Iterator[None]:
-    """End with exit code 2 after an error that nobody foresaw: Python itself would end with that of drift."""
-    try:
-        yield
-    except (typer.Exit, typer.Abort):
-        raise
-    except Exception as error:
-        traceback.print_exc()
-        raise typer.Exit(_ERROR) from error
+def _reserve_buffers() -> None:
+    """Let NumPy's library of linear algebra take its buffers now, while there is memory.
 
-
-def _require_writable(report: Path, inputs: Sequence[Path]) -> None:
-    if report.is_dir():
-        raise ValueError(f"--report: {report} is a folder; give the name of a file in it.")
-    if report.exists() and any(path.exists() and report.samefile(path) for path in inputs):
-        raise ValueError(f"--report: {report} is one of the files to read; give another name.")
-
-
-def _chosen(sets: "Sequence[PointSet]", most: int | None, seed: int) -> list[Any]:
-    """The points to test: all, or random ones of files that have more than `most`; a random part keeps the level."""
+    It takes them at the first product of matrices, and where it gets none it ends the process with exit code 1, which
+    would mean drift.
+    """
     import numpy as np
 
-    from sphereot.arrays import as_whole_number
+    square = np.ones((256, 256))
+    square @ square
 
+
+def _note_large(sets: "Sequence[PointSet]") -> None:
     largest = max(map(len, sets))
-    if most is None:
-        if largest > _LARGE:
-            typer.echo(f"Note: {largest} points take a while; --max-points 20000 tests a part of each file.", err=True)
-        return [one.points for one in sets]
-    generator = np.random.default_rng([as_whole_number("seed", seed, 0, "a seed"), *_OWN_STREAM])
-    return [
-        one.points if len(one) <= most else one.points[np.sort(generator.choice(len(one), most, replace=False))]
-        for one in sets
-    ]
+    if largest > _LARGE:
+        typer.echo(f"Note: {largest} points take a while; --max-points 20000 tests a part of each file.", err=True)
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
@@ -201,7 +184,7 @@ def _record(
         {
             "path": str(one.path),
             "label": window.label,
-            "points": len(one),
+            "points": one.total,
             "points_tested": window.n,
             "dropped": one.dropped,
             "value": window.value,
@@ -224,7 +207,7 @@ def _record(
         "windows": windows,
         "reference": {
             "path": str(first.path),
-            "points": len(first),
+            "points": first.total,
             "points_tested": found.n_reference,
             "dropped": first.dropped,
         },

@@ -26,12 +26,17 @@ def requires(extra: str) -> Iterator[None]:
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("sphereot"):
             raise
-        typer.echo(f"Error: this command needs more packages: pip install 'sphereot[{extra}]' ({error}).", err=True)
+        reason = (str(error).splitlines() or ["no more is known"])[0]
+        if isinstance(error, ModuleNotFoundError) or isinstance(error.__cause__, ModuleNotFoundError):
+            text = f"this command needs more packages: pip install 'sphereot[{extra}]' ({reason})."
+        else:  # such as a shared library for which there is not enough memory
+            text = f"a package cannot be loaded ({reason}); free memory, or pip install 'sphereot[{extra}]' again."
+        typer.echo(f"Error: {text}", err=True)
         raise typer.Exit(2) from error
 
 
 def _message(error: Exception) -> str:
-    from sphereot.stats._labels import printable
+    from sphereot._support.text import printable
 
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot.cli.errors import refuse, requires
-from sphereot.cli.noise import panics_told
+from sphereot.cli.native_stderr import panics_told
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -50,11 +50,13 @@ class ReadOptions:
     normalize: bool = False
     weights: str | None = None
     drop_bad: bool = False
+    max_points: int | None = None
+    seed: int = 0
 
 
 def read_files(paths: Sequence[Path], options: ReadOptions) -> "list[PointSet]":
     """The points of files that are to be compared: of one dimension, with columns in the same order."""
-    from sphereot.arrays import require_same_dim
+    from sphereot._arrays.validation import require_same_dim
 
     told: dict[str, Any] = {**vars(options), "columns": options.columns and options.columns.split(",")}
     found: list[PointSet] = []
@@ -87,7 +89,7 @@ def _read_points(path: Path, told: dict[str, Any]) -> "PointSet":
 
 def label(points: "PointSet") -> str:
     """One line on what was read from a file."""
-    from sphereot.stats._labels import printable
+    from sphereot._support.text import printable
 
     n, dim = points.points.shape
     dropped = f", {points.dropped} rows dropped" if points.dropped else ""
@@ -97,14 +99,19 @@ def label(points: "PointSet") -> str:
 
 @contextmanager
 def ended_plainly(debug: bool, extra: str = "data") -> Iterator[None]:
-    """End with exit code 2 for bad files and calls: one line on stderr, or the traceback if `debug`."""
-    if not debug:
-        with refuse(ValueError, TypeError, OSError, MemoryError), requires(extra):
-            yield
-        return
+    """End with exit code 2 for bad files and calls: one line on stderr, or the traceback if `debug`.
+
+    An error that nobody foresaw gets its traceback in any case.
+    """
     try:
-        yield
-    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+        if debug:
+            yield
+        else:
+            with refuse(ValueError, TypeError, OSError, MemoryError), requires(extra):
+                yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
         traceback.print_exc()
         raise typer.Exit(2) from error
 

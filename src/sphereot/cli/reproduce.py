@@ -17,6 +17,7 @@ from rich.progress import (
 from rich.table import Table as RichTable
 
 from sphereot.cli.errors import refuse, requires
+from sphereot.cli.outputs import warnings_in_one_line
 
 __all__ = ["reproduce"]
 
@@ -48,7 +49,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper; write its numbers and figures; show them beside the paper's.
 
-    A run that was killed goes on where it stopped when the same command is given again.
+    A run that was killed goes on where it stopped when the same command is given again. One run at a time can work in
+    a folder.
 
     For example: sphereot reproduce list
 
@@ -62,7 +64,7 @@ def reproduce(
     if name == "list":
         console.print(_listing(experiments))
         return
-    with refuse(ValueError, OSError), requires("reproduce"):
+    with refuse(ValueError, OSError, MemoryError), requires("reproduce"):
         experiment = experiments.find(name)
         folder = out or Path("out", "reproduce", f"{name}-{preset}")
         if replot:
@@ -73,7 +75,7 @@ def reproduce(
         with Progress(
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
             console=console, transient=True,
-        ) as progress:  # fmt: skip
+        ) as progress, warnings_in_one_line():  # fmt: skip
             result = experiments.run_experiment(
                 experiment, preset=preset, seed=seed, out=folder, reporter=_Bar(progress), fresh=fresh
             )

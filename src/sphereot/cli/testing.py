@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["two_samples", "uniformity"]
 
-Order = Annotated[float, typer.Option("--p", help="The order p of the distance, at least 1.")]
+Order = Annotated[float, typer.Option("--p", help="The order p of the distance, from 1 to 1000.")]
 Slices = Annotated[int, typer.Option("--projections", help="How many great circles.")]
 Seed = Annotated[int, typer.Option("--seed", help="Where great circles and random numbers come from.")]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sphereot.arrays import as_whole_number
+from sphereot._arrays.validation import as_whole_number
 from sphereot.datasets.fetch import fetch
 from sphereot.datasets.files import read_points
 from sphereot.sphere import from_lonlat

@@ -6,17 +6,23 @@ What is used has the checksum that it should have, wherever it comes from.
 import hashlib
 import os
 import sys
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-from sphereot._files import write_aside
+from sphereot._support.atomic_write import write_aside
 
 __all__ = ["cache_folder", "fetch"]
 
 _FOLDER_VARIABLE = "SPHEREOT_DATA"
-_SECONDS = 30
+_SCHEMES = ("http", "https")
+_SECONDS = 30  # for each answer of the server
+_TOTAL_SECONDS = 300  # for a download as a whole: a server can answer a byte at a time
 _CHUNK = 1 << 16
 _MOST_BYTES = 1 << 30
 
@@ -89,13 +95,8 @@ def _in_own_folder(name: str) -> Path | None:
 
 
 def _download(name: str, url: str, target: Path) -> None:
-    request = urllib.request.Request(url, headers={"User-Agent": "sphereot"})
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer, target.open("wb") as file:
-            left = _MOST_BYTES
-            while chunk := answer.read(min(_CHUNK, left)):
-                file.write(chunk)
-                left -= len(chunk)
+        _within(_TOTAL_SECONDS, lambda expired: _copy(url, target, expired))
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
         raise ConnectionError(
@@ -103,6 +104,59 @@ def _download(name: str, url: str, target: Path) -> None:
             f"{cache_folder()}, and cannot be downloaded from {url} ({reason}); connect to the network, or put the "
             f"file in a folder and set {_FOLDER_VARIABLE} to it."
         ) from error
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to web addresses alone; urllib follows those to FTP servers as well."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urlsplit(newurl).scheme not in _SCHEMES:
+            fp.close()
+            raise urllib.error.URLError(f"it redirects to {newurl}, but only http and https are followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _copy(url: str, target: Path, expired: threading.Event) -> None:
+    """Download to a file; stop early where the time has expired."""
+    if urlsplit(url).scheme not in _SCHEMES:
+        raise urllib.error.URLError("only http and https addresses are downloaded")
+    request = urllib.request.Request(url, headers={"User-Agent": "sphereot"})
+    try:
+        answer = urllib.request.build_opener(_Redirects).open(request, timeout=_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()  # it is the answer as well, with its connection
+        raise
+    with answer, target.open("r+b") as file:
+        left = _MOST_BYTES
+        while not expired.is_set() and (chunk := answer.read1(min(_CHUNK, left))):
+            file.write(chunk)
+            left -= len(chunk)
+
+
+def _within(seconds: float, work: Callable[[threading.Event], None]) -> None:
+    """Do the work, or raise TimeoutError if it takes longer; its argument is set when nobody waits for it any more.
+
+    On a thread of its own: looking up a name and reading headers have no limit of their own that could be set.
+    """
+    errors: list[BaseException] = []
+    expired = threading.Event()
+
+    def run() -> None:
+        try:
+            work(expired)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join(seconds)
+    finally:
+        expired.set()
+    if thread.is_alive():
+        raise TimeoutError(f"it takes longer than {seconds:g} seconds")
+    if errors:
+        raise errors[0]
 
 
 def _require_checksum(path: Path, where: str, sha256: str, remedy: str) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sphereot.arrays import as_whole_number
+from sphereot._arrays.validation import as_whole_number
 from sphereot.datasets.geojson import open_geojson
 from sphereot.datasets.rows import as_unit, refuse_first, require_not_swapped, usable
+from sphereot.datasets.sampling import generator_of, random_rows
 from sphereot.datasets.source import Batch, Source, Wanted
 from sphereot.datasets.tables import open_csv, open_parquet
 from sphereot.datasets.tensors import open_npy, open_npz, open_pt, open_safetensors
@@ -36,6 +37,16 @@ _FORMATS = {
     ".safetensors": open_safetensors,
 }
 
+_ZIP_FORMATS = (open_npz, open_pt)
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"(\xb5/\xfd": "zstd",
+    b"\xfd7zXZ\0": "xz",
+    b"PK\x03\x04": "zip",
+    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
+}
+_HEAD_BYTES = 16
+
 
 @dataclass(frozen=True, eq=False)
 class PointSet:
@@ -55,6 +66,8 @@ class PointSet:
         The columns that the coordinates were read from.
     dropped : int
         The number of rows left out because they could not be points.
+    total : int
+        The number of points in the file, of which `points` are a random part if `max_points` was given.
     """
 
     points: np.ndarray[Any, Any]
@@ -63,6 +76,7 @@ class PointSet:
     path: Path
     columns: tuple[str, ...]
     dropped: int
+    total: int
 
     def __len__(self) -> int:
         return len(self.points)
@@ -78,6 +92,8 @@ def read_points(
     normalize: bool = False,
     weights: str | int | None = None,
     drop_bad: bool = False,
+    max_points: int | None = None,
+    seed: int = 0,
 ) -> PointSet:
     """Points on the sphere from a file.
 
@@ -103,12 +119,18 @@ def read_points(
     drop_bad : bool
         Leave out rows that cannot be points (missing, text, NaN, a latitude beyond 90, a zero vector, a negative
         weight), and count them; otherwise the first is refused.
+    max_points : int, optional
+        Keep at most so many points, chosen at random while the file is read. All rows are still checked. Memory then
+        does not grow with the number of rows for .npy, .npz (in C order), .csv and .safetensors files; for Parquet it
+        grows with the largest row group, as the file stores it. GeoJSON files are parsed as a whole.
+    seed : int
+        Decides, together with the content of the file, which points `max_points` keeps; at least 0.
 
     Returns
     -------
     PointSet
-        With `.points`, `.weights`, `.lonlat`, `.columns` and `.dropped`. A .npy file that needs no change stays on
-        the disk, mapped to memory.
+        With `.points`, `.weights`, `.lonlat`, `.columns`, `.dropped` and `.total`. A .npy file that needs no change
+        stays on the disk, mapped to memory.
 
     Raises
     ------
@@ -132,20 +154,15 @@ def read_points(
     array([[0.6, 0. , 0.8],
            [0. , 1. , 0. ]])
     """
-    source = _open(Path(path), _wanted(columns, prefix, key, weights, lonlat, normalize, None))
-    parts = list(_point_sets(source, normalize, drop_bad))
-    dropped = sum(part.dropped for part in parts)
-    if not sum(len(part) for part in parts):
-        raise ValueError(f"{source.path}: there are no rows in it" + f" but {dropped} bad ones" * (dropped > 0) + ".")
-    each = None if parts[0].weights is None else _joined([part.weights for part in parts])
-    if each is not None and not (each > 0).any():
-        raise ValueError(f"{source.path}: all weights in {source.weights_name!r} are zero; at least one must not be.")
-    degrees = None if parts[0].lonlat is None else _joined([part.lonlat for part in parts])
-    held = [part.points for part in parts]
-    del parts  # so that joining can free each batch
-    changed = normalize or source.lonlat or dropped > 0
-    points = _joined(held) if source.whole is None or changed else source.whole
-    return PointSet(points, each, degrees, source.path, source.columns, dropped)
+    if max_points is not None:
+        max_points = as_whole_number("max_points", max_points, 1, "the number of points to keep")
+        seed = as_whole_number("seed", seed, 0, "a seed")
+    wanted = _wanted(columns, prefix, key, weights, lonlat, normalize, None, in_parts=max_points is not None)
+    source = _open(Path(path), wanted)
+    sets = _point_sets(source, normalize, drop_bad)
+    if max_points is None:
+        return _all_points(source, sets, normalize)
+    return _random_points(source, sets, max_points, generator_of(source.path, seed))
 
 
 def iter_points(
@@ -160,7 +177,7 @@ def iter_points(
     weights: str | int | None = None,
     drop_bad: bool = False,
 ) -> Iterator[PointSet]:
-    """Points from a file, a batch at a time: .npy, .csv and .parquet files are never in memory as a whole.
+    """Points from a file, a batch at a time: all files but GeoJSON are never in memory as a whole.
 
     Parameters
     ----------
@@ -186,7 +203,7 @@ def iter_points(
     """
     if batch_rows is not None:
         batch_rows = as_whole_number("batch_rows", batch_rows, 1, "the number of rows to a batch")
-    source = _open(Path(path), _wanted(columns, prefix, key, weights, lonlat, normalize, batch_rows))
+    source = _open(Path(path), _wanted(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True))
     return _point_sets(source, normalize, drop_bad)
 
 
@@ -198,6 +215,8 @@ def _wanted(
     lonlat: bool,
     normalize: bool,
     batch_rows: int | None,
+    *,
+    in_parts: bool,
 ) -> Wanted:
     if isinstance(columns, str):
         raise TypeError(f"columns: got the text {columns!r}; give a list of names or numbers.")
@@ -205,14 +224,19 @@ def _wanted(
         raise ValueError("columns: none are named; name at least two, or leave columns out.")
     if not isinstance(lonlat, bool):
         raise TypeError(f"lonlat: got {lonlat!r}; give True and name the two columns with columns, longitude first.")
-    return Wanted(None if columns is None else tuple(columns), prefix, key, weights, lonlat, normalize, batch_rows)
+    named = None if columns is None else tuple(columns)
+    return Wanted(named, prefix, key, weights, lonlat, normalize, batch_rows, in_parts)
 
 
 def _open(path: Path, wanted: Wanted) -> Source:
     with path.open("rb") as file:  # an OSError names the file where it is missing, a directory or not ours to read
-        if not file.read(1):
-            raise ValueError(f"{path}: is empty.")
+        head = file.read(_HEAD_BYTES)
+    if not head:
+        raise ValueError(f"{path}: is empty.")
     opener = _FORMATS.get(path.suffix.lower())
+    packed = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
+    if packed is not None and (packed != "zip" or opener not in _ZIP_FORMATS):
+        raise ValueError(f"{path}: is compressed with {packed}; unpack it first.")
     if opener is None:
         raise ValueError(f"{path}: files of kind {path.suffix!r} are not read here; there are {', '.join(_FORMATS)}.")
     source = opener(path, wanted)
@@ -247,7 +271,48 @@ def _point_set(source: Source, batch: Batch, normalize: bool, dropped: int) -> P
         points = unit_vectors(batch.values)
     else:
         points = as_unit(source, batch)
-    return PointSet(points, batch.weights, degrees, source.path, source.columns, dropped)
+    return PointSet(points, batch.weights, degrees, source.path, source.columns, dropped, len(points))
+
+
+def _all_points(source: Source, sets: Iterator[PointSet], normalize: bool) -> PointSet:
+    parts = list(sets)
+    dropped, total = sum(part.dropped for part in parts), sum(len(part) for part in parts)
+    _require_rows(source, total, dropped)
+    weights = None if parts[0].weights is None else _joined([part.weights for part in parts])
+    _require_weights(source, weights)
+    degrees = None if parts[0].lonlat is None else _joined([part.lonlat for part in parts])
+    held = [part.points for part in parts]
+    del parts  # so that joining can free each batch
+    changed = normalize or source.lonlat or dropped > 0
+    points = _joined(held) if source.whole is None or changed else source.whole
+    return PointSet(points, weights, degrees, source.path, source.columns, dropped, total)
+
+
+def _random_points(source: Source, sets: Iterator[PointSet], count: int, generator: np.random.Generator) -> PointSet:
+    dropped = total = 0
+
+    def parts() -> Iterator[tuple[np.ndarray[Any, Any] | None, ...]]:
+        nonlocal dropped, total
+        for part in sets:
+            dropped, total = dropped + part.dropped, total + len(part)
+            yield part.points, part.weights, part.lonlat
+
+    columns = random_rows(parts(), count, generator)
+    _require_rows(source, total, dropped)
+    points, weights, degrees = columns
+    _require_weights(source, weights)
+    return PointSet(points, weights, degrees, source.path, source.columns, dropped, total)
+
+
+def _require_rows(source: Source, total: int, dropped: int) -> None:
+    if not total:
+        but = f" but {dropped} bad ones" if dropped else ""
+        raise ValueError(f"{source.path}: there are no rows in it{but}.")
+
+
+def _require_weights(source: Source, weights: np.ndarray[Any, Any] | None) -> None:
+    if weights is not None and not (weights > 0).any():
+        raise ValueError(f"{source.path}: all weights in {source.weights_name!r} are zero; at least one must not be.")
 
 
 def _only(batch: Batch, good: np.ndarray[Any, Any]) -> Batch:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from sphereot.datasets.source import Batch, Source, Wanted
 
 __all__ = ["open_geojson"]
 
+_MEMBERS = ("type", "features", "geometries", "geometry", "coordinates", "properties")
 _COLLECTIONS = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
 
 
@@ -18,9 +20,11 @@ def open_geojson(path: Path, wanted: Wanted) -> Source:
     """All points of a GeoJSON file; weights are a property of the features."""
     if wanted.columns is not None or wanted.prefix is not None or wanted.key is not None:
         raise ValueError(f"{path}: GeoJSON has longitude and latitude of its own; leave columns, prefix and key out.")
+    name = str(wanted.weights)
     try:
         with path.open(encoding="utf-8-sig") as file:
-            tree = json.load(file)
+            # Integers of thousands of digits are refused by int, without the name of the file.
+            tree = json.load(file, parse_int=float, object_pairs_hook=partial(_needed, {*_MEMBERS, name}))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: is not JSON, or is truncated ({error.msg}).") from error
     except UnicodeDecodeError as error:
@@ -29,7 +33,6 @@ def open_geojson(path: Path, wanted: Wanted) -> Source:
         raise ValueError(f"{path}: is nested too deeply to be GeoJSON.") from error
     if not isinstance(tree, dict) or not isinstance(tree.get("type"), str):
         raise ValueError(f"{path}: is JSON, but not GeoJSON: it has no 'type', as a FeatureCollection has.")
-    name = str(wanted.weights)
     found = list(_places(path, tree, wanted.weights is not None, name))
     values = np.array([place for _, place, _ in found], dtype=np.float64).reshape(-1, 2)
     weights = np.array([weight for _, _, weight in found]) if wanted.weights is not None else None
@@ -43,6 +46,11 @@ def open_geojson(path: Path, wanted: Wanted) -> Source:
         weights_name=name,
         absent="has no longitude and latitude" if wanted.weights is None else "has no place, or no number as weight",
     )
+
+
+def _needed(names: set[str], members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without the members that nobody asks for: most of a file is properties."""
+    return {name: value for name, value in members if name in names}
 
 
 def _places(path: Path, tree: Any, weighted: bool, name: str) -> Iterator[tuple[int, list[float], float]]:

@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Batch", "Source", "Wanted", "no_quote"]
+__all__ = ["Batch", "Source", "Wanted", "default_rows", "no_quote", "require_in_proportion"]
 
 _BATCH_VALUES = 1 << 22
+_HARMLESS_BYTES, _MOST_TIMES = 1 << 28, 100  # numbers that differ do not compress to a hundredth
+
+
+def default_rows(width: int) -> int:
+    """Rows of `width` numbers that are 32 MB in double precision."""
+    return max(_BATCH_VALUES // max(width, 1), 1)
 
 
 @dataclass(frozen=True)
@@ -23,10 +29,11 @@ class Wanted:
     lonlat: bool = False
     normalize: bool = False
     batch_rows: int | None = None
+    in_parts: bool = False  # rows are not all held, so that reading should need little memory
 
     def rows_of(self, width: int) -> int:
         """Rows to read at a time, for rows of `width` numbers: 32 MB of them unless told."""
-        return self.batch_rows or max(_BATCH_VALUES // max(width, 1), 1)
+        return self.batch_rows or default_rows(width)
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,16 @@ class Batch:
 def no_quote(row: int, column: int) -> str | None:
     """What `Source.quote` is where a file has no text to show."""
     return None
+
+
+def require_in_proportion(path: Path, name: str, declared: int, stored: int) -> None:
+    """Raise where a few bytes of a file declare so many in memory that the file may be made to exhaust it."""
+    if declared > max(_HARMLESS_BYTES, _MOST_TIMES * stored):
+        raise ValueError(
+            f"{path}: {name} takes {declared / 1e6:,.0f} MB in memory, more than {_MOST_TIMES} times its "
+            f"{stored / 1e6:,.3f} MB in the file, which may be made to exhaust memory; if it is right, read it in "
+            "parts with iter_points or max_points (--max-points), or save it as .npy."
+        )
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,22 @@ from typing import Any
 import numpy as np
 
 from sphereot.datasets.columns import choose, find
-from sphereot.datasets.source import Batch, Source, Wanted, no_quote
+from sphereot.datasets.row_groups import row_group_sizes, row_ranges
+from sphereot.datasets.source import Batch, Source, Wanted, default_rows, no_quote, require_in_proportion
 
 __all__ = ["open_csv", "open_parquet"]
 
 _LIST_WIDTH = 512  # lists tell their length only when read
+_BATCHES_PER_SLICE = 2
 
 
 def open_csv(path: Path, wanted: Wanted) -> Source:
     """The wanted columns of a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names."""
     pl = _polars(path)
+    skipped, separator = _first_line(path)
     options: dict[str, Any] = {
-        "separator": _separator(path),
+        "separator": separator,
+        "skip_lines": skipped,
         "comment_prefix": "#",
         "encoding": "utf8-lossy",
         "infer_schema": False,  # all text: a value that is no number is then found and quoted, not guessed at
@@ -37,7 +41,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
             scan = pl.scan_csv(path, has_header=False, **options)
             names = [str(k) for k in range(len(names))]
     places, weights = choose(path, names, wanted)
-    lines = _Lines(path, options["separator"], named)
+    lines = _Lines(path, separator, named)
     chosen = [*places, *([] if weights is None else [weights])]
     numbers = [pl.nth(k).str.strip_chars().cast(pl.Float64, strict=False).alias(str(i)) for i, k in enumerate(chosen)]
 
@@ -95,20 +99,28 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
     kind = pl.Float16 if kinds == {"Float16"} else pl.Float32 if kinds <= {"Float16", "Float32"} else pl.Float64
     coordinates = [pl.nth(k).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, k in enumerate(places)]
     weight = [] if weights is None else [pl.nth(weights).cast(pl.Float64).alias("weights")]
-    width = _LIST_WIDTH if vector else len(places)
+    sized = getattr(schema[vector], "size", None) if vector else len(places)
+    width = sized or _LIST_WIDTH
+    if not wanted.in_parts:
+        require_in_proportion(path, "the table", 4 * count * (sized or 1), path.stat().st_size)
 
     def batches() -> Iterator[Batch]:
         first, dim = 0, None
+        rows, table = wanted.rows_of(width), scan.select(coordinates + weight)
         with _told(path, pl):
-            for frame in scan.select(coordinates + weight).collect_batches(chunk_size=wanted.rows_of(width)):
+            if wanted.in_parts:
+                frames = _slices(path, table, count, rows, _BATCHES_PER_SLICE * default_rows(width))
+            else:
+                frames = table.collect_batches(chunk_size=rows)  # reads several row groups ahead
+            for frame in frames:
                 if vector:
                     values = _vectors(path, frame["0"], dim, pl)
                     dim = values.shape[1]
                 else:
                     values = np.ascontiguousarray(frame.select(pl.exclude("weights")).to_numpy())
-                rows = range(first, first + len(values))
+                numbers = range(first, first + len(values))
                 first += len(values)
-                yield Batch(values, frame["weights"].to_numpy() if weight else None, rows)
+                yield Batch(values, frame["weights"].to_numpy() if weight else None, numbers)
         if first != count:  # a thread of polars that fails over a damaged page ends the batches without an error
             raise ValueError(f"{path}: has {count} rows, but only {first} can be read; it seems to be damaged.")
 
@@ -123,6 +135,16 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
         absent="is missing, holds NaN or infinity"
         + ("" if vector is None else f", or has not as many numbers in {vector!r} as the rows before"),
     )
+
+
+def _slices(path: Path, table: Any, count: int, rows: int, least: int) -> Iterator[Any]:
+    """All rows with little memory, at most `rows` at a time: polars holds one row group, as it is stored, and a slice.
+
+    Slices have about `least` rows even where batches are smaller, for a row group is read anew for each slice of it.
+    """
+    sizes = row_group_sizes(path)
+    for first, size in row_ranges(sizes if sum(sizes) == count else [count], max(rows, least)):
+        yield from table.slice(first, size).collect().iter_slices(rows)
 
 
 def _vectors(path: Path, lists: Any, dim: int | None, pl: Any) -> np.ndarray[Any, Any]:
@@ -180,7 +202,7 @@ class _Lines:
 
     @cached_property
     def blank_rows(self) -> list[int]:
-        return [k for k, (_, fields) in enumerate(self._rows()) if not fields]
+        return [k for k, (_, fields) in enumerate(self._rows()) if len(fields) < 2 and not "".join(fields).strip()]
 
     def first_ragged(self) -> str:
         """Where a line has more fields than the first, if one has."""
@@ -217,12 +239,13 @@ def _polars(path: Path) -> Any:
     return polars
 
 
-def _separator(path: Path) -> str:
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        for line in file:
+def _first_line(path: Path) -> tuple[int, str]:
+    """How many lines, blank or comments, stand before the first of the table, and what separates its fields."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        for number, line in enumerate(file):
             if line.strip() and not line.startswith("#"):
-                return max(",;\t", key=line.count)
-    return ","
+                return number, max(",;\t", key=line.count)
+    return 0, ","
 
 
 def _is_number(text: str) -> bool:

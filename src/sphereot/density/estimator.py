@@ -3,6 +3,8 @@
 import inspect
 import os
 from collections.abc import Callable
+from importlib.metadata import version
+from itertools import pairwise
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from sphereot._checkpoints import Keeper, StateFile
-from sphereot._libraries import Array, namespace, to_kind, to_numpy
-from sphereot._progress import progress_bar
-from sphereot.arrays import as_points, as_slice_count, as_whole_number, require_same_dim
+from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
+from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number, require_same_dim
+from sphereot._support.atomic_write import reason_of
+from sphereot._support.checkpoints import Keeper, StateFile, digest, keeper_name, require_same_work
+from sphereot._support.progress import progress_bar
+from sphereot._support.scikit_learn import density_tags
 from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.density.storage import as_tensor, read_model, write_model
-from sphereot.density.training import History, log_likelihood, train
+from sphereot.density.training import History, TrainingDivergedError, log_likelihood, train
 from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
-from sphereot.slicing import great_circles
+from sphereot.slicing.circles import great_circles
 from sphereot.stats import SphericalKDE
 
 __all__ = ["DensityEstimator"]
@@ -131,8 +135,9 @@ class DensityEstimator:
         y : None
             Not used; there for pipelines.
         checkpoint : path, optional
-            A file to keep the state of the training in: a fit that was broken off goes on from there, with the same
-            data and parameters, and ends as if it had not been. Removed at the end.
+            A file to keep the state of the training in, every ten seconds: a fit that was broken off goes on from
+            there and ends as if it had not been. Removed at the end, and when the training diverges. Instead of a
+            path, an object with ``load()`` and ``save(state)``, as in `sphereot.sampling.fit_sampler`.
         callback : callable (epoch, loss), optional
             Told after every epoch.
 
@@ -140,6 +145,13 @@ class DensityEstimator:
         -------
         DensityEstimator
             Itself.
+
+        Raises
+        ------
+        ValueError
+            Also for a checkpoint that is damaged, or belongs to a fit of other data, parameters or seed.
+        TrainingDivergedError
+            If the loss is not finite any more.
         """
         points = as_points("x", x)
         self._check(points.shape[1])
@@ -150,17 +162,19 @@ class DensityEstimator:
             self.history_ = History()
             return self
         loss, lr = self._objective()
-        generator = torch.Generator()
-        if self.seed is None:
-            generator.seed()
-        else:
-            generator.manual_seed(self.seed)
         data = torch.as_tensor(values.astype(np.float32))
+        keeper = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+        work = self._work(data)
+        saved = None if keeper is None else _taken_up(keeper, work)
+        generator = torch.Generator()
+        # Without a seed, a fit that goes on needs the one that it began with: which points are held back depends on it.
+        seed = generator.seed() if self.seed is None else _plain(self.seed)
+        seed = seed if saved is None else saved["seed"]
+        generator.manual_seed(seed)
         held_back = int(self.validation_fraction * len(data))
         order = torch.randperm(len(data), generator=generator)
         validation = data[order[:held_back]] if held_back else None
         self.flow_ = self._new_flow(generator)
-        keeper = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
         with progress_bar(self.progress, "epochs", self.epochs) as advance:
 
             def told(epoch: int, value: float) -> None:
@@ -168,21 +182,35 @@ class DensityEstimator:
                 if callback is not None:
                     callback(epoch, value)
 
-            self.history_ = train(
-                self.flow_,
-                data[order[held_back:]],
-                loss=loss,
-                epochs=self.epochs,
-                lr=lr,
-                slices=Slices(self.n_projections, self.slices, generator),
-                validation=validation,
-                patience=self.patience,
-                checkpoint=keeper,
-                callback=told,
-            )
-        if isinstance(keeper, StateFile):
+            try:
+                self.history_ = train(
+                    self.flow_,
+                    data[order[held_back:]],
+                    loss=loss,
+                    epochs=self.epochs,
+                    lr=lr,
+                    slices=Slices(self.n_projections, self.slices, generator),
+                    validation=validation,
+                    patience=self.patience,
+                    start=None if saved is None else saved["training"],
+                    checkpoint=None if keeper is None else _Named(keeper, {"work": work, "seed": seed}),
+                    callback=told,
+                )
+            except TrainingDivergedError:
+                if isinstance(keeper, StateFile):
+                    keeper.remove()  # it would diverge again, and stand in the way of a smaller step
+                raise
+        if keeper is not checkpoint and isinstance(keeper, StateFile):
             keeper.remove()
         return self
+
+    def _work(self, data: torch.Tensor) -> dict[str, Any]:
+        """What a state of the training belongs to: data, settings and seed, as plain values."""
+        loss, lr = self._objective()
+        settings = self.get_params() | {"loss": loss, "lr": lr, "version": version("sphereot")}
+        left_out = ("bandwidth", "progress")
+        plain = {name: _plain(value) for name, value in settings.items() if name not in left_out}
+        return {"data": digest(data.numpy())} | plain
 
     def _check(self, dim: int) -> None:
         if self.model not in _MODELS:
@@ -210,12 +238,25 @@ class DensityEstimator:
         loss, lr = _MODELS[self.model]
         return str(self.loss or loss), float(self.lr or lr or 0.0)
 
+    def _parameter_count(self) -> int:
+        """How many parameters the flow has, without making it."""
+        dim, blocks = self.n_features_in_, as_whole_number("n_blocks", self._blocks(), 1, "the number of blocks")
+        if self.model == "stereo":
+            half = (dim - 1) // 2
+            halves = (half, dim - 1 - half)
+            # A coupling has two networks from one half of the coordinates to the other; the next exchanges the halves.
+            first, second = (2 * _network_size(held, moved) for held, moved in (halves, halves[::-1]))
+            return (blocks + 1) // 2 * first + blocks // 2 * second
+        components = as_whole_number("n_components", self.n_components, 1, "the number of components")
+        return blocks * components * (dim + 2)
+
+    def _blocks(self) -> Any:
+        return self.n_blocks or (10 if self.model == "stereo" else 48)
+
     def _new_flow(self, generator: torch.Generator | None = None) -> Flow:
         if self.model == "stereo":
-            return Flow(StereographicFlow(self.n_features_in_, self.n_blocks or 10, generator=generator))
-        return Flow(
-            ExponentialMapFlow(self.n_features_in_, self.n_blocks or 48, self.n_components, generator=generator)
-        )
+            return Flow(StereographicFlow(self.n_features_in_, self._blocks(), generator=generator))
+        return Flow(ExponentialMapFlow(self.n_features_in_, self._blocks(), self.n_components, generator=generator))
 
     # ---- what a fitted model tells ----
 
@@ -298,18 +339,37 @@ class DensityEstimator:
         """
         tensors, description = read_model(path)
         try:
-            model = cls(**description["parameters"])
-            model.n_features_in_ = int(description["dim"])
-            history = description["history"]
-            model.history_ = History(history["losses"], [(int(epoch), nll) for epoch, nll in history["validation"]])
-            if model.model == "kde":
-                kde = SphericalKDE(float(description["bandwidth_"]), weights=tensors["weights"].numpy())
-                model.kde_ = kde.fit(tensors["points"].numpy())
-            else:
-                model.flow_ = model._new_flow()
-                model.flow_.load_state_dict(tensors)
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise ValueError(f"{path}: this model file does not fit this version of sphereot ({error}).") from error
+            return cls._from_file(tensors, description)
+        except MemoryError:
+            raise
+        except Exception as error:  # descriptions can be wrong in every way; the file is named in all cases
+            raise ValueError(
+                f"{path}: this model file is damaged, or does not fit this version of sphereot ({reason_of(error)})."
+            ) from error
+
+    @classmethod
+    def _from_file(cls, tensors: dict[str, torch.Tensor], description: dict[str, Any]) -> "DensityEstimator":
+        model = cls(**description["parameters"])
+        dim = as_whole_number("dim", description["dim"], 2, "the dimension")
+        model._check(dim)
+        model.n_features_in_ = dim
+        history = description["history"]
+        model.history_ = History(
+            [float(loss) for loss in history["losses"]],
+            [(int(epoch), float(nll)) for epoch, nll in history["validation"]],
+        )
+        if model.model == "kde":
+            if tensors["points"].ndim != 2 or tensors["points"].shape[1] != dim:
+                raise ValueError(f"points: shape is {tuple(tensors['points'].shape)}, but dim is {dim}")
+            kde = SphericalKDE(float(description["bandwidth_"]), weights=tensors["weights"].numpy())
+            model.kde_ = kde.fit(tensors["points"].numpy())
+            return model
+        # Before the flow is made: a wrong number in the description could ask for any amount of memory.
+        expected, held = model._parameter_count(), sum(tensor.numel() for tensor in tensors.values())
+        if expected != held:
+            raise ValueError(f"its description asks for {expected:,} parameters, but it holds {held:,}")
+        model.flow_ = model._new_flow()
+        model.flow_.load_state_dict(tensors)
         return model
 
     # ---- scikit-learn's protocol ----
@@ -326,10 +386,50 @@ class DensityEstimator:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        return density_tags()
+
     def __repr__(self) -> str:
         names = inspect.signature(type(self).__init__).parameters
         changed = {k: v for k, v in self.get_params().items() if v != names[k].default or k == "model"}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
+
+
+def _network_size(inputs: int, outputs: int) -> int:
+    """Parameters of a network of `RealNVP`, with its default widths."""
+    widths = (inputs, 25, 25, 25, outputs)
+    return sum((before + 1) * after for before, after in pairwise(widths))
+
+
+class _Named:
+    """A keeper of the states of a training, which adds what they belong to."""
+
+    def __init__(self, keeper: Keeper, belongs_to: dict[str, Any]):
+        self._keeper, self._belongs_to, self.path = keeper, belongs_to, getattr(keeper, "path", None)
+
+    def load(self) -> Any | None:
+        return self._keeper.load()
+
+    def save(self, state: Callable[[], Any]) -> None:
+        self._keeper.save(lambda: self._belongs_to | {"training": state()})
+
+
+def _taken_up(keeper: Keeper, work: dict[str, Any]) -> dict[str, Any] | None:
+    """The state that the keeper has for this work, or None."""
+    saved = keeper.load()
+    if saved is None:
+        return None
+    if not isinstance(saved, dict) or not {"work", "seed", "training"} <= set(saved):
+        raise ValueError(
+            f"{keeper_name(keeper)}: holds no state of a density fit; remove the file to begin anew (--fresh)."
+        )
+    require_same_work(keeper_name(keeper), saved["work"], work)
+    return saved
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's, which a state can hold."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _parameter_names() -> list[str]:

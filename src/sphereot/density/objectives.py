@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sphereot.distance import ssw_uniform
 from sphereot.flows import Flow
-from sphereot.slicing import great_circles
+from sphereot.slicing.circles import great_circles
 from sphereot.torch.euclidean import sliced_wasserstein
 
 __all__ = ["OBJECTIVES", "Objective", "Slices"]

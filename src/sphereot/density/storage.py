@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sphereot._files import write_aside
+from sphereot._support.atomic_write import reason_of, write_aside
 
 __all__ = ["FORMAT", "as_tensor", "read_model", "write_model"]
 
@@ -18,11 +18,13 @@ FORMAT = "sphereot-density-1"
 
 def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Path:
     """Write tensors by name and a description, as JSON has it, into one file; it is there whole or not at all."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
-    metadata = {"format": FORMAT, "description": json.dumps(description)}
+    metadata = {"format": FORMAT, "description": json.dumps(description, default=_as_python)}
+    # Bytes first: the library's own writing of a file ends in errors of its own where there is no room for it.
+    content = save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata)
     with write_aside(path) as aside:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, aside, metadata)
+        aside.write_bytes(content)
     return Path(path)
 
 
@@ -32,7 +34,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[st
     Raises
     ------
     ValueError
-        For a file that is truncated or is no model of sphereot.
+        For a file that is truncated or damaged, or is no model of sphereot.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -44,16 +46,38 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[st
             metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
-        message = f"{file}: this is no complete model file ({error}); write it again with `density fit`."
+        message = f"{file}: this is no complete model file ({reason_of(error)}); write it again with `density fit`."
         raise ValueError(message) from error
     if metadata.get("format") != FORMAT:
         raise ValueError(
             f"{file}: this safetensors file is no density model of sphereot (format {metadata.get('format')!r}, not "
             f"{FORMAT!r}); give a file that `density fit` wrote."
         )
-    return tensors, json.loads(metadata["description"])
+    for name, tensor in tensors.items():
+        if tensor.dtype not in (torch.float32, torch.float64) or not bool(torch.isfinite(tensor).all()):
+            raise ValueError(
+                f"{file}: this model file is damaged: {name!r} is to hold finite numbers in float32 or float64; write "
+                "it again with `density fit`."
+            )
+    try:
+        description = json.loads(metadata["description"])
+        if not isinstance(description, dict):
+            raise ValueError("it is no object")
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{file}: this model file has no description that can be read ({reason_of(error)}); write it "
+            "again with `density fit`."
+        ) from error
+    return tensors, description
 
 
 def as_tensor(values: Any) -> Tensor:
     """Values of a NumPy array as a tensor of their own."""
     return torch.as_tensor(values).clone()
+
+
+def _as_python(value: Any) -> Any:
+    """A number of NumPy as JSON can hold it: settings may come from a grid or a table."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"{value!r} cannot be written to a model file; give a plain number or text.")
+    return value.tolist()

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sphereot._checkpoints import Keeper
+from sphereot._support.atomic_write import reason_of
+from sphereot._support.checkpoints import Keeper, keeper_name
 from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.flows import Flow
 
@@ -55,6 +56,7 @@ def train(
     validation: Tensor | None = None,
     validate_every: int = 50,
     patience: int | None = None,
+    start: Mapping[str, Any] | None = None,
     checkpoint: Keeper | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> History:
@@ -69,23 +71,27 @@ def train(
     validation : tensor, optional
         Points whose likelihood is computed every `validate_every` epochs. With `patience`, the flow gets back its best
         parameters, and training stops when so many epochs have brought no better ones.
+    start : mapping, optional
+        The state to go on from, as `checkpoint` was given it.
     checkpoint : Keeper, optional
-        Goes on from the state that it has.
+        Given the state after every epoch but the last.
     callback : callable (epoch, loss), optional
         Told after every epoch.
     """
     objective = OBJECTIVES[loss]
     optimizer = torch.optim.Adam(flow.parameters(), lr=lr)
-    history, best, start = History(), None, 0
-    saved = None if checkpoint is None else checkpoint.load()
-    if saved is not None:
-        flow.load_state_dict(saved["flow"])
-        optimizer.load_state_dict(saved["optimizer"])
-        slices.generator.set_state(saved["generator"])
-        best, start = saved["best"], saved["epoch"]
-        history = History(saved["losses"], [(int(epoch), value) for epoch, value in saved["validation"]])
+    history, best, done = History(), None, 0
+    if start is not None:
+        try:
+            history, best, done = _restore(start, flow, optimizer, slices.generator)
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            name = "checkpoint" if checkpoint is None else keeper_name(checkpoint)
+            raise ValueError(
+                f"{name}: its state does not fit this training ({reason_of(error)}); remove the file to begin anew "
+                "(--fresh)."
+            ) from error
     good = copy.deepcopy(flow.state_dict())
-    for epoch in range(start + 1, epochs + 1):
+    for epoch in range(done + 1, epochs + 1):
         optimizer.zero_grad()
         value = objective(flow, x, slices)
         found = value.item()
@@ -133,6 +139,24 @@ def _state(
         "best": best,
         "epoch": epoch,
     }
+
+
+def _restore(
+    state: Mapping[str, Any], flow: Flow, optimizer: torch.optim.Optimizer, generator: torch.Generator
+) -> tuple[History, Any, int]:
+    """Load what `_state` gave; the history, the best parameters and the number of epochs that are done."""
+    done, losses = state["epoch"], state["losses"]
+    parameters = list(flow.parameters())
+    for k, moments in state["optimizer"]["state"].items():
+        for tensor in (moments["exp_avg"], moments["exp_avg_sq"]):
+            if tensor.shape != parameters[k].shape or not bool(torch.isfinite(tensor).all()):
+                raise ValueError("the optimizer's state is that of another flow, or damaged")
+    if len(losses) != done:
+        raise ValueError(f"there are {len(losses)} losses of {done} epochs")
+    flow.load_state_dict(state["flow"])
+    optimizer.load_state_dict(state["optimizer"])
+    generator.set_state(state["generator"])
+    return History(list(losses), [(int(epoch), value) for epoch, value in state["validation"]]), state["best"], done
 
 
 def _copy_into(state: dict[str, Tensor], flow: Flow) -> None:

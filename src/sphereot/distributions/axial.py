@@ -8,8 +8,8 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
 
-from sphereot.arrays import as_points, require_same_dim
-from sphereot.distributions.constraints import unit_vector
+from sphereot._arrays.validation import as_points, require_same_dim
+from sphereot.distributions.constraints import is_validating, unit_vector
 
 __all__ = ["AxialDistribution", "checked_points", "wide"]
 
@@ -26,7 +26,7 @@ class AxialDistribution(Distribution):
     concentration : tensor or float, shape (...)
         How close points stay to `loc`; 0 is the uniform law.
     validate_args : bool, optional
-        Check the arguments here and in `log_prob`; on unless torch's default is changed.
+        Check the arguments here and in `log_prob`; on by default, except inside torch.compile.
     """
 
     arg_constraints = {"loc": unit_vector, "concentration": constraints.nonnegative}  # noqa: RUF012
@@ -37,7 +37,7 @@ class AxialDistribution(Distribution):
     concentration: Tensor
 
     def __init__(self, loc: Tensor, concentration: Tensor | float, *, validate_args: bool | None = None) -> None:
-        validate = Distribution._validate_args if validate_args is None else validate_args
+        validate = is_validating(validate_args)
         loc, concentration = _parameters(loc, concentration, validate)
         batch_shape = _common_shape(loc.shape[:-1], concentration.shape)
         self.loc = loc.expand(*batch_shape, loc.shape[-1])

@@ -1,10 +1,10 @@
-"""The constraint of torch.distributions for unit vectors."""
+"""Validation of arguments in torch.distributions: the constraint for unit vectors, and when it is checked."""
 
 import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
-__all__ = ["UnitVector", "unit_vector"]
+__all__ = ["UnitVector", "is_validating", "unit_vector"]
 
 
 class UnitVector(Constraint):
@@ -29,3 +29,11 @@ class UnitVector(Constraint):
 
 
 unit_vector = UnitVector()
+
+
+def is_validating(validate_args: bool | None) -> bool:
+    """Whether a distribution with this argument checks its values: by default always but in a trace of torch.compile.
+
+    torch's own default is not read: the first call of torch.compile sets it to False for the whole process.
+    """
+    return not torch.compiler.is_compiling() if validate_args is None else validate_args

@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Size, Tensor
 
-from sphereot._area import log_area
 from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.quantiles import LOG_HEIGHT, with_quantile_gradient
+from sphereot.sphere.area import log_area
 
 __all__ = ["PowerSpherical"]
 
@@ -22,7 +22,7 @@ class PowerSpherical(AxialDistribution):
     concentration : tensor or float, shape (...)
         kappa, at least 0; broadcasts with the batch of `loc`. At 0 the law is uniform.
     validate_args : bool, optional
-        Check the arguments here and in `log_prob`; on unless torch's default is changed.
+        Check the arguments here and in `log_prob`; on by default, except inside torch.compile.
 
     Notes
     -----

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sphereot._bessel import log_mean_exponential
-from sphereot._libraries import Array, device, namespace, to_kind
-from sphereot.arrays import as_frames, as_points, as_turns, require_same_kind
+from sphereot._arrays.libraries import Array, device, namespace, to_kind
+from sphereot._arrays.validation import as_frames, as_points, as_turns, require_same_kind
+from sphereot._support.bessel import log_mean_exponential
 
 __all__ = ["projected_von_mises_fisher_density"]
 

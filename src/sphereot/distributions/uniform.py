@@ -8,9 +8,9 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution
 
-from sphereot._area import log_area
 from sphereot.distributions.axial import checked_points
-from sphereot.distributions.constraints import unit_vector
+from sphereot.distributions.constraints import is_validating, unit_vector
+from sphereot.sphere.area import log_area
 
 __all__ = ["HypersphericalUniform"]
 
@@ -29,7 +29,7 @@ class HypersphericalUniform(Distribution):
     device : torch.device or str, optional
         Where samples are; torch's default if None.
     validate_args : bool, optional
-        Check points in `log_prob`; on unless torch's default is changed.
+        Check points in `log_prob`; on by default, except inside torch.compile.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class HypersphericalUniform(Distribution):
         self._like = torch.empty(0, dtype=dtype, device=device)
         if self._like.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"dtype: got {self._like.dtype}; choose torch.float32 or torch.float64.")
-        super().__init__(Size(batch_shape), Size((int(dim),)), validate_args=validate_args)
+        super().__init__(Size(batch_shape), Size((int(dim),)), validate_args=is_validating(validate_args))
 
     def __repr__(self) -> str:
         return f"HypersphericalUniform(dim: {self.dim}, batch_shape: {tuple(self.batch_shape)})"

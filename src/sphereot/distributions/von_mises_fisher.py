@@ -3,11 +3,11 @@
 import torch
 from torch import Size, Tensor
 
-from sphereot._area import log_area
-from sphereot._bessel import bessel_ratio_slope, log_mean_exponential
+from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.heights import draw_drops
 from sphereot.distributions.quantiles import HEIGHT, with_quantile_gradient
+from sphereot.sphere.area import log_area
 
 __all__ = ["VonMisesFisher"]
 
@@ -22,7 +22,7 @@ class VonMisesFisher(AxialDistribution):
     concentration : tensor or float, shape (...)
         kappa, at least 0; broadcasts with the batch of `loc`. At 0 the law is uniform.
     validate_args : bool, optional
-        Check the arguments here and in `log_prob`; on unless torch's default is changed.
+        Check the arguments here and in `log_prob`; on by default, except inside torch.compile.
 
     Notes
     -----

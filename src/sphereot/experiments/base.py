@@ -13,14 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from sphereot._files import write_text
-from sphereot._info import info
+from sphereot._backends.info import info
+from sphereot._support.atomic_write import locked, reason_of, write_text
 from sphereot.experiments.lab import Lab, Reporter, Row, UnitLog
 from sphereot.experiments.rows import summary
 
 __all__ = ["Experiment", "Result", "Table", "replot", "run_experiment"]
 
-_LOG_NAME = "unfinished.jsonl"
+_LOG_NAME, _LOCK_NAME = "unfinished.jsonl", "unfinished.lock"
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,17 @@ def run_experiment(
         raise ValueError(
             f"preset: {experiment.name!r} has no preset {preset!r}; choose one of {', '.join(experiment.presets)}."
         )
-    config = experiment.presets[preset]
     folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    busy = f"{folder}: another run is at work in this folder; choose another folder, or wait for its end."
+    with locked(folder / _LOCK_NAME, busy):
+        return _run(experiment, preset, seed, folder, reporter, fresh)
+
+
+def _run(
+    experiment: Experiment, preset: str, seed: int, folder: Path, reporter: Reporter | None, fresh: bool
+) -> Result:
+    config = experiment.presets[preset]
     header = {"experiment": experiment.name, "configuration": asdict(config), "seed": seed}
     header["version"] = version("sphereot")
     log = UnitLog(folder / _LOG_NAME, header, fresh=fresh)
@@ -143,13 +152,27 @@ def run_experiment(
 def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
     """Draw the figures of a finished run again, from its `result.csv` and `series.json`."""
     folder = Path(out)
-    preset = json.loads((folder / "result.json").read_text(encoding="utf-8"))["preset"]
+    try:
+        record = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        if record["experiment"] != experiment.name:
+            raise ValueError(f"it is of {record['experiment']!r}")
+        config = experiment.presets[record["preset"]]
+        rows = _rows_of(folder)
+    except (LookupError, TypeError, ValueError, RecursionError, csv.Error) as error:
+        raise ValueError(
+            f"{folder}: holds no whole record of {experiment.name!r} ({reason_of(error)}); run it again."
+        ) from error
+    return _figures(experiment.plot(rows, config), folder)
+
+
+def _rows_of(folder: Path) -> list[Row]:
+    """The rows that a run has written."""
     with (folder / "result.csv").open(encoding="utf-8", newline="") as file:
         rows = [{name: _value(text) for name, text in row.items() if text != ""} for row in csv.DictReader(file)]
     if (folder / "series.json").exists():
         for entry in json.loads((folder / "series.json").read_text(encoding="utf-8")):
             rows[entry.pop("row")] |= entry
-    return _figures(experiment.plot(rows, experiment.presets[preset]), folder)
+    return rows
 
 
 def _value(text: str) -> Any:

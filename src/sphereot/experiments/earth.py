@@ -145,7 +145,8 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
                 grid, ax=ax, label="density [1/sr]", norm=norm, graticule="lines", coastlines=has_coastlines()
             )
             test = datasets.load(name).split(0).test.points
-            plotting.scatter_map(test, ax=ax, color="white", size=0.6)
+            # The rim keeps white points visible where the map is light.
+            plotting.scatter_map(test, ax=ax, color="white", size=1.0, edgecolors="#333333", linewidths=0.2)
             ax.set_title(f"{name} ({first}), test points in white")
 
         curves = Figure(figsize=(6.8, 2.3 * rows_of_maps), layout="constrained")

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 import sphereot
 from sphereot import plotting, sphere
-from sphereot._checkpoints import Keeper
+from sphereot._support.checkpoints import Keeper
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.lab import Lab, Row
 from sphereot.experiments.rows import select
-from sphereot.optim import ParticleFlow
+from sphereot.particles import ParticleFlow
 from sphereot.stats import SphericalKDE
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sphereot._checkpoints import StateFile
+from sphereot._support.atomic_write import write_text
+from sphereot._support.checkpoints import StateFile, WriteWarning
 
 __all__ = ["Checkpoint", "Lab", "Reporter", "Row", "UnitLog"]
 
@@ -49,32 +50,43 @@ class UnitLog:
 
     def __init__(self, path: Path, header: Row, *, fresh: bool = False):
         self.path, self.header = path, json.loads(json.dumps(header))
+        self._warning, self._state_warning = WriteWarning("the log"), WriteWarning("the state")
         if fresh:
             self.remove()
         self.resumed = _checkpoint_path(path).exists()
         self.known: dict[str, Row] = {}
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        entries = [entry for entry in map(_entry, lines) if entry is not None]
-        if entries and entries[0] == self.header:
-            self.known = {_key(entry["unit"]): entry["result"] for entry in entries[1:]}
-        elif entries:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        entries = [entry for entry in map(_entry, text.splitlines()) if entry is not None]
+        if text.strip() and (not entries or entries[0] != self.header):
             raise ValueError(
-                f"{path.parent} holds an unfinished run with other settings; choose another folder, or discard that "
-                "run with --fresh."
+                f"{path.parent} holds an unfinished run with other settings, or a damaged log of one ({path.name}); "
+                "choose another folder, or discard that run with --fresh."
             )
+        units = [entry for entry in entries[1:] if _is_unit(entry)]
+        self.known = {_key(entry["unit"]): entry["result"] for entry in units}
         self.resumed = self.resumed or bool(self.known)
-        # Written again without a line that a kill may have torn.
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(entry) + "\n" for entry in [self.header, *entries[1:]]), encoding="utf-8")
+        whole = "".join(json.dumps(entry) + "\n" for entry in [self.header, *units])
+        if text != whole:  # new, or with a line that a kill may have torn
+            write_text(path, whole)
+        self._end, self._waiting = path.stat().st_size, b""
 
     def add(self, unit: Row, result: Row) -> None:
-        """Note that a unit is done."""
-        with self.path.open("a", encoding="utf-8") as log:
-            log.write(json.dumps({"unit": unit, "result": result}) + "\n")
+        """Note that a unit is done; where there is no room for it now, with the next one."""
+        self._waiting += (json.dumps({"unit": unit, "result": result}) + "\n").encode()
+        try:
+            with self.path.open("r+b") as log:
+                log.seek(self._end)
+                log.truncate()  # what a writing that failed has left
+                log.write(self._waiting)
+        except OSError as error:
+            self._warning(self.path, error)
+            return
+        self._end, self._waiting = self._end + len(self._waiting), b""
 
     def checkpoint(self, unit: Row) -> "Checkpoint":
         """Where a long unit may keep how far it is."""
-        return Checkpoint(_checkpoint_path(self.path), {"header": self.header, "unit": unit})
+        owner = {"header": self.header, "unit": unit}
+        return Checkpoint(_checkpoint_path(self.path), owner, self._state_warning)
 
     def remove(self) -> None:
         """Forget the units: the run is complete."""
@@ -96,13 +108,20 @@ class Checkpoint(StateFile):
         The file; by default nothing is kept.
     owner : dict, optional
         What the state belongs to. A state of another owner is not taken up.
+    on_failure : callable (path, error), optional
+        Called where the file cannot be written.
     """
 
     every: float = 10.0
     """Seconds between two writings."""
 
-    def __init__(self, path: Path | None = None, owner: Row | None = None):
-        super().__init__(path, "" if owner is None else _key(owner), self.every)
+    def __init__(
+        self,
+        path: Path | None = None,
+        owner: Row | None = None,
+        on_failure: Callable[[Path, OSError], None] | None = None,
+    ):
+        super().__init__(path, "" if owner is None else _key(owner), self.every, on_failure)
 
 
 class Lab:
@@ -180,10 +199,14 @@ def _key(unit: Row) -> str:
 
 def _entry(line: str) -> Row | None:
     try:
-        entry: Row = json.loads(line)
-    except json.JSONDecodeError:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
         return None
-    return entry
+    return entry if isinstance(entry, dict) else None
+
+
+def _is_unit(entry: Row) -> bool:
+    return isinstance(entry.get("unit"), dict) and isinstance(entry.get("result"), dict)
 
 
 def _plain(value: Any) -> Any:

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sphereot import _native
-from sphereot._native.flows import Record, flow_backward, flow_forward
+from sphereot._backends import native as _native
+from sphereot._backends.native.expmap import Record, flow_backward, flow_forward
 from sphereot.flows._expmap import refuse_second_derivatives
 
 __all__ = ["kernel_forward", "kernel_forward_and_log_det", "kernel_serves"]

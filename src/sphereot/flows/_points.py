@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sphereot._libraries import in_host_memory
+from sphereot._arrays.libraries import in_host_memory
 from sphereot.distributions.axial import checked_points
 
 __all__ = ["flow_points", "require_unit_columns"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sphereot._libraries import full_precision
-from sphereot.arrays import as_whole_number
+from sphereot._arrays.libraries import full_precision
+from sphereot._arrays.validation import as_whole_number
 from sphereot.distributions import HypersphericalUniform
 from sphereot.distributions.axial import wide
 from sphereot.flows._coefficients import coefficients, constrained

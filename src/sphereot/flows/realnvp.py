@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from sphereot.arrays import as_whole_number
+from sphereot._arrays.validation import as_whole_number
 from sphereot.flows.normal import StandardNormal
 from sphereot.flows.transform import FlowTransform
 

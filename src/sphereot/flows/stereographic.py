@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sphereot import sphere
-from sphereot.arrays import as_whole_number
+from sphereot._arrays.validation import as_whole_number
 from sphereot.flows._points import flow_points
 from sphereot.flows.normal import StandardNormal
 from sphereot.flows.realnvp import RealNVP

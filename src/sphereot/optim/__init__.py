@@ -1,8 +1,4 @@
-"""Optimization on the sphere with PyTorch: optimizers for unit vectors, and gradient flows of particles.
-
-`sphereot.flow` is the short way to a gradient flow; `ParticleFlow` goes one step at a time, and can be saved and taken
-up again.
-"""
+"""Riemannian optimizers for parameters that are unit vectors, with the interface of `torch.optim`."""
 
 try:
     import torch as _torch  # noqa: F401
@@ -11,8 +7,6 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("sphereot.optim needs PyTorch: pip install 'sphereot[torch]'.") from error
 
-from sphereot.gradient_flow import DivergenceError, FlowResult, flow
-from sphereot.optim.particles import ParticleFlow
 from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
 
-__all__ = ["DivergenceError", "FlowResult", "ParticleFlow", "RiemannianAdam", "RiemannianSGD", "flow"]
+__all__ = ["RiemannianAdam", "RiemannianSGD"]

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sphereot.arrays import as_unit_vectors
-from sphereot.optim.moves import METHODS, arc, carry, move, tangent_part
+from sphereot._arrays.validation import as_unit_vectors
+from sphereot.optim.arcs import METHODS, arc, carry, move, tangent_part
 
 __all__ = ["RiemannianAdam", "RiemannianSGD"]
 

@@ -15,9 +15,9 @@ except ModuleNotFoundError as error:
 from sphereot.plotting.circles import circle_projections
 from sphereot.plotting.curves import evolution
 from sphereot.plotting.globe import scatter_sphere, sphere_axes
-from sphereot.plotting.look import PALETTE, save, style
+from sphereot.plotting.globe_pages import globe_page
 from sphereot.plotting.maps import density_map, map_points, scatter_map
-from sphereot.plotting.pages import globe_page
+from sphereot.plotting.styling import PALETTE, save, style
 
 __all__ = [
     "PALETTE",

@@ -1,5 +1,6 @@
 """What every picture starts with: points as NumPy arrays, and Axes of the right kind."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sphereot._libraries import to_numpy
-from sphereot.arrays import as_points
-from sphereot.plotting.look import style
+from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.validation import as_points
+from sphereot.plotting.styling import INK, style
 
-__all__ = ["marker_size", "new_axes", "points_in_space", "require_axes"]
+__all__ = ["add_legend_entry", "marker_size", "new_axes", "points_in_space", "require_axes"]
 
 
 def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
@@ -43,3 +44,23 @@ def require_axes(ax: Any, kind: Any, what: str, remedy: str) -> None:
 def marker_size(n: int) -> float:
     """Marker area in square points that keeps a cloud of `n` points readable."""
     return float(np.clip(1000.0 / n, 1.0, 9.0))
+
+
+_LEGEND_AREA = 16.0  # square points, of a marker 4 points wide
+_MARKER_OPTIONS = ("marker", "edgecolors", "linewidths", "alpha")
+
+
+def add_legend_entry(
+    ax: Any, shown: Any, label: str, size: Any, color: Any = None, options: Mapping[str, Any] | None = None
+) -> None:
+    """Name the points `shown` in a legend, with a marker of their color that is large enough to see.
+
+    A legend would repeat the size of the points, and that of large samples is one square point.
+    """
+    if color is None:
+        by_value, faces = shown.get_array() is not None, shown.get_facecolor()
+        color = shown.cmap(0.5) if by_value else faces[0] if len(faces) else INK
+    own = {name: value for name, value in (options or {}).items() if name in _MARKER_OPTIONS}
+    area = max(_LEGEND_AREA, float(np.median(size)))
+    nothing: list[list[float]] = [[]] * (3 if ax.name == "3d" else 2)
+    ax.scatter(*nothing, s=area, label=label, gid="legend", **({"color": color, "linewidths": 0} | own))

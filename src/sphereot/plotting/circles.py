@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
-from sphereot._libraries import to_numpy
-from sphereot.arrays import as_frames, as_points, require_same_dim
+from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.validation import as_frames, as_points, require_same_dim
 from sphereot.plotting._canvas import new_axes, require_axes
-from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style
-from sphereot.slicing import project
+from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
+from sphereot.slicing.circles import project
 from sphereot.stats import SphericalKDE
 
 __all__ = ["circle_projections"]

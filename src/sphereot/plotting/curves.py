@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from sphereot._libraries import to_numpy
-from sphereot.arrays import as_reals
+from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.validation import as_reals
 from sphereot.plotting._canvas import new_axes, require_axes
-from sphereot.plotting.look import style
+from sphereot.plotting.styling import style
 
 __all__ = ["evolution"]
 

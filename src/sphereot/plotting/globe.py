@@ -7,8 +7,8 @@ from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
-from sphereot.plotting._canvas import marker_size, new_axes, points_in_space, require_axes
-from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style
+from sphereot.plotting._canvas import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
+from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 
 __all__ = ["scatter_sphere", "sphere_axes"]
 
@@ -125,12 +125,13 @@ def scatter_sphere(
     front = found @ _toward_viewer(ax) >= 0
     options = {"linewidths": 0, "depthshade": False, "rasterized": len(found) > _RASTER_FROM} | kwargs
     with style():
-        # The near half comes even if it is empty: the legend takes its mark from there.
-        for half, alpha, zorder, name, gid in ((~front, fade, 2, None, "far"), (front, None, 5, label, "points")):
+        for half, alpha, zorder, gid in ((~front, fade, 2, "far"), (front, None, 5, "points")):
             own = {"alpha": alpha} if alpha is not None else {}
             own |= {"color": color} if values is None else {"c": values[half]}
             area = size[half] if np.ndim(size) else size
-            ax.scatter(*found[half].T, s=area, zorder=zorder, label=name, gid=gid, **(options | own))
+            shown = ax.scatter(*found[half].T, s=area, zorder=zorder, gid=gid, **(options | own))
+        if label is not None:
+            add_legend_entry(ax, shown, label, size, color, kwargs)
     return ax
 
 

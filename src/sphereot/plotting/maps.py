@@ -10,11 +10,12 @@ from matplotlib.colors import Normalize
 from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
-from sphereot._libraries import to_numpy
-from sphereot.arrays import as_whole_number
-from sphereot.plotting._canvas import marker_size, new_axes, points_in_space, require_axes
+from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.validation import as_whole_number
+from sphereot.plotting._canvas import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
+from sphereot.plotting._contrast import is_light, runs_of_equal_value
 from sphereot.plotting.coastlines import read_coastlines
-from sphereot.plotting.look import GRID_COLOR, INK, PALETTE, style
+from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 
 __all__ = ["density_map", "grid_values", "linear_norm", "map_points", "scatter_map"]
 
@@ -122,11 +123,12 @@ def density_map(
             # As an image: in a vector file tens of thousands of cells would show seams and open slowly.
             shown = ax.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
         else:
-            longitude, latitude, values = _closed(values)
-            shown = ax.contourf(longitude, latitude, values, levels=levels, cmap=cmap, norm=norm, zorder=0)
+            longitude, latitude, padded = _closed(values)
+            shown = ax.contourf(longitude, latitude, padded, levels=levels, cmap=cmap, norm=norm, zorder=0)
             shown.set_rasterized(True)
-        _draw_coastlines(ax, shores, on_color=True)
-        _finish_map(ax, graticule=graticule, on_color=True)
+        light = is_light(shown.to_rgba(values))
+        _draw_coastlines(ax, shores, light)
+        _finish_map(ax, graticule, light)
         if overlay is not None:
             scatter_map(overlay, ax=ax, color="white", edgecolors=INK, linewidths=0.3, size=marker_size(len(overlay)))
         if colorbar:
@@ -196,9 +198,11 @@ def scatter_map(
         "gid": "points",
     } | kwargs
     with style():
-        ax.scatter(longitude, latitude, s=size, color=color, label=label, **options)
-        _draw_coastlines(ax, shores, on_color=False)
-        _finish_map(ax, graticule=True, on_color=False)
+        shown = ax.scatter(longitude, latitude, s=size, color=color, **options)
+        if label is not None:
+            add_legend_entry(ax, shown, label, size, color, kwargs)
+        _draw_coastlines(ax, shores)
+        _finish_map(ax, graticule=True)
     return ax
 
 
@@ -209,18 +213,39 @@ def _map_axes(ax: Any, *, tall: bool = False) -> Any:
     return ax
 
 
-def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], *, on_color: bool) -> None:
+def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None = None) -> None:
     if not lines or any(shown.get_gid() == "coastlines" for shown in ax.collections):
         return
-    color, opacity = ("white", 0.8) if on_color else (INK, 0.6)
-    radians = [np.deg2rad(line) for line in lines]
     # Above the colors and the graticule, below the points.
-    shown = LineCollection(radians, colors=[color], linewidths=0.3, alpha=opacity, zorder=2.6, gid="coastlines")
-    ax.add_collection(shown, autolim=False)
+    if light is None:
+        _draw_lines(ax, lines, None, linewidths=0.3, alpha=0.6, zorder=2.6, gid="coastlines")
+    else:
+        _draw_lines(ax, lines, light, linewidths=0.4, zorder=2.6, gid="coastlines")
 
 
-def _finish_map(ax: Any, *, graticule: bool | str, on_color: bool) -> None:
-    """Meridians and parallels with their degrees; once for a map, however much is drawn on it."""
+def _draw_lines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None, **options: Any) -> None:
+    """Lines of longitude and latitude in degrees: dark, or white where the cells of a map below are not `light`."""
+    parts = [(line, True) for line in lines]
+    if light is not None:
+        parts = [part for line in lines for part in runs_of_equal_value(line, _at_cells(light, line))]
+    radians = [np.deg2rad(line) for line, _ in parts]
+    colors = [INK if on_light else "white" for _, on_light in parts]
+    ax.add_collection(LineCollection(radians, colors=colors, **options), autolim=False)
+
+
+def _at_cells(values: NDArray[np.bool_], lonlat: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Values on the cells of a map at longitudes and latitudes in degrees."""
+    rows, columns = values.shape
+    row = np.clip((lonlat[:, 1] + 90) / 180 * rows, 0, rows - 1).astype(int)
+    column = np.clip((lonlat[:, 0] + 180) / 360 * columns, 0, columns - 1).astype(int)
+    return np.asarray(values[row, column])
+
+
+def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None = None) -> None:
+    """Meridians and parallels with their degrees; once for a map, however much is drawn on it.
+
+    `light` tells for the cells of a map of colors which ones are light.
+    """
     if ax.get_gid() == "map":
         return
     ax.set_gid("map")
@@ -234,14 +259,29 @@ def _finish_map(ax: Any, *, graticule: bool | str, on_color: bool) -> None:
     with_degrees = graticule != "lines" and ax.get_position().width * ax.figure.get_figwidth() >= _LEAST_FOR_DEGREES
     ax.set_xticks(np.deg2rad(_MERIDIANS), [_degrees(value, "W", "E") if with_degrees else "" for value in _MERIDIANS])
     ax.set_yticks(np.deg2rad(_PARALLELS), [_degrees(value, "S", "N") if with_degrees else "" for value in _PARALLELS])
-    ax.set_axisbelow(not on_color)
-    ax.grid(True, color="white" if on_color else GRID_COLOR, linewidth=0.4, alpha=0.45 if on_color else 0.8)
     ax.tick_params(labelsize=6, colors=INK)
     # Degrees of longitude stand on the equator, in the middle of what is drawn: small, and to be read on any color.
-    ax.tick_params(axis="x", labelsize=5, labelcolor="white" if on_color else "#777777")
-    if on_color:
-        for text in ax.get_xticklabels():
-            text.set_path_effects([patheffects.withStroke(linewidth=0.8, foreground=INK, alpha=0.7)])
+    if light is None:
+        ax.set_axisbelow(True)
+        ax.grid(True, color=GRID_COLOR, linewidth=0.4, alpha=0.8)
+        ax.tick_params(axis="x", labelsize=5, labelcolor="#777777")
+        return
+    ax.grid(False)
+    ax.set_axisbelow(False)
+    _draw_lines(ax, _graticule(), light, linewidths=0.4, alpha=0.45, zorder=2.4, gid="graticule")
+    ax.tick_params(axis="x", labelsize=5)
+    on_equator = _at_cells(light, np.array([[longitude, 0.0] for longitude in _MERIDIANS]))
+    for text, on_light in zip(ax.get_xticklabels(), on_equator, strict=True):
+        ink, rim = (INK, "white") if on_light else ("white", INK)
+        text.set_color(ink)
+        text.set_path_effects([patheffects.withStroke(linewidth=0.8, foreground=rim, alpha=0.7)])
+
+
+def _graticule() -> list[NDArray[np.float64]]:
+    """Meridians and parallels as lines of longitude and latitude in degrees."""
+    along, around = np.linspace(-90, 90, 181), np.linspace(-180, 180, 361)
+    meridians = [np.stack([np.full_like(along, longitude), along], axis=1) for longitude in _MERIDIANS]
+    return meridians + [np.stack([around, np.full_like(around, latitude)], axis=1) for latitude in _PARALLELS]
 
 
 def _degrees(value: int, negative: str, positive: str) -> str:

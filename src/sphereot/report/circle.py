@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sphereot.report.svg import Chart, area, line, picture
-from sphereot.report.words import data_name
+from sphereot._html.svg import Chart, area, line, picture
+from sphereot.report.text import cost_markup, data_name
 from sphereot.sphere import to_lonlat
 from sphereot.stats import DriftResult, DriftWindow
 
@@ -44,7 +44,7 @@ def circle_figure(window: DriftWindow, result: DriftResult, columns: Sequence[st
         parts,
         links=False,
     )
-    power = f"W<sub>{result.p:g}</sub><sup>{result.p:g}</sup>"
+    power = cost_markup(result.p, "W")
     return (
         f"<figure><h3>The great circle that differs most</h3>{drawn}"
         f'<figcaption><span class="key key-reference"></span> reference <span class="key key-window"></span> '

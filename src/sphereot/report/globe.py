@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.plotting.pages import globe_figure
+from sphereot._support.text import shortened
+from sphereot.plotting.globe_pages import globe_figure
 from sphereot.report.points import MOST_POINTS, some_points
-from sphereot.report.words import data_name
+from sphereot.report.text import data_name
 from sphereot.stats import DriftResult
-from sphereot.stats._labels import shortened
 
 __all__ = ["globe_section"]
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._files import write_text
-from sphereot._libraries import to_numpy
-from sphereot.arrays import as_points, require_same_dim
-from sphereot.plotting.pages import html_page
+from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.validation import as_points, require_same_dim
+from sphereot._html.page import html_page
+from sphereot._support.atomic_write import write_text
+from sphereot._support.text import printable, shortened
 from sphereot.report.globe import globe_section
 from sphereot.report.points import PlaneView
 from sphereot.report.settings import settings_section
@@ -20,7 +21,6 @@ from sphereot.report.summary import summary_paragraph, table_section
 from sphereot.report.timeline import timeline_section
 from sphereot.report.windows import windows_section
 from sphereot.stats import DriftResult
-from sphereot.stats._labels import printable, shortened
 
 __all__ = ["drift_page"]
 
@@ -93,7 +93,7 @@ def drift_page(
             settings_section(result, settings or {}),
         ]
     )
-    look = files("sphereot.report").joinpath("assets", "report.css").read_text("utf-8")
+    look = files("sphereot._html").joinpath("assets", "report.css").read_text("utf-8")
     return write_text(path, html_page(shortened(printable(title), _LONGEST_TITLE), body, look=look))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.report.svg import Chart, picture, pixels, ticks
-from sphereot.report.words import data_name
+from sphereot._html.svg import Chart, picture, pixels, ticks
+from sphereot.report.text import data_name
 
 __all__ = ["MOST_POINTS", "PlaneView", "some_points"]
 

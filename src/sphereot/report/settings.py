@@ -4,9 +4,9 @@ import html
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from sphereot.report.words import distance_name
+from sphereot._support.text import printable
+from sphereot.report.text import distance_markup, distance_name
 from sphereot.stats import DriftResult
-from sphereot.stats._labels import printable
 
 __all__ = ["settings_section"]
 
@@ -30,8 +30,9 @@ def settings_section(result: DriftResult, more: Mapping[str, str]) -> str:
 <h2>Settings</h2>
 <dl>{rows}</dl>
 <h2>How to read this</h2>
-<p>Points on the sphere are projected onto great circles. The distance {distance_name(result.p)} is that of optimal
-transport on these circles, averaged; a great circle is one turn long. It is never zero between two samples, so each
+<p>Points on the sphere are projected onto great circles. The distance {distance_markup(result.p)} is that of optimal
+transport on these circles, averaged; a great circle is one turn long. It compares distributions, and is not how far
+single points moved. It is never zero between two samples, so each
 window is set beside random partings of the pooled points of reference and window: the p-value is the share of partings
 that lie at least as far apart. If nothing has changed, the chance that any window is called drift is at most
 {result.alpha:g}, as long as the points are independent of each other; many points of one document, user or film are

@@ -1,8 +1,10 @@
 """What was found: a sentence, and a table with a row a window."""
 
 import html
+import re
 
-from sphereot.report.words import data_name, distance, distance_name
+from sphereot._support.text import cost_name
+from sphereot.report.text import cost_markup, data_name, distance, distance_markup, distance_name
 from sphereot.stats import DriftResult
 
 __all__ = ["summary_paragraph", "table_section"]
@@ -12,36 +14,58 @@ def summary_paragraph(result: DriftResult) -> str:
     """The sentence."""
     head, _, rest = result.summary.partition(": ")
     kind = "drift" if result.drifted else "calm"
-    return f'<p class="found {kind}"><strong>{html.escape(head)}:</strong> {html.escape(rest)}</p>'
+    # Where the summary itself writes the distance, not where the name of a window has the same letters.
+    plain = rf"\({re.escape(cost_name(result.p))} (?=\S+ times that of chance)"
+    found = re.sub(plain, f"({cost_markup(result.p)} ", html.escape(rest))
+    return f'<p class="found {kind}"><strong>{html.escape(head)}:</strong> {found}</p>'
 
 
 def table_section(result: DriftResult) -> str:
-    """The table; names lead to what there is on each window."""
-    columns = ["Points", f"{distance_name(result.p)}, turns", "By chance", "p-value", "Corrected"]
-    heads = ['<th scope="col" class="name">Window</th>', *(f'<th scope="col">{name}</th>' for name in columns)]
+    """The table; names lead to what there is on each window.
+
+    On a narrow screen each row is a block of its own, with the name of the column before each value. The roles keep it
+    a table for readers who hear the page, which the change of layout would otherwise undo.
+    """
+    columns = {
+        "Points": "Points",
+        f"{distance_name(result.p)}, turns": f"{distance_markup(result.p)}, turns",
+        "By chance": "By chance",
+        "p-value": "p-value",
+        "Corrected": "Corrected",
+    }
+    heads = [_head("Window", "name"), *(_head(markup) for markup in columns.values()), _head("Verdict", "verdict")]
     rows = []
     for k, window in enumerate(result.windows, start=1):
         low, high = (distance(value, result.p) for value in window.band)
-        cells = [
+        values = [
             f"{window.n:,}",
             f"{distance(window.value, result.p):.4g}",
             f"{low:.3g} to {high:.3g}",
             f"{window.p_value:.3g}",
             f"{window.adjusted_p_value:.3g}",
         ]
+        cells = [
+            f'<td role="cell" data-column="{name}">{value}</td>' for name, value in zip(columns, values, strict=True)
+        ]
         verdict = '<strong class="mark-drift">drift</strong>' if window.drifted else "no drift"
         rows.append(
-            f'<tr><th scope="row"><a href="#window-{k}">{data_name(window.label)}</a></th>'
-            f"{''.join(f'<td>{cell}</td>' for cell in cells)}<td class='verdict'>{verdict}</td></tr>"
+            f'<tr role="row"><th scope="row" role="rowheader">'
+            f'<a href="#window-{k}">{data_name(window.label)}</a></th>'
+            f'{"".join(cells)}<td role="cell" class="verdict">{verdict}</td></tr>'
         )
     return "\n".join(
         [
             "<section>",
             "<h2>Numbers</h2>",
-            '<div class="wide"><table>',
-            f'<thead><tr>{"".join(heads)}<th scope="col" class="verdict">Verdict</th></tr></thead>',
-            f"<tbody>{''.join(rows)}</tbody>",
-            "</table></div>",
+            '<table role="table">',
+            f'<thead role="rowgroup"><tr role="row">{"".join(heads)}</tr></thead>',
+            f'<tbody role="rowgroup">{"".join(rows)}</tbody>',
+            "</table>",
             "</section>",
         ]
     )
+
+
+def _head(markup: str, kind: str = "") -> str:
+    named = f' class="{kind}"' if kind else ""
+    return f'<th scope="col" role="columnheader"{named}>{markup}</th>'

@@ -2,25 +2,41 @@
 
 import html
 
-from sphereot.report.svg import Chart, line, picture, pixels
-from sphereot.report.words import distance, distance_name
+from sphereot._html.svg import Chart, line, picture, pixels
+from sphereot._support.text import shortened
+from sphereot.report.text import distance, distance_name
 from sphereot.stats import DriftResult
-from sphereot.stats._labels import shortened
 
 __all__ = ["timeline_section"]
 
-_WIDTH, _HEIGHT = 860.0, 300.0
+_HEIGHT = 300.0
+_WIDTHS = {"chart-wide": 860.0, "chart-narrow": 360.0}  # the page shows one of them
 _CHARACTER = 7.0  # width of one at the size of tick labels, in pixels
-_MOST_NUMBERS = 20
+_MARK_WIDTH = 43.0  # of a number below the axis, with the room around it
 
 
 def timeline_section(result: DriftResult) -> str:
-    """The chart, each value a link to what there is on its window."""
+    """The chart, each value a link to what there is on its window; drawn twice, for wide and for narrow screens."""
+    return "\n".join(
+        [
+            "<section>",
+            "<h2>Distance from the reference</h2>",
+            *(_chart(result, width, kind) for kind, width in _WIDTHS.items()),
+            '<p class="note"><span class="key key-band"></span> explained by chance '
+            '<span class="key key-calm"></span> no drift <span class="key key-drift"></span> drift. '
+            "The band is where a window of this size falls if nothing has changed, at the corrected level; "
+            "exactly the windows above it count as drift.</p>",
+            "</section>",
+        ]
+    )
+
+
+def _chart(result: DriftResult, total_width: float, kind: str) -> str:
     p, count = result.p, len(result.windows)
     values = [distance(window.value, p) for window in result.windows]
     bands = [(distance(w.band[0], p), distance(w.band[1], p)) for w in result.windows]
     top = max([*values, *(high for _, high in bands)]) * 1.12 or 1.0  # all points in one place have no distance
-    chart = Chart(60, _WIDTH - 16, 34, _HEIGHT - 52, (0.5, count + 0.5), (0.0, top))
+    chart = Chart(60, total_width - 16, 34, _HEIGHT - 52, (0.5, count + 0.5), (0.0, top))
     slot = (chart.right - chart.left) / count
     parts = [chart.y_axis(f"{distance_name(p)} from the reference, in turns")]
     for k, (low, high) in enumerate(bands, start=1):
@@ -31,7 +47,7 @@ def timeline_section(result: DriftResult) -> str:
             f'<rect class="band" x="{pixels(x)}" y="{pixels(chart.y(high))}" width="{pixels(width)}" '
             f'height="{pixels(max(chart.y(low) - chart.y(high), 1.0))}"/>'
         )
-    marks, label = _marks(result, slot)
+    marks, label = _marks(result, slot, chart.right - chart.left)
     parts.append(chart.x_axis(marks, label))
     parts.append(line(chart, range(1, count + 1), values, "path"))
     radius = min(6.0, max(3.0, slot / 3))
@@ -45,25 +61,14 @@ def timeline_section(result: DriftResult) -> str:
             f"{_mark(chart.x(k), chart.y(value), radius, drifted=window.drifted)}</a>"
         )
     found = sum(window.drifted for window in result.windows)
-    chart_words = picture(
+    return picture(
         "Distance from the reference, window by window",
         f"{found} of {count} windows lie above the band of distances that chance explains. The table has the numbers.",
-        _WIDTH,
+        total_width,
         _HEIGHT,
         parts,
         links=True,
-    )
-    return "\n".join(
-        [
-            "<section>",
-            "<h2>Distance from the reference</h2>",
-            f'<div class="wide">{chart_words}</div>',
-            '<p class="note"><span class="key key-band"></span> explained by chance '
-            '<span class="key key-calm"></span> no drift <span class="key key-drift"></span> drift. '
-            "The band is where a window of this size falls if nothing has changed, at the corrected level; "
-            "exactly the windows above it count as drift.</p>",
-            "</section>",
-        ]
+        kind=kind,
     )
 
 
@@ -76,10 +81,10 @@ def _mark(x: float, y: float, radius: float, *, drifted: bool) -> str:
     return f'<path class="drift-mark" d="{shape}"/>'
 
 
-def _marks(result: DriftResult, slot: float) -> tuple[list[tuple[float, str]], str]:
+def _marks(result: DriftResult, slot: float, width: float) -> tuple[list[tuple[float, str]], str]:
     """Names of the windows where there is room, and their numbers where there is not."""
     count, room = len(result.windows), int(slot / _CHARACTER) - 1
     if max(len(window.label) for window in result.windows) <= room or room >= 12:
         return [(k, shortened(window.label, room)) for k, window in enumerate(result.windows, start=1)], "window"
-    every = -(-count // _MOST_NUMBERS)
-    return [(k, str(k)) for k in range(1, count + 1, every)], "window, by its row in the table"
+    every = -(-count // int(width / _MARK_WIDTH))
+    return [(k, str(k)) for k in range(1, count + 1, every)], "window, numbered as in the table"

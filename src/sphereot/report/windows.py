@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sphereot.report.circle import circle_figure
 from sphereot.report.points import PlaneView
-from sphereot.report.words import data_name
+from sphereot.report.text import cost_markup, data_name
 from sphereot.stats import DriftResult
 
 __all__ = ["windows_section"]
@@ -13,7 +13,7 @@ __all__ = ["windows_section"]
 def windows_section(result: DriftResult, view: PlaneView, columns: Sequence[str] | None) -> str:
     """All windows; the one that is most surely away from the reference is unfolded."""
     parts = ["<section>", "<h2>Window by window</h2>", view.shared()]
-    farthest, power = result.farthest, f"SSW_{result.p:g}^{result.p:g}"
+    farthest, power = result.farthest, cost_markup(result.p)
     for k, window in enumerate(result.windows):
         verdict = '<strong class="mark-drift">drift</strong>' if window.drifted else "no drift"
         # A link to what is inside unfolds it; the same on the outside would not.

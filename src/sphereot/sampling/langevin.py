@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sphereot.arrays import as_unit_vectors, as_whole_number
+from sphereot._arrays.validation import as_unit_vectors, as_whole_number
 
 __all__ = ["Chains", "Potential", "as_generator", "as_positive", "langevin"]
 

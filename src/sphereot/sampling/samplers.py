@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from sphereot.arrays import as_whole_number
+from sphereot._arrays.validation import as_whole_number
 from sphereot.distributions import HypersphericalUniform, PowerSpherical
 
 __all__ = ["NetworkSampler", "PowerSphericalSampler", "Sampler"]

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sphereot._checkpoints import Keeper, StateFile
-from sphereot._progress import progress_bar
-from sphereot.arrays import as_points, as_slice_count, as_whole_number
+from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number
+from sphereot._support.checkpoints import Keeper, StateFile, digest, keeper_name, require_same_work
+from sphereot._support.progress import progress_bar
 from sphereot.distance import ssw
-from sphereot.gradient_flow import DivergenceError
+from sphereot.particles.flow import DivergenceError
 from sphereot.sampling.langevin import Potential, as_generator, as_positive, langevin
 from sphereot.sampling.samplers import Sampler
 from sphereot.torch.euclidean import sliced_wasserstein
@@ -115,9 +115,9 @@ def fit_sampler(
         Show a progress bar; needs rich.
     checkpoint : path, optional
         File to keep the state in, every ten seconds: a call with the same arguments goes on from there and ends with
-        the same numbers as one that was not broken off. Removed at the end. Instead of a path, an object with
-        ``load()``, which gives a state or None, and ``save(state)``, which is told after each step and may call `state`
-        for what to keep.
+        the same numbers as one that was not broken off. Removed at the end. A state of a fit with another target, other
+        settings or another seed is refused. Instead of a path, an object with ``load()``, which gives a state or None,
+        and ``save(state)``, which is told after each step and may call `state` for what to keep.
 
     Returns
     -------
@@ -161,11 +161,17 @@ def fit_sampler(
     groups = [group for one in optimizers for group in one.param_groups]
     parameters: list[Tensor] = [one for group in groups for one in group["params"]]
     generator = as_generator(seed, parameters[0].device)
-    state = _State(SamplerFit(), optimizers, parameters, generator, settings)
     keeper = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    work = {} if keeper is None else _work(settings, optimizers, parameters, seed)
+    state = _State(SamplerFit(), optimizers, parameters, generator, work)
     saved = None if keeper is None else keeper.load()
-    if saved is not None:
-        state.restore(saved)
+    if keeper is not None and saved is not None:
+        state.restore(saved, potential, keeper_name(keeper))
+        if state.fit.steps > steps:
+            raise ValueError(
+                f"steps: got {steps}, but the state in {keeper_name(keeper)} is that after {state.fit.steps} steps; "
+                "give more steps, or remove the file to begin anew."
+            )
     elif callback is not None:
         state.record(0, callback(0, sampler))
     good = [one.detach().clone() for one in parameters]
@@ -200,6 +206,8 @@ def fit_sampler(
                 ).points
             except FloatingPointError:
                 raise diverged("the Langevin chains gave NaN") from None
+            if keeper is not None and state.probe is None:
+                state.probe = _values_at(potential, points.detach())
             value = _LOSSES[loss](points, drifted, settings["n_projections"], generator)
             found = value.item()
             if not math.isfinite(found):
@@ -219,8 +227,8 @@ def fit_sampler(
             if keeper is not None and step < steps:
                 keeper.save(state.kept)
             show(step)
-    if isinstance(checkpoint, str | os.PathLike):
-        StateFile(Path(checkpoint)).remove()
+    if keeper is not checkpoint and isinstance(keeper, StateFile):
+        keeper.remove()
     return state.fit
 
 
@@ -241,15 +249,19 @@ _LOSSES: dict[str, Callable[[Tensor, Tensor, int, torch.Generator], Tensor]] = {
 # ---- what a run carries along ----
 
 
-@dataclass(frozen=True)
+@dataclass
 class _State:
-    """History, optimizers, parameters and source of randomness: all that a later step depends on."""
+    """History, optimizers, parameters and source of randomness: all that a later step depends on.
+
+    `work` says by settings what a fit is, and `probe` by points and the potential there what its target is.
+    """
 
     fit: SamplerFit
     optimizers: Sequence[torch.optim.Optimizer]
     parameters: list[Tensor]
     generator: torch.Generator
-    settings: dict[str, Any]
+    work: dict[str, Any]
+    probe: tuple[Tensor, Tensor] | None = None
 
     def record(self, step: int, value: Any) -> None:
         if value is not None:
@@ -257,7 +269,8 @@ class _State:
 
     def kept(self) -> dict[str, Any]:
         return {
-            "settings": self.settings,
+            "work": self.work,
+            "probe": self.probe,
             "losses": self.fit.losses,
             "records": self.fit.records,
             "parameters": [one.detach() for one in self.parameters],
@@ -265,9 +278,16 @@ class _State:
             "generator": self.generator.get_state(),
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        if saved["settings"] != self.settings:
-            raise ValueError("checkpoint: it is of a fit with other settings; choose another file, or remove it.")
+    def restore(self, saved: Any, potential: Potential, name: str) -> None:
+        if not isinstance(saved, dict) or not set(self.kept()) <= set(saved):
+            raise ValueError(f"{name}: holds no state of a sampler's fit; remove the file to begin anew.")
+        require_same_work(name, saved["work"], self.work)
+        self.probe = saved["probe"]
+        if self.probe is not None and _is_other_target(potential, *self.probe):
+            raise ValueError(
+                f"{name}: holds the unfinished work of a fit to another target (the potential has other values at the "
+                "points of its first step); give that potential to go on with it, or remove the file to begin anew."
+            )
         with torch.no_grad():
             for one, kept in zip(self.parameters, saved["parameters"], strict=True):
                 one.copy_(kept)
@@ -276,6 +296,40 @@ class _State:
         self.generator.set_state(saved["generator"])
         self.fit.losses.extend(saved["losses"])
         self.fit.records.extend(saved["records"])
+
+
+def _work(
+    settings: dict[str, Any],
+    optimizers: Sequence[torch.optim.Optimizer],
+    parameters: Sequence[Tensor],
+    seed: int | torch.Generator | None,
+) -> dict[str, Any]:
+    """What a state belongs to, as plain values; the target is known by its values alone, see `_State.probe`."""
+    rates = [
+        [type(one).__name__, [{k: str(v) for k, v in group.items() if k != "params"} for group in one.param_groups]]
+        for one in optimizers
+    ]
+    # A generator is told by where it stands, a seed by its number; None is another one each time, and fits any.
+    source = digest(seed.get_state().numpy()) if isinstance(seed, torch.Generator) else seed
+    return settings | {
+        "optimizer": str(rates),
+        "parameters": str([list(one.shape) for one in parameters]),
+        "seed": source if source is None or isinstance(source, str) else int(source),
+    }
+
+
+def _values_at(potential: Potential, points: Tensor) -> tuple[Tensor, Tensor]:
+    return points.clone(), potential(points.clone()).detach().clone()
+
+
+def _is_other_target(potential: Potential, points: Tensor, values: Tensor) -> bool:
+    """Whether a potential has other values than those at points; not if it is random, and has new ones each time."""
+    first, second = (_values_at(potential, points.to(values.device))[1] for _ in range(2))
+    if first.shape != values.shape:
+        return True
+    if not torch.equal(first.nan_to_num(), second.nan_to_num()):
+        return False
+    return not torch.allclose(first, values, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
 def _optimizers(given: Any, sampler: Any, lr: float) -> Sequence[torch.optim.Optimizer]:

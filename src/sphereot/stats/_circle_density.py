@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.slicing import project
+from sphereot.slicing.circles import project
 
 __all__ = ["ProjectedDensities", "projected_densities"]
 

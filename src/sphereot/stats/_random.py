@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._libraries import Array, to_numpy
-from sphereot._seeds import is_own_generator, normal_source
-from sphereot.arrays import as_frames, as_slice_count
-from sphereot.slicing import great_circles
+from sphereot._arrays.libraries import Array, to_numpy
+from sphereot._arrays.random import is_own_generator, normal_source
+from sphereot._arrays.validation import as_frames, as_slice_count
+from sphereot.slicing.circles import great_circles
 
 __all__ = ["drawn_frames", "numpy_generator"]
 

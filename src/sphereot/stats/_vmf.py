@@ -9,8 +9,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._area import log_area
-from sphereot._bessel import bessel_ratio_slope, log_mean_exponential
+from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
+from sphereot.sphere.area import log_area
 
 __all__ = ["fit_concentration", "log_bessel", "mean_cosine", "sample_around", "scaled_log_normalizer"]
 

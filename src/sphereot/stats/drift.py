@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._libraries import Array, to_numpy
-from sphereot._progress import Progress, progress_bar
-from sphereot._seeds import is_own_generator
-from sphereot.arrays import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
+from sphereot._arrays.libraries import Array, to_numpy
+from sphereot._arrays.random import is_own_generator
+from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
+from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.text import cost_name, printable, shortened
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
-from sphereot.stats._labels import cost_name, printable, shortened
 from sphereot.stats._random import drawn_frames, numpy_generator
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test
 
@@ -188,8 +188,8 @@ def drift_test(
     labels : sequence of str, optional
         Names of the windows; "window 1" and so on by default.
     p : float
-        Order, at least 1. Embeddings lie in clusters, and where these move, SSW_1 sees two to three times as much as
-        SSW_2, which in turn sees more of a change of concentration.
+        Order, from 1 to 1000. Embeddings lie in clusters, and where these move, SSW_1 sees two to three times as much
+        as SSW_2, which in turn sees more of a change of concentration.
     alpha : float
         The level, above 0 and at most 0.5: the chance of an alarm in any window where there is no drift.
     permutations : int, optional
@@ -198,8 +198,9 @@ def drift_test(
     n_projections, projections
         Great circles, as in `two_sample_test`; the same for all windows.
     seed : int, generator or None
-        Source of the great circles and of the permutations, as in `two_sample_test`. Windows that are added at the end
-        change nothing for those before, but for the correction.
+        Source of the great circles and of the permutations, as in `two_sample_test`. What is found in a window depends
+        on the reference and on this window alone: other windows, and their order, change nothing but the correction
+        (and the default number of permutations).
     on_window : callable, optional
         Called with the number of windows done, after each.
     progress : bool or callable (done, total)
@@ -244,6 +245,9 @@ def drift_test(
     generator = numpy_generator(seed, as_points("reference", reference))
     own = is_own_generator(seed)
     drawn = drawn_frames(n_projections, projections, as_points("reference", reference), seed if own else generator)
+    # Every window starts from the same state, so that its permutations do not depend on the windows before it. Holm's
+    # correction holds however the windows depend on each other.
+    state = generator.integers(2**32, size=4, dtype=np.uint32)
     tests: list[TwoSampleResult] = []
     with progress_bar(progress, "great circles of all windows", len(drawn) * len(samples)) as show:
         for window in samples:
@@ -254,7 +258,7 @@ def drift_test(
                     p=p,
                     permutations=permutations,
                     projections=drawn,
-                    seed=generator,
+                    seed=np.random.default_rng(state),
                     n_circles=1,
                     progress=lambda done, of: show(len(tests) * of + done),
                 )

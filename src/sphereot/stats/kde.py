@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._libraries import Array, is_numpy, to_kind, to_numpy
-from sphereot.arrays import as_points, as_weights, as_whole_number, require_same_dim
+from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
+from sphereot._arrays.validation import as_points, as_weights, as_whole_number, require_same_dim
+from sphereot._support.scikit_learn import density_tags
 from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
 
 __all__ = ["SphericalKDE"]
@@ -140,6 +141,8 @@ class SphericalKDE:
         found += scaled_log_normalizer(self.n_features_in_, self.concentration_)
         return found if is_numpy(at) else to_kind(found, at)
 
+    score_samples = log_density
+
     def density(self, points: Array) -> Array:
         """Density at points; see `log_density`."""
         at = as_points("points", points)
@@ -182,6 +185,9 @@ class SphericalKDE:
                 raise ValueError(f"{name} is not a parameter of SphericalKDE; they are bandwidth and weights.")
             setattr(self, name, value)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        return density_tags()
 
     def __repr__(self) -> str:
         return f"SphericalKDE(bandwidth={self.bandwidth!r})"

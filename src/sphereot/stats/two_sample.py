@@ -5,7 +5,6 @@ observed distance is set beside those of random partings, and the test has its l
 sizes, the dimension and the number of great circles. The pool is projected and sorted once a great circle.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,13 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot import _native
-from sphereot._libraries import Array, namespace, to_numpy
-from sphereot._progress import Progress, progress_bar
-from sphereot._seeds import is_own_generator
-from sphereot.arrays import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
-from sphereot.stats._labels import cost_name
+from sphereot._arrays.libraries import Array, namespace, to_numpy
+from sphereot._arrays.random import is_own_generator
+from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
+from sphereot._backends import native as _native
+from sphereot._support.calls import options_by_name
+from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.text import cost_name
 from sphereot.stats._random import drawn_frames, numpy_generator
+from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
 
 __all__ = ["DifferingCircle", "TwoSampleResult", "two_sample_test"]
 
@@ -46,7 +47,7 @@ class DifferingCircle:
     @property
     def effect(self) -> float:
         """By how many standard deviations the cost exceeds its mean over the permutations."""
-        return _standardized(self.cost, self.null_mean, self.null_deviation)
+        return standardized(self.cost, self.null_mean, self.null_deviation)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class TwoSampleResult:
     p_value : float
         (1 + number of permutations with at least that distance) / (1 + permutations).
     null : array, shape (permutations,)
-        SSW_p^p of the permuted samples, on the same great circles.
+        SSW_p^p of the permuted samples, on the same great circles. Values that differ from the statistic by rounding
+        alone are set to it.
     circles : tuple of DifferingCircle
         The great circles on which the samples differ most surely: of greatest `effect`, greatest first.
     slice_costs : array, shape (L,)
@@ -102,7 +104,7 @@ class TwoSampleResult:
 
         It grows with the sizes of the samples; for how large a difference is, see `excess`.
         """
-        return _standardized(self.statistic, float(np.mean(self.null)), float(np.std(self.null)))
+        return standardized(self.statistic, float(np.mean(self.null)), float(np.std(self.null)))
 
     @property
     def ratio(self) -> float:
@@ -133,6 +135,7 @@ class TwoSampleResult:
         return "\n".join(lines)
 
 
+@options_by_name
 def two_sample_test(
     x: Array,
     y: Array,
@@ -154,7 +157,7 @@ def two_sample_test(
     y : array, shape (m, d)
         Unit vectors: the second sample, of the same array library and device.
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000.
     permutations : int
         How many random partings of the pooled points to compare with. The p-value is at least
         1 / (1 + permutations).
@@ -183,7 +186,8 @@ def two_sample_test(
     -----
     Under the null hypothesis P(p_value <= a) <= a for every a, exactly: the observed samples and the permuted ones are
     exchangeable, given the great circles. Points that depend on each other (sentences of one document, frames of one
-    film) break this; keep one of each, or permute whole groups.
+    film) break this; keep one of each, or permute whole groups. Permuted samples whose distance equals the observed one
+    up to rounding, as symmetry makes them, count as ties.
 
     Each labeling of the sorted pool is walked in O(n + m) without sorting, and the cost on each circle is exact. Equal
     sizes are several times as quick as unlike ones. Memory beyond the points is a bit a point a permutation. The work
@@ -227,11 +231,13 @@ def two_sample_test(
             for row in costs:  # slice after slice, so that the size of a block cannot show in the sum
                 total += row
             show(block.stop)
-    observed, *_ = total
-    null = total[1:] / len(frames)
+    observed, *_ = total.tolist()
+    tolerance = cost_tolerance(float(np.finfo(pool.dtype).eps), p, n + m + len(frames))
+    relabeled = with_ties(total[1:], observed, tolerance)
+    null = relabeled / len(frames)
     return TwoSampleResult(
-        statistic=float(observed) / len(frames),
-        p_value=(1 + int(np.sum(total[1:] >= observed))) / count,
+        statistic=observed / len(frames),
+        p_value=p_value(observed, relabeled),
         null=null,
         circles=_most_differing(frames, slice_costs, null_means, null_deviations, n_circles),
         slice_costs=slice_costs,
@@ -247,10 +253,10 @@ def _relabeled_costs(
     pool: NDArray[Any], first: int, labels: NDArray[np.uint8], count: int, frames: NDArray[Any], p: float
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     if _native.available:
-        from sphereot._native.permutations import relabeled_costs as native_costs
+        from sphereot._backends.native.permutations import relabeled_costs as native_costs
 
         return native_costs(pool, first, labels, count, frames, p)
-    from sphereot._portable.permutations import relabeled_costs as portable_costs
+    from sphereot._backends.array_api.permutations import relabeled_costs as portable_costs
 
     return portable_costs(pool, first, labels, count, frames, p)
 
@@ -289,9 +295,3 @@ def _most_differing(
         for frame, cost, mean, deviation in zip(frames, costs, means, deviations, strict=True)
     )
     return tuple(sorted(circles, key=lambda circle: -circle.effect)[:count])
-
-
-def _standardized(value: float, mean: float, deviation: float) -> float:
-    if deviation > 0:
-        return (value - mean) / deviation
-    return 0.0 if value == mean else math.copysign(math.inf, value - mean)

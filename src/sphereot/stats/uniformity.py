@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._libraries import Array, to_numpy
-from sphereot._paths import path_for
-from sphereot._progress import Progress, progress_bar
-from sphereot._seeds import is_own_generator
-from sphereot.arrays import as_order, as_points, as_slice_count, as_whole_number
-from sphereot.slicing import great_circles
+from sphereot._arrays.libraries import Array, to_numpy
+from sphereot._arrays.random import is_own_generator
+from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_whole_number
+from sphereot._backends import path_for
+from sphereot._support.calls import options_by_name
+from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.text import cost_name
+from sphereot.slicing.circles import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
-from sphereot.stats._labels import cost_name
 from sphereot.stats._random import drawn_frames, numpy_generator
+from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
 
 __all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_test"]
 
@@ -33,6 +35,9 @@ __all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_
 _MOST_NULL_POINTS = 2_000
 _MOST_NULL_POINTS_IN_PAIRS = 250
 _MOST_POINTS_IN_PAIRS = 10_000
+
+# Statistics of points in float64 that are equal but for rounding, as those of single points are.
+_CLASSICAL_TOLERANCE = 1e-12
 
 _CLASSICAL: dict[str, Callable[[NDArray[np.float64]], float]] = {"Rayleigh": rayleigh, "Bingham": bingham, "Giné": gine}
 
@@ -57,7 +62,8 @@ class UniformityResult:
     p_value : float
         (1 + number of simulated samples at least that far from uniform) / (1 + simulations).
     null : array, shape (simulations,)
-        SSW_p^p of uniform samples of size n, on the same great circles.
+        SSW_p^p of uniform samples of size n, on the same great circles. Values that differ from the statistic by
+        rounding alone are set to it.
     classical : tuple of ClassicalTest
         The Rayleigh, Bingham and Giné tests of the same sample, with p-values from the same simulated samples.
     slice_costs : array, shape (L,)
@@ -93,8 +99,7 @@ class UniformityResult:
     @property
     def effect(self) -> float:
         """By how many standard deviations of the null sample the statistic exceeds its mean."""
-        deviation = float(np.std(self.null))
-        return (self.statistic - float(np.mean(self.null))) / deviation if deviation > 0 else 0.0
+        return standardized(self.statistic, float(np.mean(self.null)), float(np.std(self.null)))
 
     @property
     def ratio(self) -> float:
@@ -113,6 +118,7 @@ class UniformityResult:
         return "\n".join(lines)
 
 
+@options_by_name
 def uniformity_test(
     x: Array,
     *,
@@ -131,7 +137,7 @@ def uniformity_test(
     x : array, shape (n, d)
         Unit vectors: independent draws of one law.
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000.
     simulations : int
         How many uniform samples to simulate. P-values are at least 1 / (1 + simulations).
     n_projections : int, optional
@@ -207,13 +213,15 @@ def uniformity_test(
     frames = kept.frames.astype(points.dtype, copy=False)
     slice_costs = np.asarray(path_for(points).slice_costs_uniform(points, None, frames, p), dtype=np.float64)
     statistic = float(np.mean(slice_costs))
-    null = kept.distances * (size / n) ** (p / 2)
+    # Samples are simulated in float32, whatever the type of the points.
+    tolerance = cost_tolerance(float(np.finfo(np.float32).eps), p, n + len(frames))
+    null = with_ties(kept.distances * (size / n) ** (p / 2), statistic, tolerance)
     tests = [
-        ClassicalTest(name, found, _p_value(found, kept.classical[name]))
-        for name, found in _classical_statistics(points.astype(np.float64, copy=False), _MOST_POINTS_IN_PAIRS).items()
+        ClassicalTest(name, value, p_value(value, with_ties(kept.classical[name], value, _CLASSICAL_TOLERANCE)))
+        for name, value in _classical_statistics(_unit_in_double(points), _MOST_POINTS_IN_PAIRS).items()
     ]
     return UniformityResult(
-        statistic, _p_value(statistic, null), null, tuple(tests), slice_costs, kept.frames, n, dim, p
+        statistic, p_value(statistic, null), null, tuple(tests), slice_costs, kept.frames, n, dim, p
     )
 
 
@@ -264,12 +272,19 @@ def _simulate(
             sample = generator.standard_normal((n, dim), dtype=np.float32)
             sample /= np.linalg.norm(sample, axis=1, keepdims=True)
             distances[k] = np.mean(path_for(sample).slice_costs_uniform(sample, None, single, p), dtype=np.float64)
-            several = sample.astype(np.float64)
+            several = _unit_in_double(sample)
             for name, statistic in _CLASSICAL.items():
                 of = several[:_MOST_NULL_POINTS_IN_PAIRS] if statistic is gine else several
                 classical[name].append(statistic(of))
             show(k + 1)
     return _Null(frames, distances, {name: np.array(found) for name, found in classical.items()})
+
+
+def _unit_in_double(points: NDArray[Any]) -> NDArray[np.float64]:
+    """Points in float64, of unit length to that precision: the classical statistics would show what float32 left."""
+    several = points.astype(np.float64)
+    several /= np.linalg.norm(several, axis=1, keepdims=True)
+    return several
 
 
 def _classical_statistics(points: NDArray[np.float64], most_in_pairs: int) -> dict[str, float]:
@@ -278,7 +293,3 @@ def _classical_statistics(points: NDArray[np.float64], most_in_pairs: int) -> di
         for name, statistic in _CLASSICAL.items()
         if statistic is not gine or len(points) <= most_in_pairs
     }
-
-
-def _p_value(observed: float, null: NDArray[np.float64]) -> float:
-    return (1 + int(np.sum(null >= observed))) / (1 + len(null))

@@ -11,7 +11,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("sphereot.torch needs PyTorch: pip install 'sphereot[torch]'.") from error
 
+from sphereot._backends.torch.backend import portable_path
 from sphereot.torch.losses import SSWLoss, UniformityLoss
-from sphereot.torch.path import portable_path
 
 __all__ = ["SSWLoss", "UniformityLoss", "portable_path"]

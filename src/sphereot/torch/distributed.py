@@ -4,12 +4,23 @@ The points of all ranks are gathered, the slices are shared out, and the mean ov
 rank ends with the value that one process would have, and its points with the gradient they would have there.
 """
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.nn.functional import all_gather
+from torch.autograd.function import once_differentiable
 
-__all__ = ["gather_batch", "mean_over_ranks", "own_share", "world_size"]
+__all__ = [
+    "gather_batch",
+    "mean_over_ranks",
+    "own_share",
+    "power_mean_over_ranks",
+    "require_like_batches",
+    "world_size",
+]
+
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def world_size() -> int:
@@ -17,9 +28,71 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
+def require_like_batches(**points: Tensor) -> None:
+    """Raise the same error on every rank unless all hold points of the same shapes and dtypes.
+
+    To be called before anything is gathered: backends end the process, or wait forever, when the sizes differ.
+    """
+    if world_size() == 1:
+        return
+    first = next(iter(points.values()))
+    held = torch.tensor([_description(t) for t in points.values()], device=first.device)
+    tables = [torch.empty_like(held) for _ in range(world_size())]
+    dist.all_gather(tables, held)
+    by_rank = torch.stack(tables).tolist()
+    for rank, table in enumerate(by_rank):
+        for name, here, there in zip(points, by_rank[0], table, strict=True):
+            if here != there:
+                raise ValueError(
+                    f"gather: {name} is {_in_words(here)} on rank 0 and {_in_words(there)} on rank {rank}, but the "
+                    "batches of all ranks must be alike; give every rank as many points (for a DataLoader, "
+                    "drop_last=True), in the same dimension and dtype, and differentiate on all of them or on none."
+                )
+
+
+def _description(points: Tensor) -> list[int]:
+    """The number of samples (0 if there is no such dimension), of points, of coordinates; dtype; differentiated or not.
+
+    Ranks that differ in the last would wait for each other in the backward pass.
+    """
+    samples = points.shape[0] if points.ndim == 3 else 0
+    differentiated = points.requires_grad and torch.is_grad_enabled()
+    dtype = _DTYPES.index(points.dtype) if points.dtype in _DTYPES else len(_DTYPES)
+    return [samples, *points.shape[-2:], dtype, int(differentiated)]
+
+
+def _in_words(description: list[int]) -> str:
+    samples, n, dim, dtype, differentiated = description
+    shape = (samples, n, dim) if samples else (n, dim)
+    name = str(_DTYPES[dtype]) if dtype < len(_DTYPES) else "of another dtype"
+    return f"{shape} {name} {'with' if differentiated else 'without'} gradient"
+
+
 def gather_batch(points: Tensor) -> Tensor:
-    """The points of all ranks, one after the other, differentiably. Every rank must hold as many."""
-    return points if world_size() == 1 else torch.cat(all_gather(points))
+    """The points of all ranks, one after the other, differentiably; they must be alike (`require_like_batches`)."""
+    if world_size() == 1:
+        return points
+    whole: Tensor = _Gather.apply(points)
+    return whole
+
+
+class _Gather(torch.autograd.Function):
+    """The points of all ranks; in the backward pass, a rank's own get the sum of what all ranks send back for them."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor) -> Tensor:
+        own = points.contiguous()
+        parts = [torch.empty_like(own) for _ in range(world_size())]
+        dist.all_gather(parts, own)
+        return torch.cat(parts)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Tensor:
+        # All points are added up, and not those of a rank only: every backend can do that.
+        total = upstream[0].clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total.chunk(world_size())[dist.get_rank()]
 
 
 def own_share(frames: Tensor) -> Tensor:
@@ -46,3 +119,15 @@ def mean_over_ranks(value: Tensor) -> Tensor:
     total = value.detach().clone()
     dist.all_reduce(total)
     return value / ranks + (total - value.detach()) / ranks
+
+
+def power_mean_over_ranks(value: Tensor, p: float) -> Tensor:
+    """(mean of the ranks' values^p)^(1/p), the same on each: `mean_over_ranks` of costs whose roots the ranks have."""
+    if world_size() == 1:
+        return value
+    largest = value.detach().clone()
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    unit = torch.where(largest > 0, largest, 1.0)
+    # No gradient at 0, where the root has none.
+    mean = mean_over_ranks(torch.where(largest > 0, (value / unit) ** p, 1.0))
+    return largest * mean ** (1.0 / p)

@@ -1,21 +1,52 @@
 """Loss modules: `SSWLoss` between two batches, `UniformityLoss` to the uniform measure on the sphere."""
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor, nn
 
-from sphereot._native.frames import FramesToDraw
-from sphereot._seeds import seed_of_draw
-from sphereot.arrays import as_order, as_points, as_slice_count, as_weights, as_whole_number
-from sphereot.distance import two_measures
-from sphereot.slicing import fresh_circles, great_circles
-from sphereot.torch import ops, path
-from sphereot.torch.distributed import gather_batch, mean_over_ranks, own_share, world_size
+from sphereot._arrays.libraries import is_torch_traced
+from sphereot._arrays.random import seed_of_draw
+from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_weights, as_whole_number
+from sphereot._backends.native.frames import FramesToDraw
+from sphereot._backends.torch import backend as path
+from sphereot._backends.torch import operators as ops
+from sphereot.distance import is_rooted_at_once, two_measures
+from sphereot.slicing.circles import fresh_circles, great_circles
+from sphereot.torch.distributed import (
+    gather_batch,
+    mean_over_ranks,
+    own_share,
+    power_mean_over_ranks,
+    require_like_batches,
+    world_size,
+)
 
 __all__ = ["SSWLoss", "UniformityLoss"]
 
 _REDUCTIONS = ("mean", "sum", "none")
+
+_Options = ParamSpec("_Options")
+
+
+def _suggests_options(init: Callable[_Options, None]) -> Callable[_Options, None]:
+    """An `__init__` that answers an unknown option with the name that was probably meant."""
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @wraps(init)
+    def checked(*args: _Options.args, **options: _Options.kwargs) -> None:
+        for name in options:
+            if name not in known:
+                close = get_close_matches(name, known, n=1)
+                remedy = f"did you mean {close[0]}?" if close else f"the options are {', '.join(known)}."
+                raise TypeError(f"{type(args[0]).__name__}: got {name!r}, which is no option of the loss; {remedy}")
+        init(*args, **options)
+
+    return checked
 
 
 class _SlicedLoss(nn.Module):
@@ -23,6 +54,7 @@ class _SlicedLoss(nn.Module):
 
     frames: Tensor | None
 
+    @_suggests_options
     def __init__(
         self,
         p: float = 2,
@@ -116,15 +148,14 @@ class _SlicedLoss(nn.Module):
         dim, method = x.shape[-1], self.method
         if self.fixed or self.seed is None:
             frames = great_circles(self.n_projections, dim, method=method, seed=self.seed, like=x)
-        elif torch.compiler.is_compiling():
-            frames = ops.great_circles_of_draw(self.n_projections, dim, method, self.seed, self._draws, x)
-            self._draws += 1
+        elif is_torch_traced():  # counted by the operator: torch.func forbids `+=` on a tensor from outside
+            frames = ops.next_great_circles(self.n_projections, dim, method, self.seed, self._draws, x)
         else:
             seed = seed_of_draw(self.seed, int(self._draws))
             frames = great_circles(self.n_projections, dim, method=method, seed=seed, like=x)
             self._draws += 1
         if self.fixed:
-            self.frames = frames.detach()
+            self.frames = _outside_of_transforms(frames)
         return frames
 
     def _slices_to_draw(self, x: Tensor) -> Tensor | FramesToDraw:
@@ -162,10 +193,16 @@ class _SlicedLoss(nn.Module):
     def _over_ranks(self, frames: Tensor) -> Tensor:
         return own_share(frames) if self.gather else frames
 
+    @property
+    def _rooted_at_once(self) -> bool:
+        return is_rooted_at_once(self.p, self.root)
+
     def _whole(self, points: Tensor) -> Tensor:
         return gather_batch(points) if self.gather else points
 
     def _rooted(self, value: Tensor) -> Tensor:
+        if self._rooted_at_once:
+            return power_mean_over_ranks(value, self.p) if self.gather else value
         if self.gather:
             value = mean_over_ranks(value)
         if not self.root or self.p == 1:
@@ -180,14 +217,14 @@ class SSWLoss(_SlicedLoss):
     Parameters
     ----------
     p : float
-        Order, at least 1.
+        Order, from 1 to 1000.
     n_projections : int
         The number of great circles.
     method : {"iid", "orthogonal", "quasi"}
         How they are drawn; see `sphereot.great_circles`.
     fixed : bool
         Draw the great circles in the first call and keep them (they are part of `state_dict`), instead of new ones in
-        every call.
+        every call. The first call must not be inside a compiled transform of `torch.func`.
     seed : int, optional
         Makes the slices reproducible, the first ones those of `ssw(seed=seed)`; the number of draws is part of
         `state_dict`, so that a resumed training goes on in the same stream. A recomputation in the backward pass
@@ -201,8 +238,8 @@ class SSWLoss(_SlicedLoss):
     gather : bool
         Under `torch.distributed`, compare the whole batch of all ranks: points are gathered (differentiably), the
         slices shared out over the ranks, and value and gradients are those of one process with the whole batch. Needs
-        a `seed`, and as many points on each rank. `DistributedDataParallel` averages the parameters' gradients over
-        ranks: multiply the loss by the number of ranks there.
+        a `seed`, and batches of the same shape and dtype on each rank. `DistributedDataParallel` averages the
+        parameters' gradients over ranks: multiply the loss by the number of ranks there.
     block_size : int, optional
         Off the CPU: how many slices to hold at once.
 
@@ -230,6 +267,8 @@ class SSWLoss(_SlicedLoss):
             )
         if self.gather and (x_weights is not None or y_weights is not None):
             raise ValueError("gather: weights are not gathered; leave them out.")
+        if self.gather:
+            require_like_batches(x=x, y=y)
         frames = self._over_ranks(self._slices(x))
         weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
         values = [
@@ -239,9 +278,13 @@ class SSWLoss(_SlicedLoss):
         return self._reduced(values, x.ndim == 3)
 
     def _between(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor) -> Tensor:
-        """SSW_p^p on frames that the loss has drawn, and that need no check of their own."""
-        p, x, y, a, b = two_measures(x, y, self.p, a, b)
-        return path.mean_cost(x, y, a, b, frames.to(x.dtype), p, self.block_size)
+        """SSW_p^p on frames that the loss has drawn, and that need no check of their own; or its root, at once."""
+        try:
+            p, x, y, a, b = two_measures(x, y, self.p, a, b)
+        except ValueError as error:
+            raise _with_option_normalize(error) from None
+        value_of = path.mean_distance if self._rooted_at_once else path.mean_cost
+        return value_of(x, y, a, b, frames.to(x.dtype), p, self.block_size)
 
 
 class UniformityLoss(_SlicedLoss):
@@ -269,6 +312,8 @@ class UniformityLoss(_SlicedLoss):
         x = self._points("x", x)
         if self.gather and weights is not None:
             raise ValueError("gather: weights are not gathered; leave them out.")
+        if self.gather:
+            require_like_batches(x=x)
         frames = self._slices_to_draw(x)
         values = [
             self._rooted(self._to_uniform(self._whole(one), a, frames))
@@ -277,11 +322,37 @@ class UniformityLoss(_SlicedLoss):
         return self._reduced(values, x.ndim == 3)
 
     def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FramesToDraw) -> Tensor:
-        points = as_points("x", x)
+        try:
+            points = as_points("x", x)
+        except ValueError as error:
+            raise _with_option_normalize(error) from None
         a = as_weights("weights", weights, "x", points)
         if isinstance(frames, Tensor):
             frames = frames.to(points.dtype)
-        return path.mean_cost_uniform(points, a, frames, self.p, self.block_size)
+        value_of = path.mean_distance_uniform if self._rooted_at_once else path.mean_cost_uniform
+        return value_of(points, a, frames, self.p, self.block_size)
+
+
+def _with_option_normalize(error: ValueError) -> ValueError:
+    """An error whose remedy is to normalize the points names the option of the loss too."""
+    message, remedy = str(error), "normalize them first with"
+    if remedy not in message:
+        return error
+    return ValueError(message.replace(remedy, f"give the loss normalize=True, or {remedy}"))
+
+
+def _outside_of_transforms(frames: Tensor) -> Tensor:
+    """The frames as a tensor that outlives the transforms of torch.func around the call."""
+    if torch.compiler.is_compiling():
+        if torch._C._functorch.get_dynamic_layer_stack_depth() > 0:
+            raise RuntimeError(
+                "fixed: the loss draws its great circles in the first call, and cannot keep what is drawn inside a "
+                "compiled transform of torch.func; call the loss once before."
+            )
+        return frames.detach()
+    while torch._C._functorch.is_functorch_wrapped_tensor(frames):
+        frames = torch._C._functorch.get_unwrapped(frames)
+    return frames
 
 
 def _members(points: Tensor, ndim: int) -> list[Tensor]:

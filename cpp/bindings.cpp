@@ -1,0 +1,414 @@
+// The door to Python: arrays become plain pointers here and nowhere else.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "solvers/costs.hpp"
+#include "expmap/flow.hpp"
+#include "slicing/frames.hpp"
+#include "solvers/gradients.hpp"
+#include "solvers/permutations.hpp"
+#include "support/parallel.hpp"
+#include "slicing/slice_run.hpp"
+#include "slicing/transpose.hpp"
+#include "slicing/unit_length.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace sphereot;
+
+namespace {
+
+template <class T, int dims>
+using Input = nb::ndarray<const T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
+using Weights = std::optional<Input<double, 2>>;  // (1, atoms) shared by all slices, or (slices, atoms)
+using Output = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T, int dims>
+using InOut = nb::ndarray<T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
+
+void require(bool condition, const char* message) {
+    if (!condition) throw std::invalid_argument(message);
+}
+
+// Called within long work on the main thread: Python runs its handlers of signals there, and Ctrl-C raises.
+void check_signals() {
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// Other threads get no signals. They must not ask for the interpreter in the middle of their work either: at its end it
+// would never let them go on, or end them there.
+Execution execution_on(std::size_t threads) {
+    const nb::object main_thread = nb::module_::import_("threading").attr("main_thread")();
+    const bool on_main = nb::cast<unsigned long>(main_thread.attr("ident")) == PyThread_get_thread_ident();
+    return {threads, on_main ? check_signals : nullptr};
+}
+
+template <class T>
+SlicedMeasure<T> sliced(typename SlicedMeasure<T>::Form form, std::size_t slices, std::size_t atoms, std::size_t dim,
+                        const T* data, const T* frames, const Weights& weights) {
+    require(slices > 0 && atoms > 0, "a measure needs at least one slice and one atom");
+    require(atoms <= 0xFFFFFFFFu, "a measure may have at most 2^32 - 1 atoms");
+    require(!weights || weights->shape(1) == atoms, "one weight an atom");
+    require(!weights || weights->shape(0) == 1 || weights->shape(0) == slices, "weights for one or for all slices");
+    return {form, slices, atoms, dim, data, frames, weights ? weights->data() : nullptr,
+            weights && weights->shape(0) > 1};
+}
+
+template <class T>
+SlicedMeasure<T> from_points(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
+    require(frames.shape(1) == points.shape(0) && frames.shape(2) == 2, "frames (slices, dim, 2) for points (dim, atoms)");
+    return sliced(SlicedMeasure<T>::Form::points, frames.shape(0), points.shape(1), points.shape(0), points.data(),
+                  frames.data(), weights);
+}
+
+template <class T>
+SlicedMeasure<T> from_rows(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
+    require(points.shape(1) >= 2, "planes in at least two dimensions");
+    require(frames.shape(1) == points.shape(1) && frames.shape(2) == 2, "frames (slices, dim, 2) for points (atoms, dim)");
+    return sliced(SlicedMeasure<T>::Form::rows, frames.shape(0), points.shape(0), points.shape(1), points.data(),
+                  frames.data(), weights);
+}
+
+SlicedMeasure<float> from_rows_drawn(Input<float, 2> points, std::size_t slices, std::uint64_t seed, std::size_t first,
+                                     Weights weights) {
+    auto measure = sliced<float>(SlicedMeasure<float>::Form::rows, slices, points.shape(0), points.shape(1), points.data(),
+                                 nullptr, weights);
+    require(measure.dim >= 2, "planes in at least two dimensions");
+    measure.drawn = {seed, first};
+    return measure;
+}
+
+template <class T>
+SlicedMeasure<T> from_planar(Input<T, 3> planar, Weights weights) {
+    require(planar.shape(1) == 2, "planar points (slices, 2, atoms)");
+    return sliced<T>(SlicedMeasure<T>::Form::planar, planar.shape(0), planar.shape(2), 2, planar.data(), nullptr, weights);
+}
+
+template <class T>
+SlicedMeasure<T> from_turns(Input<T, 2> turns, Weights weights) {
+    return sliced<T>(SlicedMeasure<T>::Form::turns, turns.shape(0), turns.shape(1), 1, turns.data(), nullptr, weights);
+}
+
+// Arrays for a gradient, or None where it is not wanted. Their shapes go by the form of the measure.
+template <class T>
+using Gradient = std::optional<nb::ndarray<T, nb::c_contig, nb::device::cpu>>;
+
+template <class Array>
+bool has_shape(const Array& array, std::initializer_list<std::size_t> shape) {
+    bool same = array.ndim() == shape.size();
+    for (std::size_t i = 0; same && i < shape.size(); ++i) same = array.shape(i) == shape.begin()[i];
+    return same;
+}
+
+template <class T>
+GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, double share, const Gradient<T>& data,
+                                  const Gradient<double>& weights) {
+    using Form = typename SlicedMeasure<T>::Form;
+    const bool by_points = x.form == Form::points || x.form == Form::rows;
+    if (data && by_points) require(has_shape(*data, {x.atoms, x.dim}), "gradient (atoms, dim)");
+    if (data && x.form == Form::planar) require(has_shape(*data, {x.slices, 2, x.atoms}), "gradient (slices, 2, atoms)");
+    if (data && x.form == Form::turns) require(has_shape(*data, {x.slices, x.atoms}), "gradient (slices, atoms)");
+    if (weights) {
+        require(x.weights, "a gradient in weights needs weights");
+        if (x.form == Form::turns) require(has_shape(*weights, {x.slices, x.atoms}), "gradient (slices, atoms)");
+        else require(has_shape(*weights, {x.atoms}), "gradient (atoms)");
+    }
+    return {data ? data->data() : nullptr, weights ? weights->data() : nullptr, share};
+}
+
+void require_unit(double p, double unit) {
+    require(unit > 0.0 && (unit == 1.0 || p > largest_plain_order), "a unit of length for large orders only");
+}
+
+template <class T>
+void require_groups(const SlicedMeasure<T>& x, std::size_t groups) {
+    require(groups >= 1 && groups <= x.slices, "between one group and as many as slices");
+    require(x.form != SlicedMeasure<T>::Form::turns || groups == x.slices, "each slice of turns is a group of its own");
+}
+
+template <class T>
+void bind(nb::module_& m, const char* name) {
+    using Sliced = SlicedMeasure<T>;
+    nb::class_<Sliced>(m, name, "The points of one measure on all slices.");
+    // The measure points into its arrays: they live as long as it does, and must be the caller's own, not converted copies.
+    m.def("from_points", &from_points<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+    m.def("from_rows", &from_rows<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+    m.def("from_planar", &from_planar<T>, "planar"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
+          nb::keep_alive<0, 2>());
+    m.def("from_turns", &from_turns<T>, "turns"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
+          nb::keep_alive<0, 2>());
+
+    m.def(
+        "turns",
+        [](const Sliced& measure, std::size_t threads, nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+            require(out.shape(0) == measure.slices && out.shape(1) == measure.atoms, "turns (slices, atoms)");
+            T* turns = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            const std::size_t a_run = slices_a_run(measure, execution);
+            share_out_slices(measure.slices, a_run, execution, [&](Watch& watch) {
+                return [&, own = InHand<T>(measure, a_run)](std::size_t first, std::size_t slices) mutable {
+                    own.take(first, slices);
+                    for (std::size_t l = 0; l < slices; ++l) {
+                        own.measure().for_each_block(own.slice(l), [&](std::size_t begin, std::size_t count, const T* block) {
+                            T* row = turns + (first + l) * measure.atoms + begin;
+                            for (std::size_t i = 0; i < count; ++i) row[i] = Grid<T>::turn(Grid<T>::key(block[i]));
+                        });
+                        watch.pass(measure.atoms);
+                    }
+                };
+            });
+        },
+        "x"_a, "threads"_a, "out"_a);
+
+    const auto solve = [](const Sliced& x, const Sliced& y, double p, std::size_t threads, Output out, auto answer) {
+        require(x.slices == y.slices && out.shape(0) == x.slices, "as many slices each");
+        double* result = out.data();
+        const Execution execution = execution_on(threads);
+        const nb::gil_scoped_release unlocked;
+        solve_slices(x, y, p, execution, result, answer);
+    };
+    m.def(
+        "costs",
+        [solve](const Sliced& x, const Sliced& y, double p, std::size_t threads, Output out, bool root) {
+            solve(x, y, p, threads, out, [question = Question{p, root}](const auto& pairing, auto power) {
+                return question.answer(pairing.cost(pairing.cut(power), power));
+            });
+        },
+        "x"_a, "y"_a, "p"_a, "threads"_a, "out"_a, "root"_a = false);
+    m.def(
+        "cuts",
+        [solve](const Sliced& x, const Sliced& y, double p, std::size_t threads, Output out) {
+            solve(x, y, p, threads, out, [](const auto& pairing, auto power) { return pairing.cut(power); });
+        },
+        "x"_a, "y"_a, "p"_a, "threads"_a, "out"_a);
+
+    m.def(
+        "costs_uniform",
+        [](const Sliced& x, double p, std::size_t threads, Output out, bool root) {
+            require(out.shape(0) == x.slices, "one cost a slice");
+            double* result = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            solve_slices_uniform(x, {p, root}, execution, result);
+        },
+        "x"_a, "p"_a, "threads"_a, "out"_a, "root"_a = false);
+
+    m.def(
+        "differentiate",
+        [](const Sliced& x, const Sliced& y, double p, double share, std::size_t groups, std::size_t threads,
+           Output out, Gradient<T> dx, Gradient<double> da, Gradient<T> dy, Gradient<double> db, double unit) {
+            require(x.slices == y.slices && out.shape(0) == x.slices, "as many slices each");
+            require_groups(x, groups);
+            require_groups(y, groups);
+            const auto out_x = gradient_output(x, share, dx, da);
+            const auto out_y = gradient_output(y, share, dy, db);
+            require_unit(p, unit);
+            double* costs = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            differentiate_slices(x, y, {p, unit}, groups, execution, costs, out_x, out_y);
+        },
+        "x"_a, "y"_a, "p"_a, "share"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none(),
+        "dy"_a.noconvert().none(), "db"_a.noconvert().none(), "unit"_a = 1.0);
+
+    m.def(
+        "differentiate_uniform",
+        [](const Sliced& x, double p, double share, std::size_t groups, std::size_t threads, Output out, Gradient<T> dx,
+           Gradient<double> da, double unit) {
+            require(out.shape(0) == x.slices, "one cost a slice");
+            require_groups(x, groups);
+            const auto out_x = gradient_output(x, share, dx, da);
+            require_unit(p, unit);
+            double* costs = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            differentiate_slices_uniform(x, {p, unit}, groups, execution, costs, out_x);
+        },
+        "x"_a, "p"_a, "share"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none(),
+        "unit"_a = 1.0);
+
+    m.def(
+        "costs_pairwise",
+        [](const std::vector<const Sliced*>& measures, double p, std::size_t threads,
+           nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, bool root) {
+            require(measures.size() >= 2, "at least two measures");
+            std::vector<Sliced> sliced;
+            for (const auto* measure : measures) sliced.push_back(*measure);
+            for (const auto& measure : sliced) require(measure.slices == out.shape(0), "as many slices each");
+            require(out.shape(1) == sliced.size() * (sliced.size() - 1) / 2, "one column a pair");
+            double* result = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            solve_slices_pairwise(sliced, {p, root}, execution, result);
+        },
+        "measures"_a, "p"_a, "threads"_a, "out"_a, "root"_a = false);
+
+    m.def(
+        "costs_relabeled",
+        [](const Sliced& pool, std::size_t first, Input<std::uint8_t, 2> labels, double p, std::size_t threads,
+           nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, bool root) {
+            const Labelings labelings{out.shape(1), pool.atoms, first, labels.data()};
+            require(!pool.weights, "a pool has no weights");
+            require(first >= 1 && first < pool.atoms, "points in both samples");
+            require(out.shape(0) == pool.slices && labelings.count >= 1, "one row a slice, one column a labeling");
+            require(labels.shape(0) == labelings.groups() && labels.shape(1) == pool.atoms, "labels (groups of 8, atoms)");
+            double* result = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            require(labelings.have_the_right_size(), "each labeling needs as many points in the first sample");
+            solve_slices_relabeled(pool, labelings, {p, root}, execution, result);
+        },
+        "pool"_a, "first"_a, "labels"_a.noconvert(), "p"_a, "threads"_a, "out"_a, "root"_a = false);
+}
+
+template <class T>
+void bind_points(nb::module_& m) {
+    m.def(
+        "have_unit_length",
+        [](Input<T, 2> points, double tolerance) {
+            const nb::gil_scoped_release unlocked;
+            return have_unit_length(points.data(), points.shape(0), points.shape(1), tolerance);
+        },
+        "points"_a.noconvert(), "tolerance"_a);
+
+    m.def(
+        "transpose",
+        [](Input<T, 2> in, InOut<T, 2> out) {
+            require(out.shape(0) == in.shape(1) && out.shape(1) == in.shape(0), "the transposed shape");
+            const nb::gil_scoped_release unlocked;
+            transpose(in.data(), in.shape(1), in.shape(0), in.shape(1), out.data(), in.shape(0));
+        },
+        "in"_a.noconvert(), "out"_a.noconvert());
+}
+
+void bind_frames(nb::module_& m) {
+    m.def(
+        "random_frames",
+        [](std::uint64_t seed, std::size_t first, InOut<float, 3> frames, std::size_t threads) {
+            require(frames.shape(1) >= 2 && frames.shape(2) == 2, "frames (planes, dim, 2)");
+            const std::size_t dim = frames.shape(1);
+            float* out = frames.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            share_out(frames.shape(0), execution, [=](Watch& watch) {
+                return [=, &watch, planes = RandomPlanes{seed, first}, rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
+                    planes.draw(plane, dim, rows.data());
+                    rows_to_frame(rows.data(), dim, out + plane * dim * 2);
+                    watch.pass(dim);
+                };
+            });
+        },
+        "seed"_a, "first"_a, "frames"_a.noconvert(), "threads"_a);
+}
+
+template <class T>
+FlowParameters<T> flow_parameters(const Input<T, 3>& slopes, const Input<T, 3>& loads, std::size_t points) {
+    require(slopes.shape(2) == 4 && (loads.shape(2) == 3 || loads.shape(2) == 12), "slopes of 4 numbers, loads of 3 or 12");
+    require(slopes.shape(0) == loads.shape(0) && slopes.shape(1) == loads.shape(1), "slopes and loads for each component");
+    require(points > 0, "at least one point");
+    return {slopes.shape(0), slopes.shape(1), points, slopes.data(), loads.data()};
+}
+
+// Determinants are there where the loads have the columns for them.
+template <class T>
+FlowRecord<T> flow_record(const FlowParameters<T>& flow, bool hessian, const InOut<T, 3>& states,
+                          const InOut<T, 3>& moments, const std::optional<InOut<T, 2>>& determinants) {
+    require(states.shape(0) == flow.blocks + 1 && states.shape(1) == 3, "states (blocks + 1, 3, points)");
+    require(moments.shape(0) == flow.blocks && moments.shape(1) == (hessian ? 9 : 3) && moments.shape(2) == flow.points,
+            "moments (blocks, 3 or 9, points)");
+    require(hessian == determinants.has_value(), "determinants with loads of 12 numbers");
+    require(!determinants || (determinants->shape(0) == flow.blocks && determinants->shape(1) == flow.points),
+            "determinants (blocks, points)");
+    return {states.data(), moments.data(), determinants ? determinants->data() : nullptr};
+}
+
+template <class T>
+void bind_flow(nb::module_& m) {
+    m.def(
+        "flow_forward",
+        [](Input<T, 3> slopes, Input<T, 3> loads, InOut<T, 3> states, InOut<T, 3> moments,
+           std::optional<InOut<T, 2>> determinants, std::size_t threads) {
+            const auto flow = flow_parameters<T>(slopes, loads, states.shape(2));
+            const auto record = flow_record<T>(flow, loads.shape(2) == 12, states, moments, determinants);
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            flow_forward(flow, record, execution);
+        },
+        "slopes"_a.noconvert(), "loads"_a.noconvert(), "states"_a.noconvert(), "moments"_a.noconvert(),
+        "determinants"_a.noconvert().none(), "threads"_a);
+
+    m.def(
+        "flow_backward",
+        [](Input<T, 3> slopes, Input<T, 3> loads, InOut<T, 3> states, InOut<T, 3> moments,
+           std::optional<InOut<T, 2>> determinants, Input<T, 2> d_y, std::optional<Input<T, 1>> d_log_det,
+           InOut<T, 2> d_x, InOut<T, 4> d_slopes, InOut<T, 4> d_loads, std::size_t threads) {
+            const auto flow = flow_parameters<T>(slopes, loads, states.shape(2));
+            const auto record = flow_record<T>(flow, loads.shape(2) == 12, states, moments, determinants);
+            const auto as_points = [&](const auto& array) { return array.shape(0) == 3 && array.shape(1) == flow.points; };
+            require(as_points(d_y) && as_points(d_x), "cotangents (3, points)");
+            require(d_log_det.has_value() == determinants.has_value(), "cotangents of determinants with determinants");
+            require(!d_log_det || d_log_det->shape(0) == flow.points, "one cotangent a point");
+            const auto like = [&](const auto& gradient, const auto& of) {
+                return gradient.shape(1) == of.shape(0) && gradient.shape(2) == of.shape(1) && gradient.shape(3) == of.shape(2);
+            };
+            require(like(d_slopes, slopes) && like(d_loads, loads), "gradients (groups, blocks, components, ...)");
+            require(d_slopes.shape(0) >= 1 && d_slopes.shape(0) == d_loads.shape(0), "as many groups each");
+            const FlowGradient<T> out{d_slopes.shape(0), d_x.data(), d_slopes.data(), d_loads.data()};
+            const T* log_det = d_log_det ? d_log_det->data() : nullptr;
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            flow_backward(flow, record, d_y.data(), log_det, out, execution);
+        },
+        "slopes"_a.noconvert(), "loads"_a.noconvert(), "states"_a.noconvert(), "moments"_a.noconvert(),
+        "determinants"_a.noconvert().none(), "d_y"_a.noconvert(), "d_log_det"_a.noconvert().none(), "d_x"_a.noconvert(),
+        "d_slopes"_a.noconvert(), "d_loads"_a.noconvert(), "threads"_a);
+}
+
+// The instruction sets for which this machine can run a build of the kernel, best first.
+std::vector<std::string> supported_instruction_sets() {
+    std::vector<std::string> names;
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        names.emplace_back("avx512");
+    if (avx2) names.emplace_back("avx2");
+#endif
+    names.emplace_back("baseline");
+    return names;
+}
+
+}  // namespace
+
+NB_MODULE(SPHEREOT_MODULE, m) {
+    m.doc() = "The compiled kernel of sphereot: exact optimal transport on great circles.";
+    m.def("supported_instruction_sets", [] {
+        nb::list names;
+        for (const auto& name : supported_instruction_sets()) names.append(name.c_str());
+        return names;
+    });
+    bind<float>(m, "Sliced32");
+    bind<double>(m, "Sliced64");
+    m.def("from_rows_drawn", &from_rows_drawn, "points"_a.noconvert(), "slices"_a, "seed"_a, "first"_a,
+          "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 5>());
+    bind_frames(m);
+    bind_points<float>(m);
+    bind_points<double>(m);
+    bind_flow<float>(m);
+    bind_flow<double>(m);
+}

@@ -1,0 +1,111 @@
+// Optimal transport on the circle between a sorted discrete measure and the uniform one.
+//
+// With masses A_i the cost of the cut alpha is the sum over atoms of the integral over (A_{i-1}, A_i] of
+// |x_i - alpha - t|^p dt, smooth and convex in alpha. For p = 2 its minimum is Proposition 1.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "circle/atoms.hpp"
+#include "circle/powers.hpp"
+#include "support/sum.hpp"
+#include "support/parallel.hpp"
+
+namespace sphereot {
+
+// Proposition 1, weighted: the cut is mean(x) - 1/2. The sum is over squares about the middle of each atom's levels,
+// where the closed form of the paper subtracts numbers close to each other.
+template <class T>
+double uniform_cut(const Atoms<T>& x, HalfPower<4>, Watch&) {
+    return x.mean() - 0.5;
+}
+
+template <class T>
+double uniform_square_cost(const Atoms<T>& x, double alpha) {
+    const T* turn = x.turns().data();
+    if (!x.has_masses()) {
+        const double weight = 1.0 / static_cast<double>(x.size());
+        const double spread = sum<double>(x.size(), [=](std::size_t i) {
+            const double offset = turn[i] - alpha - (static_cast<double>(i) + 0.5) * weight;
+            return offset * offset;
+        });
+        return weight * (spread + weight / 12.0);
+    }
+    const double* mass = x.masses().data();
+    return sum<double>(x.size(), [=](std::size_t i) {
+        const double weight = mass[i + 1] - mass[i], offset = turn[i] - alpha - 0.5 * (mass[i] + mass[i + 1]);
+        return weight * (offset * offset + weight * weight / 12.0);
+    });
+}
+
+// sum over atoms of term(first, last): the displacements x_i - alpha - t at both ends of the atom's levels.
+template <class T, class Term>
+double sum_shares(const Atoms<T>& x, double alpha, Term term) {
+    const T* turn = x.turns().data();
+    const double* mass = x.masses().data();
+    return sum<double>(x.size(), [=](std::size_t i) {
+        return term(turn[i] - alpha - mass[i], turn[i] - alpha - mass[i + 1]);
+    });
+}
+
+// The power as sums at this cut take it. Large ones are taken in units of the largest displacement there, so that the
+// sums neither over- nor underflow.
+template <class T, class Power>
+Power within_range(const Atoms<T>& x, double alpha, Power power) {
+    if constexpr (is_large<Power>) {
+        const T* turn = x.turns().data();
+        const double* mass = x.masses().data();
+        power.unit = 0.0;
+        for (std::size_t i = 0; i < x.size(); ++i)
+            if (mass[i] < mass[i + 1])
+                power.unit = std::max({power.unit, std::fabs(turn[i] - alpha - mass[i]), std::fabs(turn[i] - alpha - mass[i + 1])});
+    }
+    return power;
+}
+
+// Any p: Newton's method on the derivative, which increases, kept inside a bracket that is halved when Newton is slow.
+// It ends when no number is left between, or the step no longer moves the cut. For p = 1 the derivative is piecewise affine, and Newton lands on the
+// median of F^-1(t) - t.
+template <class T, class Power>
+double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
+    const auto total = [&](double alpha, auto term) { return sum_shares(x, alpha, term); };
+    // Outside [-1, 1] every atom lies on one side of its share of the uniform measure.
+    double low = -1.0, high = 1.0, alpha = x.mean() - 0.5;
+    int slow_steps = 0;
+    while (low < alpha && alpha < high) {
+        watch.pass(x.size());  // of large orders there may be a hundred steps
+        const double width = high - low;
+        const Power power = within_range(x, alpha, order);
+        const double slope = total(alpha, [=](double first, double last) { return power.difference(last, first); });
+        if (slope == 0.0) break;
+        (slope < 0.0 ? low : high) = alpha;
+        slow_steps = high - low > 0.5 * width ? slow_steps + 1 : 0;
+        const double curvature =
+            total(alpha, [=](double first, double last) { return power.derivative(first) - power.derivative(last); });
+        const double newton = alpha - slope / curvature;
+        if (newton == alpha) break;
+        if (low < newton && newton < high && slow_steps < 3) {
+            alpha = newton;
+        } else {
+            alpha = low + 0.5 * (high - low);  // equal to low or high when no number lies between: the end
+            slow_steps = 0;
+        }
+    }
+    return alpha;
+}
+
+template <class T, class Power>
+Total<Power> uniform_cost(const Atoms<T>& x, double alpha, Power order) {
+    if constexpr (std::is_same_v<Power, HalfPower<4>>) {
+        return {order, uniform_square_cost(x, alpha)};
+    } else {
+        const Power power = within_range(x, alpha, order);
+        const double cost = sum_shares(x, alpha, [=](double first, double last) { return power.integral(last, first); });
+        if constexpr (is_large<Power>) return {order, power.unit, cost};
+        else return {order, cost};
+    }
+}
+
+}  // namespace sphereot

@@ -1,0 +1,227 @@
+// The exponential-map flow on S^2 (Appendix B.4), all its blocks in one pass: a run of points stays in the nearest cache
+// while it goes through them, and the exponentials, one a point and component, are never kept.
+//
+// With slopes (beta mu, -beta) and loads (alpha mu, and alpha beta mu mu^T) a component adds exp(<slope, (x, 1)>) times
+// its loads to the moments of its block: the gradient g and, where determinants are wanted, the Hessian H.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "support/exp.hpp"
+#include "expmap/block.hpp"
+#include "support/parallel.hpp"
+
+namespace sphereot {
+
+// The parameters of the flow, and how many points go through it. Plain pointers: the owner of the memory is elsewhere.
+template <class T>
+struct FlowParameters {
+    std::size_t blocks, components, points;
+    const T* slopes;  // (blocks, components, 4)
+    const T* loads;   // (blocks, components, 3), or 12 with the Hessian's nine
+};
+
+// What the backward pass needs of the forward one.
+template <class T>
+struct FlowRecord {
+    T* states;        // (blocks + 1, 3, points): where each block begins, and the images
+    T* moments;       // (blocks, 3, points), or 9 with the Hessian's six
+    T* determinants;  // (blocks, points), or null
+};
+
+// Sums over groups of points, each added up in order by one task, so that the number of threads does not show.
+template <class T>
+struct FlowGradient {
+    std::size_t groups;
+    T* points;  // (3, points)
+    T* slopes;  // (groups, blocks, components, 4)
+    T* loads;   // (groups, blocks, components, 3 or 12); the Hessian's upper half, the lower one stays as it is
+};
+
+namespace flow {
+
+constexpr std::size_t run = 256;                        // points that go through the blocks together
+constexpr std::size_t upper[6] = {3, 4, 5, 7, 8, 11};   // of the nine columns of loads for H, those of its upper half
+
+template <bool with_determinant>
+constexpr std::size_t rows = with_determinant ? 9 : 3;
+template <bool with_determinant>
+constexpr std::size_t columns = with_determinant ? 12 : 3;
+
+template <class T, std::size_t height>
+struct alignas(64) Rows {
+    T at[height][run];
+
+    // Lanes past `count` get the value of `rest`: loops run over whole runs, and these lanes change no sum.
+    void read(const T* from, std::size_t stride, std::size_t count, const T (&rest)[height]) {
+        for (std::size_t r = 0; r < height; ++r) {
+            std::copy_n(from + r * stride, count, at[r]);
+            std::fill(at[r] + count, at[r] + run, rest[r]);
+        }
+    }
+    void write(T* to, std::size_t stride, std::size_t count) const {
+        for (std::size_t r = 0; r < height; ++r) std::copy_n(at[r], count, to + r * stride);
+    }
+    Vector3<T> vector(std::size_t i) const { return {at[0][i], at[1][i], at[2][i]}; }
+    void set_vector(std::size_t i, Vector3<T> v) { at[0][i] = v.x, at[1][i] = v.y, at[2][i] = v.z; }
+    Symmetric3<T> matrix(std::size_t i) const {
+        if constexpr (height == 9) return {at[3][i], at[4][i], at[5][i], at[6][i], at[7][i], at[8][i]};
+        else return {};
+    }
+};
+
+template <class T>
+constexpr T pole[3] = {T(0), T(0), T(1)};  // any point will do for lanes without one
+
+template <class T, bool with_determinant>
+Rows<T, rows<with_determinant>> moments(const FlowParameters<T>& flow, std::size_t block, const Rows<T, 3>& x) {
+    Rows<T, rows<with_determinant>> found{};
+    alignas(64) T power[run];
+    for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
+        const T *slope = flow.slopes + 4 * k, a0 = slope[0], a1 = slope[1], a2 = slope[2], a3 = slope[3];
+#pragma omp simd
+        for (std::size_t i = 0; i < run; ++i)
+            power[i] = exponential(a0 * x.at[0][i] + a1 * x.at[1][i] + a2 * x.at[2][i] + a3);
+        for (std::size_t r = 0; r < rows<with_determinant>; ++r) {
+            const T load = flow.loads[columns<with_determinant> * k + (r < 3 ? r : upper[r - 3])];
+            T* row = found.at[r];
+#pragma omp simd
+            for (std::size_t i = 0; i < run; ++i) row[i] += load * power[i];
+        }
+    }
+    return found;
+}
+
+template <class T, bool with_determinant>
+void forward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, std::size_t begin, std::size_t count) {
+    const std::size_t n = flow.points;
+    Rows<T, 3> x;
+    x.read(record.states + begin, n, count, pole<T>);
+    alignas(64) T determinant[run];
+    for (std::size_t block = 0; block < flow.blocks; ++block) {
+        const auto found = moments<T, with_determinant>(flow, block, x);
+        for (std::size_t i = 0; i < run; ++i) {
+            const Vector3<T> point = x.vector(i);
+            const Step<T> step(point, found.vector(i));
+            if constexpr (with_determinant) determinant[i] = Determinant<T>(step, point, found.matrix(i)).value;
+            x.set_vector(i, step.y);
+        }
+        found.write(record.moments + block * rows<with_determinant> * n + begin, n, count);
+        if constexpr (with_determinant) std::copy_n(determinant, count, record.determinants + block * n + begin);
+        x.write(record.states + (block + 1) * 3 * n + begin, n, count);
+    }
+}
+
+// Adds the gradient of one component, and what it passes on to the points.
+template <class T, bool with_determinant>
+void component_backward(const T* slope, const T* load, const Rows<T, 3>& x, const Rows<T, rows<with_determinant>>& d,
+                        Rows<T, 3>& d_x, T* d_slope, T* d_load) {
+    T s0 = 0, s1 = 0, s2 = 0, s3 = 0, g0 = 0, g1 = 0, g2 = 0, h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0;
+    const T a0 = slope[0], a1 = slope[1], a2 = slope[2], a3 = slope[3], l0 = load[0], l1 = load[1], l2 = load[2];
+    T m0 = 0, m1 = 0, m2 = 0, m3 = 0, m4 = 0, m5 = 0;
+    if constexpr (with_determinant)
+        m0 = load[3], m1 = load[4], m2 = load[5], m3 = load[7], m4 = load[8], m5 = load[11];
+#pragma omp simd reduction(+ : s0, s1, s2, s3, g0, g1, g2, h0, h1, h2, h3, h4, h5)
+    for (std::size_t i = 0; i < run; ++i) {
+        const T x0 = x.at[0][i], x1 = x.at[1][i], x2 = x.at[2][i];
+        const T power = exponential(a0 * x0 + a1 * x1 + a2 * x2 + a3);
+        T d_power = l0 * d.at[0][i] + l1 * d.at[1][i] + l2 * d.at[2][i];
+        g0 += power * d.at[0][i];
+        g1 += power * d.at[1][i];
+        g2 += power * d.at[2][i];
+        if constexpr (with_determinant) {
+            d_power += m0 * d.at[3][i] + m1 * d.at[4][i] + m2 * d.at[5][i] + m3 * d.at[6][i] + m4 * d.at[7][i] +
+                       m5 * d.at[8][i];
+            h0 += power * d.at[3][i];
+            h1 += power * d.at[4][i];
+            h2 += power * d.at[5][i];
+            h3 += power * d.at[6][i];
+            h4 += power * d.at[7][i];
+            h5 += power * d.at[8][i];
+        }
+        const T d_exponent = power * d_power;
+        s0 += d_exponent * x0;
+        s1 += d_exponent * x1;
+        s2 += d_exponent * x2;
+        s3 += d_exponent;
+        d_x.at[0][i] += d_exponent * a0;
+        d_x.at[1][i] += d_exponent * a1;
+        d_x.at[2][i] += d_exponent * a2;
+    }
+    d_slope[0] += s0, d_slope[1] += s1, d_slope[2] += s2, d_slope[3] += s3;
+    d_load[0] += g0, d_load[1] += g1, d_load[2] += g2;
+    if constexpr (with_determinant)
+        d_load[3] += h0, d_load[4] += h1, d_load[5] += h2, d_load[7] += h3, d_load[8] += h4, d_load[11] += h5;
+}
+
+template <class T, bool with_determinant>
+void backward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
+                  const FlowGradient<T>& out, std::size_t group, std::size_t begin, std::size_t count) {
+    constexpr std::size_t height = rows<with_determinant>, width = columns<with_determinant>;
+    const std::size_t n = flow.points;
+    Rows<T, 3> x, d_x;
+    Rows<T, height> found, d_found;
+    Rows<T, 1> d_log{};
+    d_x.read(d_y + begin, n, count, {});
+    if constexpr (with_determinant) d_log.read(d_log_det + begin, n, count, {});
+    for (std::size_t block = flow.blocks; block-- > 0;) {
+        x.read(record.states + block * 3 * n + begin, n, count, pole<T>);
+        found.read(record.moments + block * height * n + begin, n, count, {});
+        for (std::size_t i = 0; i < run; ++i) {
+            const auto back = block_cotangents<T, with_determinant>(x.vector(i), found.vector(i), found.matrix(i),
+                                                                    d_x.vector(i), d_log.at[0][i]);
+            d_x.set_vector(i, back.x);
+            d_found.set_vector(i, back.g);
+            if constexpr (with_determinant) {
+                // An entry off the diagonal stands for two of the matrix.
+                d_found.at[3][i] = back.h.xx, d_found.at[4][i] = T(2) * back.h.xy, d_found.at[5][i] = T(2) * back.h.xz;
+                d_found.at[6][i] = back.h.yy, d_found.at[7][i] = T(2) * back.h.yz, d_found.at[8][i] = back.h.zz;
+            }
+        }
+        for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
+            const std::size_t own = group * flow.blocks * flow.components + k;
+            component_backward<T, with_determinant>(flow.slopes + 4 * k, flow.loads + width * k, x, d_found, d_x,
+                                                    out.slopes + 4 * own, out.loads + width * own);
+        }
+    }
+    d_x.write(out.points + begin, n, count);
+}
+
+// work(begin, count, group) for each run of points, group by group.
+template <class T, class Work>
+void share_out_runs(const FlowParameters<T>& flow, std::size_t groups, const Execution& execution, Work work) {
+    const std::size_t points = flow.points, runs = (points + run - 1) / run;
+    share_out(groups, execution, [&](Watch& watch) {
+        return [&](std::size_t group) {
+            for (std::size_t r = group * runs / groups; r < (group + 1) * runs / groups; ++r) {
+                work(r * run, std::min(run, points - r * run), group);
+                watch.pass(run * flow.blocks * flow.components);
+            }
+        };
+    });
+}
+
+}  // namespace flow
+
+// Moves states[0] through the blocks and fills the rest of the record.
+template <class T>
+void flow_forward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const Execution& execution) {
+    const std::size_t runs = (flow.points + flow::run - 1) / flow::run;
+    flow::share_out_runs(flow, runs, execution, [&](std::size_t begin, std::size_t count, std::size_t) {
+        if (record.determinants) flow::forward_run<T, true>(flow, record, begin, count);
+        else flow::forward_run<T, false>(flow, record, begin, count);
+    });
+}
+
+// From cotangents of the images (3, points) and, with determinants, of the sums of their logarithms (points).
+template <class T>
+void flow_backward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
+                   const FlowGradient<T>& out, const Execution& execution) {
+    flow::share_out_runs(flow, out.groups, execution, [&](std::size_t begin, std::size_t count, std::size_t group) {
+        if (record.determinants) flow::backward_run<T, true>(flow, record, d_y, d_log_det, out, group, begin, count);
+        else flow::backward_run<T, false>(flow, record, d_y, d_log_det, out, group, begin, count);
+    });
+}
+
+}  // namespace sphereot

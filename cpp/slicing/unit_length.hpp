@@ -1,0 +1,22 @@
+// Whether points lie on the sphere.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "support/sum.hpp"
+
+namespace sphereot {
+
+// Whether the square of the length of every row of (rows, dim) is 1 to the tolerance; a comparison with NaN is false.
+template <class T>
+bool have_unit_length(const T* points, std::size_t rows, std::size_t dim, double tolerance) {
+    bool all = true;
+    for (std::size_t r = 0; r < rows; ++r, points += dim) {
+        const double square = sum<T>(dim, [=](std::size_t k) { return points[k] * points[k]; });
+        all &= std::fabs(square - 1.0) <= tolerance;
+    }
+    return all;
+}
+
+}  // namespace sphereot

@@ -1,0 +1,107 @@
+// Costs of all slices: project, sort, cut, one slice at a time in cache (Algorithm 1).
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "circle/pairing.hpp"
+#include "circle/powers.hpp"
+#include "slicing/measure.hpp"
+#include "slicing/slice_run.hpp"
+#include "circle/uniform.hpp"
+
+namespace sphereot {
+
+template <class T>
+bool equal_atoms(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y) {
+    return x.atoms == y.atoms && !x.weights && !y.weights;
+}
+
+// What is asked of each slice: W_p^p, or W_p, which stays within the range of doubles whatever p is.
+struct Question {
+    double p;
+    bool root;
+
+    template <class Total>
+    double answer(const Total& cost) const {
+        return root ? cost.root(p) : cost.cost();
+    }
+};
+
+// result[l] = answer(pairing, power) on slice l.
+template <class T, class Answer>
+void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, const Execution& execution,
+                  double* result, Answer answer) {
+    with_power(p, 1.0, [&](auto power) {
+        const std::size_t a_run = slices_a_run(x, execution);
+        share_out_slices(x.slices, a_run, execution, [&, power](Watch& watch) {
+            const bool equal = equal_atoms(x, y);
+            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), own_x = InHand<T>(x, a_run),
+                    own_y = InHand<T>(y, a_run)](std::size_t first, std::size_t count) mutable {
+                own_x.take(first, count);
+                own_y.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    own_x.sort_slice(l, a);
+                    own_y.sort_slice(l, b);
+                    if (!equal) a.set_equal_masses(), b.set_equal_masses();
+                    result[first + l] = answer(Pairing<T>{a, b, equal}, power);
+                    watch.pass(x.atoms + y.atoms);
+                }
+            };
+        });
+    });
+}
+
+template <class T>
+void solve_slices_uniform(const SlicedMeasure<T>& x, Question question, const Execution& execution, double* result) {
+    with_power(question.p, 1.0, [&](auto power) {
+        const std::size_t a_run = slices_a_run(x, execution);
+        share_out_slices(x.slices, a_run, execution, [&, power](Watch& watch) {
+            return [&, power, a = Atoms<T>(x.atoms), own = InHand<T>(x, a_run)](std::size_t first, std::size_t count) mutable {
+                own.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    own.sort_slice(l, a);
+                    if (question.p != 2.0) a.set_equal_masses();
+                    result[first + l] = question.answer(uniform_cost(a, uniform_cut(a, power, watch), power));
+                    watch.pass(x.atoms);
+                }
+            };
+        });
+    });
+}
+
+// result[l, pair] for the pairs i < j of measures in order; each measure is projected and sorted once a slice.
+template <class T>
+void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, Question question, const Execution& execution,
+                           double* result) {
+    const std::size_t pairs = measures.size() * (measures.size() - 1) / 2;
+    with_power(question.p, 1.0, [&](auto power) {
+        const std::size_t slices = measures.front().slices, a_run = slices_a_run(measures.front(), execution);
+        share_out_slices(slices, a_run, execution, [&, power](Watch& watch) {
+            std::vector<Atoms<T>> atoms;
+            std::vector<InHand<T>> own;
+            for (const auto& measure : measures) atoms.emplace_back(measure.atoms), own.emplace_back(measure, a_run);
+            return [&, power, atoms = std::move(atoms), own = std::move(own)](std::size_t first, std::size_t count) mutable {
+                for (auto& measure : own) measure.take(first, count);
+                for (std::size_t l = 0; l < count; ++l) {
+                    for (std::size_t i = 0; i < own.size(); ++i) {
+                        own[i].sort_slice(l, atoms[i]);
+                        watch.pass(measures[i].atoms);
+                    }
+                    double* cost = result + (first + l) * pairs;
+                    for (std::size_t i = 0; i < own.size(); ++i)
+                        for (std::size_t j = i + 1; j < own.size(); ++j) {
+                            const bool equal = equal_atoms(measures[i], measures[j]);
+                            if (!equal) atoms[i].set_equal_masses(), atoms[j].set_equal_masses();
+                            const Pairing<T> pairing{atoms[i], atoms[j], equal};
+                            *cost++ = question.answer(pairing.cost(pairing.cut(power), power));
+                            watch.pass(measures[i].atoms + measures[j].atoms);
+                        }
+                }
+            };
+        });
+    });
+}
+
+}  // namespace sphereot

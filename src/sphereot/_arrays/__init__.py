@@ -1,0 +1,3 @@
+"""Arrays of any library: which library, validation of arguments, random numbers."""
+
+__all__: list[str] = []

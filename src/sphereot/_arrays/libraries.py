@@ -1,0 +1,183 @@
+"""Libraries: which one an array comes from, and what has to be done differently in each.
+
+The only place that asks "which library?".
+"""
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
+
+import array_api_compat as compat
+import numpy as np
+
+__all__ = [
+    "Array",
+    "aligned",
+    "device",
+    "floating_dtype",
+    "framework",
+    "full_precision",
+    "in_host_memory",
+    "is_double",
+    "is_half",
+    "is_numpy",
+    "is_torch",
+    "is_torch_compiling",
+    "is_torch_traced",
+    "kind_of",
+    "namespace",
+    "peek",
+    "readable",
+    "running_sums",
+    "take_in_rows",
+    "to_kind",
+    "to_numpy",
+    "without_gradient",
+]
+
+Array: TypeAlias = Any
+"""An array of any library that follows the array API standard."""
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array API namespace that all `arrays` share.
+
+    >>> namespace(np.zeros(3)).__name__.endswith("numpy")
+    True
+    """
+    if all(is_torch(array) for array in arrays):
+        from array_api_compat import torch as torch_namespace
+
+        return torch_namespace
+    return compat.array_namespace(*arrays)
+
+
+def framework(array: Array) -> str:
+    """The name of the library that `array` comes from, if it is one with a path of its own: numpy, torch, jax or ""."""
+    if is_torch(array):
+        return "torch"
+    if is_numpy(array):
+        return "numpy"
+    return "jax" if compat.is_jax_array(array) else ""
+
+
+def is_numpy(array: Array) -> bool:
+    """Whether `array` is a NumPy array, which the compiled kernel can read."""
+    return isinstance(array, (np.ndarray, np.generic))  # torch.compile cannot follow a union
+
+
+def aligned(array: Array) -> Array:
+    """A NumPy `array` whose elements lie at multiples of their size, as the compiled kernel reads them."""
+    return array if array.flags.aligned else array.copy()
+
+
+def is_torch(array: Array) -> bool:
+    """Whether `array` is a torch tensor; asked in a way that torch.compile can follow."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def device(array: Array) -> Any:
+    """The device that `array` is on."""
+    return array.device if is_torch(array) else compat.device(array)
+
+
+def kind_of(array: Array) -> str:
+    return f"{type(array).__module__.partition('.')[0]} {type(array).__name__}"
+
+
+def is_half(dtype: Any) -> bool:
+    return str(dtype).rpartition(".")[2] in {"float16", "bfloat16"}
+
+
+def floating_dtype(like: Array) -> Any:
+    """The dtype that computations on `like` have: its own if float32 or float64, else float32."""
+    xp = namespace(like)
+    return like.dtype if like.dtype in (xp.float32, xp.float64) else xp.float32
+
+
+def is_double(array: Array) -> bool:
+    """Whether the numbers are float64."""
+    return bool(array.dtype == namespace(array).float64)
+
+
+def take_in_rows(values: Array, indices: Array) -> Array:
+    """values[row, indices[row, k]], for values (B, n) or (1, n) and indices (B, k), all of them in range."""
+    if is_torch(values):
+        # `take_along_dim` would first wrap the indices, in three times the time of the gather itself.
+        return values.expand(indices.shape[0], -1).gather(-1, indices)
+    return namespace(values).take_along_axis(values, indices, axis=-1)
+
+
+def running_sums(values: Array) -> Array:
+    """Cumulative sums along the last axis, in a way that torch.compile follows without a warning."""
+    return values.cumsum(-1) if is_torch(values) else namespace(values).cumulative_sum(values, axis=-1)
+
+
+def to_numpy(array: Array) -> Any:
+    """The values of `array` as a NumPy array in main memory, for what only NumPy does: pictures, estimators."""
+    if is_torch(array):
+        return array.detach().cpu().numpy()
+    if is_numpy(array) or compat.is_jax_array(array):
+        return np.asarray(array)
+    return array.get() if compat.is_cupy_array(array) else np.from_dlpack(array)
+
+
+def to_kind(values: Any, like: Array | None) -> Array:
+    """NumPy `values` in the library, floating dtype and device of `like`; as they are if None."""
+    if like is None:
+        return values
+    xp, dtype = namespace(like), floating_dtype(like)
+    # Cast in NumPy: torch would start threads for it.
+    values = values.astype(np.float32 if dtype == xp.float32 else np.float64, copy=False)
+    return xp.asarray(values, device=device(like))
+
+
+def without_gradient(array: Array) -> Array:
+    """`array` cut off from automatic differentiation, where it takes part in it as a torch tensor."""
+    return array.detach() if is_torch(array) else array
+
+
+def readable(array: Array) -> Array | None:
+    """The values of `array` to look at, or None where a look is impossible or would stall a device.
+
+    Under a trace (jax.jit, torch.compile, torch.func.vmap) there are no values yet, and on an accelerator a look would
+    wait for all queued work. CPU tensors are looked at through NumPy: no gradient, and no threads for so little work.
+    """
+    if is_torch(array):
+        return None if array.device.type != "cpu" or is_torch_traced() else array.detach().numpy()
+    if compat.is_jax_array(array):
+        if isinstance(array, sys.modules["jax"].core.Tracer) or any(d.platform != "cpu" for d in array.devices()):
+            return None
+        return np.asarray(array)  # looked at by jax.numpy, a constant would become part of a trace around the call
+    return None if compat.is_cupy_array(array) else array
+
+
+def peek(array: Array) -> float | None:
+    """The number in `array`, of shape (), or None where it cannot be looked at (see `readable`)."""
+    value = readable(array)
+    return None if value is None else float(value)
+
+
+def in_host_memory(array: Array | None) -> bool:
+    """Whether `array` is a torch tensor whose memory NumPy can share."""
+    return array is not None and is_torch(array) and array.device.type == "cpu" and not is_torch_traced()
+
+
+def is_torch_traced() -> bool:
+    """Whether torch tensors stand for others: in torch.compile, or under a transform of torch.func."""
+    torch = sys.modules["torch"]
+    return bool(torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None)
+
+
+def is_torch_compiling(like: Array | None) -> bool:
+    """Whether torch.compile is tracing, so that random numbers must be drawn by an operator of the graph."""
+    return like is not None and bool(is_torch(like)) and bool(sys.modules["torch"].compiler.is_compiling())
+
+
+def full_precision(array: Array | None) -> AbstractContextManager[Any]:
+    """A context in which matrix products have the precision of their arrays: torch.autocast is off."""
+    if array is None or not is_torch(array):
+        return nullcontext()
+    context: AbstractContextManager[Any] = sys.modules["torch"].autocast(array.device.type, enabled=False)
+    return context

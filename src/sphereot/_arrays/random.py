@@ -1,0 +1,128 @@
+"""Seeds: where random numbers come from, in each library. No global random state is read or changed."""
+
+import sys
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import array_api_compat as compat
+import numpy as np
+
+from sphereot._arrays.libraries import Array, device, floating_dtype, is_torch, is_torch_traced, kind_of, namespace
+
+__all__ = [
+    "Seed",
+    "fresh_generator",
+    "is_own_generator",
+    "normal_source",
+    "require_seed_when_staged",
+    "seed_of_draw",
+]
+
+Seed: TypeAlias = Any
+"""An int, None, or a generator of the array's own library: numpy Generator, torch.Generator, JAX key."""
+
+
+def is_own_generator(seed: Seed) -> bool:
+    """Whether `seed` draws in the library of the array, rather than in NumPy."""
+    return _is_torch_generator(seed) or (not isinstance(seed, Integral | None) and bool(compat.is_jax_array(seed)))
+
+
+def fresh_generator(like: Array | None) -> Seed:
+    """A generator of the library of `like`, newly seeded from entropy, where it draws faster than NumPy; else None."""
+    if like is None or not is_torch(like) or is_torch_traced():
+        return None
+    generator = sys.modules["torch"].Generator(like.device)
+    generator.seed()
+    return generator
+
+
+def require_seed_when_staged(seed: Seed, like: Array | None) -> None:
+    """Raise where random numbers that should be new in every call would become constants of a JAX program.
+
+    `jax.jit` runs Python once, when it traces: what NumPy draws then is the same in every later call. `jax.grad` and
+    `jax.vmap` by themselves run Python in every call, and may draw.
+    """
+    if not isinstance(seed, np.random.Generator | None) or like is None or not compat.is_jax_array(like):
+        return
+    jax = sys.modules["jax"]
+    # Under a trace for later, constants are part of the program too: this holds for transforms inside and outside it.
+    if isinstance(jax.numpy.zeros(()), jax.core.Tracer):
+        given = "None" if seed is None else "a numpy Generator"
+        raise ValueError(
+            f"seed: got {given} while JAX traces a program (jax.jit, jax.lax.scan, jax.checkpoint), where random "
+            "numbers are drawn once and are the same in every call; pass a JAX key for new ones with every key "
+            "(seed=jax.random.key(0), as an argument of the function), or an int for fixed ones."
+        )
+
+
+def seed_of_draw(seed: int, draw: int) -> int:
+    """The seed of the draws 0, 1, ... that follow each other from one seed: its own, then ones unlike those of others.
+
+    >>> seed_of_draw(7, 0)
+    7
+    >>> seed_of_draw(7, 1) == seed_of_draw(8, 0)
+    False
+    """
+    if draw == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0] >> 1)  # fits a signed word
+
+
+def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:
+    """A function `draw(shape)` of standard normals, each call going on in one stream.
+
+    The numbers come in the library, dtype and device of `like` (float64 NumPy if None). An int or None seeds NumPy's
+    generator whatever the library, so that one seed gives the same slices everywhere; a torch.Generator or a JAX key
+    draws on its own device. No global random state is read or changed.
+    """
+    if _is_torch_generator(seed):
+        return _torch_normals(seed, like)
+    if not isinstance(seed, Integral | np.random.Generator | None) and compat.is_jax_array(seed):
+        return _jax_normals(seed, like)
+    if isinstance(seed, bool) or not (seed is None or isinstance(seed, Integral | np.random.Generator)):
+        raise TypeError(
+            f"seed: got {type(seed).__name__}; give an int, None, or a generator of the array's own library (numpy "
+            "Generator, torch.Generator, JAX key)."
+        )
+    if isinstance(seed, Integral) and seed < 0:
+        raise ValueError(f"seed: got {seed}, but a seed cannot be negative.")
+    require_seed_when_staged(seed, like)
+    generator = np.random.default_rng(int(seed) if isinstance(seed, Integral) else seed)  # a Generator passes through
+    if like is None:
+        return lambda shape: generator.standard_normal(shape)
+    xp, dtype, place = namespace(like), floating_dtype(like), device(like)
+    return lambda shape: xp.asarray(generator.standard_normal(shape), dtype=dtype, device=place)
+
+
+def _is_torch_generator(seed: Seed) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(seed, torch.Generator)
+
+
+def _torch_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], Array]:
+    if like is None or not is_torch(like):
+        raise TypeError(f"seed: a torch.Generator goes with torch tensors, not with {_like_kind(like)}; give an int.")
+    torch = sys.modules["torch"]
+    return lambda shape: torch.randn(shape, generator=seed, dtype=floating_dtype(like), device=seed.device).to(
+        like.device
+    )
+
+
+def _jax_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], Array]:
+    if like is None or not compat.is_jax_array(like):
+        raise TypeError(f"seed: a JAX key goes with JAX arrays, not with {_like_kind(like)}; give an int.")
+    import jax
+
+    key = seed
+
+    def draw(shape: tuple[int, ...]) -> Array:
+        nonlocal key
+        key, own = jax.random.split(key)
+        return jax.random.normal(own, shape, dtype=floating_dtype(like))
+
+    return draw
+
+
+def _like_kind(like: Array | None) -> str:
+    return "NumPy arrays" if like is None else f"{kind_of(like)}s"

@@ -1,0 +1,381 @@
+"""Arrays: whether they are fit to work with.
+
+Everything here stands before the mathematics: what leaves these functions is floating, finite, of one library and of
+the right shape, and bad input has got a message that says how to mend the call.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from sphereot._arrays.libraries import Array, aligned, device, is_half, is_numpy, is_torch, kind_of, namespace, readable
+from sphereot._arrays.orders import LARGEST_ORDER
+from sphereot._backends import native as _native
+
+__all__ = [
+    "as_circle_weights",
+    "as_frames",
+    "as_order",
+    "as_points",
+    "as_reals",
+    "as_slice_count",
+    "as_turns",
+    "as_unit_vectors",
+    "as_vectors",
+    "as_weights",
+    "as_whole_number",
+    "require_broadcast",
+    "require_same_dim",
+    "require_same_kind",
+]
+
+DEFAULT_SLICES = 200
+
+
+def require_same_kind(**arrays: Array | None) -> None:
+    """Raise unless the named arrays (None is skipped) are of one library and on one device."""
+    named = [(name, array) for name, array in arrays.items() if array is not None]
+    (first_name, first), *others = named
+    for name, array in others:
+        if namespace(array) is not namespace(first):
+            raise TypeError(
+                f"{first_name} is a {kind_of(first)} and {name} a {kind_of(array)}; convert one, so that both come "
+                "from the same library."
+            )
+        # An array under a trace of JAX may have no device yet.
+        if None not in (device(array), device(first)) and device(array) != device(first):
+            raise ValueError(
+                f"{first_name} is on {device(first)} and {name} on {device(array)}; move one, so that "
+                "both are on the same device."
+            )
+
+
+def _as_array(name: str, value: Any) -> Array:
+    """`value` itself if a library is behind it; a NumPy array for nested sequences of numbers."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: masked arrays are not understood; pass {name}.compressed() or the rows to keep.")
+    if isinstance(value, np.ndarray):
+        return aligned(value)
+    if is_torch(value) or compat.is_array_api_obj(value):
+        return value
+    if isinstance(value, Sequence | Real) and not isinstance(value, str | bytes):
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{name}: the sequence is ragged; every row needs the same length.") from error
+        if array.dtype != object:
+            return array
+    raise TypeError(f"{name}: got {type(value).__name__}; pass an array (NumPy, PyTorch, JAX, CuPy, ...) of numbers.")
+
+
+def _as_floating(name: str, array: Array) -> Array:
+    """`array` in float32 or float64; half types are widened, everything else is refused."""
+    xp = namespace(array)
+    if not xp.isdtype(array.dtype, "real floating"):
+        if is_half(array.dtype):
+            return xp.astype(array, xp.float32)
+        raise TypeError(
+            f"{name}: dtype is {array.dtype}, but a real floating dtype is needed; convert first, "
+            f"e.g. {name}.astype('float64')."
+        )
+    if is_half(array.dtype):
+        return xp.astype(array, xp.float32)
+    # Long doubles and foreign byte orders are floating too, but nothing computes in them.
+    return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
+
+
+# ---- points, turns, weights ----
+
+
+def as_points(name: str, value: Any) -> Array:
+    """Unit vectors (n, d) in float32 or float64, or an error that names the fault."""
+    array = _as_array(name, value)
+    half = is_half(array.dtype)
+    points = _as_floating(name, array)
+    if points.ndim != 2:
+        raise ValueError(f"{name}: shape is {tuple(points.shape)}, but points are rows of an array of shape (n, d).")
+    n, dim = points.shape
+    if n == 0:
+        raise ValueError(f"{name}: there are no points (shape {tuple(points.shape)}); give at least one.")
+    if dim < 2:
+        raise ValueError(f"{name}: points have {dim} coordinate, but a sphere needs at least 2 (the circle S^1).")
+    values = readable(points)
+    if values is not None:
+        _require_unit_rows(name, values, half)
+    return points
+
+
+def _require_unit_rows(name: str, points: Array, half: bool) -> None:
+    xp = namespace(points)
+    # Wide enough for rows normalized in their own precision, narrow enough to catch rows that were never normalized.
+    tolerance = 0.05 if half else max(1e-6, 1e3 * float(xp.finfo(points.dtype).eps))
+    if _native.kernel is not None and is_numpy(points) and points.flags.c_contiguous and points.flags.aligned:
+        if _native.kernel.have_unit_length(points, 2.0 * tolerance):
+            return
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = xp.vecdot(points, points)
+        if bool(xp.all(xp.abs(squares - 1.0) <= 2.0 * tolerance)):  # comparisons with NaN are false
+            return
+    largest = xp.max(xp.abs(points), axis=-1, keepdims=True)
+    scale = xp.where(xp.isfinite(largest) & (largest > 0), largest, xp.ones_like(largest))
+    lengths = scale[:, 0] * xp.linalg.vector_norm(xp.where(xp.isfinite(points), points, 0 * scale) / scale, axis=-1)
+    finite = xp.all(xp.isfinite(points), axis=-1)
+    fit = finite & (xp.abs(lengths - 1.0) <= tolerance)
+    row = int(xp.argmin(xp.astype(fit, xp.int8)))
+    if not bool(finite[row]):
+        raise ValueError(f"{name}: row {row} holds NaN or infinity; remove or mend such rows.")
+    if points.shape[0] > 1 and _all_unit(points.T, tolerance):
+        raise ValueError(
+            f"{name}: shape is {tuple(points.shape)} and the columns are unit vectors, but points are rows of an array "
+            f"of shape (n, d); pass {name}.T."
+        )
+    length = float(lengths[row])
+    mostly_unit = 2 * int(xp.sum(xp.astype(fit, xp.int64))) > points.shape[0]
+    if not mostly_unit and _look_like_degrees(points):
+        raise ValueError(
+            f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; convert longitudes and "
+            f"latitudes in degrees with sphereot.sphere.from_lonlat({name}), or normalize vectors of the plane with "
+            f"sphereot.sphere.normalize({name})."
+        )
+    if length == 0.0:
+        raise ValueError(f"{name}: row {row} is the zero vector, which has no direction; remove such rows.")
+    raise ValueError(
+        f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; normalize them first with "
+        f"sphereot.sphere.normalize({name})."
+    )
+
+
+def _all_unit(rows: Array, tolerance: float) -> bool:
+    xp = namespace(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(xp.all(xp.abs(xp.sum(rows * rows, axis=-1) - 1.0) <= 2.0 * tolerance))
+
+
+def _look_like_degrees(points: Array) -> bool:
+    """Whether pairs of numbers can be longitudes and latitudes, in this order or the other."""
+    if points.shape[1] != 2:
+        return False
+    xp = namespace(points)
+    largest = xp.max(xp.abs(points), axis=0)
+    return bool(xp.all(largest <= 360)) and bool(xp.any(largest <= 90))
+
+
+def as_vectors(name: str, value: Any) -> Array:
+    """Nonzero, finite vectors (..., d) in float32 or float64."""
+    vectors = _as_floating(name, _as_array(name, value))
+    if vectors.ndim < 1 or vectors.shape[-1] < 1:
+        raise ValueError(f"{name}: shape is {tuple(vectors.shape)}, but vectors are an array of shape (..., d).")
+    values = readable(vectors)
+    if values is not None:
+        xp = namespace(values)
+        if not bool(xp.all(xp.isfinite(values))):
+            raise ValueError(f"{name}: holds NaN or infinity; remove or mend such vectors.")
+        if not bool(xp.all(xp.any(values != 0, axis=-1))):
+            raise ValueError(f"{name}: holds a zero vector, which has no direction; remove such vectors.")
+    return vectors
+
+
+def as_unit_vectors(name: str, value: Any) -> Array:
+    """Unit vectors (..., d), one or many, in float32 or float64; as `as_points` but for the shape."""
+    array = _as_array(name, value)
+    half = is_half(array.dtype)
+    vectors = _as_floating(name, array)
+    if vectors.ndim < 1 or vectors.shape[-1] < 2:
+        raise ValueError(
+            f"{name}: shape is {tuple(vectors.shape)}, but unit vectors are an array of shape (..., d), d at least 2."
+        )
+    values = readable(vectors)
+    if values is not None and 0 not in values.shape:
+        _require_unit_rows(name, namespace(values).reshape(values, (-1, values.shape[-1])), half)
+    return vectors
+
+
+def as_reals(name: str, value: Any) -> Array:
+    """Finite real numbers of any shape, in float32 or float64; whole numbers become floating."""
+    array = _as_array(name, value)
+    xp = namespace(array)
+    if xp.isdtype(array.dtype, "integral"):
+        array = xp.astype(array, xp.zeros(()).dtype)
+    array = _as_floating(name, array)
+    values = readable(array)
+    if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
+        raise ValueError(f"{name}: holds NaN or infinity; remove or mend such values.")
+    return array
+
+
+def require_same_dim(x_name: str, x: Array, y_name: str, y: Array) -> None:
+    """Raise unless the points of `x` and `y` have as many coordinates."""
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(
+            f"{x_name} has points in dimension {x.shape[-1]} and {y_name} in dimension {y.shape[-1]}; both must lie on "
+            "the same sphere."
+        )
+
+
+def require_broadcast(x_name: str, x: Array, y_name: str, y: Array, remedy: str) -> None:
+    """Raise, with a remedy, unless the leading shapes of the vectors `x` and `y` broadcast."""
+    for i, j in zip(reversed(x.shape[:-1]), reversed(y.shape[:-1]), strict=False):
+        if i != j and 1 not in (i, j):
+            raise ValueError(
+                f"{x_name} has shape {tuple(x.shape)} and {y_name} has shape {tuple(y.shape)}, which do not broadcast; "
+                f"{remedy}."
+            )
+
+
+def as_turns(name: str, value: Any) -> Array:
+    """Turns (..., n) in float32 or float64."""
+    turns = _as_floating(name, _as_array(name, value))
+    if turns.ndim < 1:
+        raise ValueError(f"{name}: got a single number, but turns are an array of shape (..., n).")
+    if turns.shape[-1] == 0:
+        raise ValueError(f"{name}: there are no atoms (shape {tuple(turns.shape)}); give at least one.")
+    values = readable(turns)
+    if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
+        raise ValueError(f"{name}: holds NaN or infinity; remove or mend such atoms.")
+    return turns
+
+
+def as_weights(name: str, value: Any, points_name: str, points: Array) -> Array | None:
+    """Weights (n,) of `points`, in the dtype, library and device of `points`; None stays None, for equal weights."""
+    if value is None:
+        return None
+    weights = _checked_weights(name, value, points)
+    if tuple(weights.shape) != (points.shape[0],):
+        raise ValueError(
+            f"{name}: shape is {tuple(weights.shape)}, but {points_name} has {points.shape[0]} points and needs one "
+            f"weight each, shape ({points.shape[0]},)."
+        )
+    return weights
+
+
+def as_circle_weights(name: str, value: Any, turns_name: str, turns: Array) -> Array | None:
+    """Weights (n,) or (..., n) of `turns`, as `as_weights`."""
+    if value is None:
+        return None
+    weights = _checked_weights(name, value, turns)
+    if weights.ndim < 1 or weights.shape[-1] != turns.shape[-1]:
+        raise ValueError(
+            f"{name}: shape is {tuple(weights.shape)}, but {turns_name} has {turns.shape[-1]} atoms and needs one "
+            f"weight each, shape ({turns.shape[-1]},) or (..., {turns.shape[-1]})."
+        )
+    return weights
+
+
+def _checked_weights(name: str, value: Any, like: Array) -> Array:
+    array = _as_array(name, value)
+    if not (is_torch(value) or compat.is_array_api_obj(value)):  # a plain list: follow the points
+        array = namespace(like).asarray(array, device=device(like))
+    require_same_kind(**{"the points": like, name: array})
+    xp = namespace(array)
+    if not (xp.isdtype(array.dtype, ("real floating", "integral")) or is_half(array.dtype)):
+        raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
+    if is_half(array.dtype):
+        array = xp.astype(array, xp.float32)
+    values = readable(array)
+    if values is not None:
+        _require_usable_weights(name, values)
+    # NumPy's weights go to the kernel, which sums masses in double precision.
+    dtype = xp.float64 if is_numpy(array) else like.dtype
+    if array.dtype != dtype and xp.isdtype(array.dtype, "real floating") and array.ndim > 0:
+        array = array / xp.max(array, axis=-1, keepdims=True)  # weights are relative, and must fit the narrower type
+    return xp.astype(array, dtype)
+
+
+def _require_usable_weights(name: str, weights: Array) -> None:
+    xp = namespace(weights)
+    if not bool(xp.all(xp.isfinite(weights))):
+        raise ValueError(f"{name}: holds NaN or infinity.")
+    if not bool(xp.all(weights >= 0)):
+        raise ValueError(f"{name}: the smallest is {float(xp.min(weights)):.4g}, but weights cannot be negative.")
+    if weights.ndim >= 1 and weights.shape[-1] > 0 and not bool(xp.all(xp.max(weights, axis=-1) > 0)):
+        raise ValueError(f"{name}: all weights are zero; at least one must be positive.")
+
+
+# ---- orders, slices ----
+
+
+def as_whole_number(name: str, value: Any, least: int, what: str) -> int:
+    """`value`, which is `what`, as an int of at least `least`."""
+    number: int | None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < least:
+        raise ValueError(f"{name}: found {value!r}, but {what} must be an int of at least {least}; give such a number.")
+    return number
+
+
+def as_order(p: Any) -> float:
+    """The order p of the distance as a float, at least 1 and at most `LARGEST_ORDER`."""
+    if not isinstance(p, Real) or isinstance(p, bool):
+        raise TypeError(f"p: got {type(p).__name__}; the order is a real number, at least 1.")
+    if not 1.0 <= float(p) < math.inf:
+        raise ValueError(f"p: got {p}, but the order must be a finite number of at least 1.")
+    if float(p) > LARGEST_ORDER:
+        raise ValueError(
+            f"p: got {p}, but the order must be at most {LARGEST_ORDER:g}; there the distance is close to the largest "
+            "displacement already."
+        )
+    return float(p)
+
+
+def as_slice_count(n_projections: Any, projections: Array | None = None) -> int:
+    """The number of slices: what is asked for, or the number of `projections`, or the default."""
+    if n_projections is not None:
+        if not isinstance(n_projections, Integral) or isinstance(n_projections, bool):
+            raise TypeError(
+                f"n_projections: got {type(n_projections).__name__}, but the number of great circles is an int; frames "
+                "are passed as projections."
+            )
+        if n_projections < 1:
+            raise ValueError(f"n_projections: got {n_projections}, but at least one slice is needed.")
+    if projections is None:
+        return DEFAULT_SLICES if n_projections is None else int(n_projections)
+    if n_projections is not None and n_projections != projections.shape[0]:
+        raise ValueError(
+            f"n_projections is {n_projections}, but {projections.shape[0]} projections were given; leave n_projections "
+            "out, or give as many."
+        )
+    return int(projections.shape[0])
+
+
+def as_frames(projections: Any, points: Array) -> Array:
+    """Orthonormal frames (L, d, 2) for `points`, in their dtype."""
+    dim = points.shape[1]
+    if isinstance(projections, Real):
+        raise TypeError(
+            f"projections: got the number {projections}, but the great circles themselves are an array of shape "
+            f"(L, {dim}, 2); pass n_projections={projections}, or projections=sphereot.great_circles({projections}, "
+            f"{dim})."
+        )
+    frames = _as_floating("projections", _as_array("projections", projections))
+    require_same_kind(**{"the points": points, "projections": frames})
+    xp = namespace(frames)
+    if frames.ndim != 3 or frames.shape[1:] != (dim, 2) or frames.shape[0] == 0:
+        raise ValueError(
+            f"projections: shape is {tuple(frames.shape)}, but points in dimension {dim} need frames of shape "
+            f"(L, {dim}, 2) with L at least 1, as sphereot.great_circles(L, {dim}) gives."
+        )
+    values = readable(frames)
+    if values is not None and not _are_orthonormal(values):
+        raise ValueError(
+            "projections: the frames are not orthonormal (U^T U is not the identity); draw them with "
+            f"sphereot.great_circles(L, {dim}) or orthonormalize their columns."
+        )
+    return xp.astype(frames, points.dtype, copy=False)
+
+
+def _are_orthonormal(frames: Array) -> bool:
+    xp = namespace(frames)
+    first, second = frames[..., 0], frames[..., 1]
+    tolerance = max(1e-6, 1e4 * float(xp.finfo(frames.dtype).eps))
+    gram = ((first, first, 1.0), (second, second, 1.0), (first, second, 0.0))
+    # Comparisons with NaN are false.
+    return all(float(xp.max(xp.abs(xp.vecdot(u, v) - inner))) <= tolerance for u, v, inner in gram)

@@ -1,0 +1,484 @@
+"""Exact optimal transport on the circle, in array-API terms: any library, any device, any batch.
+
+This is the path for arrays that the compiled kernel does not take, and the oracle it is tested against. The circle
+is R/Z, measured in turns. With F, G the cumulative distributions of the two measures and quantiles lifted by
+F^-1(t + 1) = F^-1(t) + 1, Section 3.1 of the paper gives
+
+    W_p^p = min over the cut alpha of C(alpha),    C(alpha) = integral over [0, 1] of |F^-1(t) - G^-1(t + alpha)|^p dt.
+
+C is convex, and between discrete measures affine from one difference of cumulative masses to the next. Here masses
+are whole numbers of a small unit, so these differences are whole numbers too, every cut worth trying is one, and
+the search for the best ends after a number of halvings that the shapes alone decide. No epsilon, no loop that
+looks at the data: everything traces under `jax.jit` and `torch.compile`, and no value travels to the host.
+
+Gradients follow the envelope theorem: cut, order and masses are whole numbers, constant to automatic
+differentiation, and the displacements of the matched pairs carry the derivative to the atoms. Between discrete measures
+the weights get none: the best cut moves with them, and holding it would give a wrong one.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sphereot._arrays.libraries import Array, device, namespace, running_sums, take_in_rows
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, unit_of
+
+__all__ = [
+    "Matching",
+    "circle_cost",
+    "circle_cost_uniform",
+    "circle_cut",
+    "circle_distance",
+    "circle_distance_uniform",
+    "matching",
+]
+
+
+class Matching(NamedTuple):
+    """A coupling of u and v as K pieces of mass, each array of shape (B, K).
+
+    The piece k of a row moves `mass[k]` by `u[source[k]] - v[target[k]] - lift[k]` turns. Some masses may be zero.
+    """
+
+    source: Array
+    target: Array
+    lift: Array
+    mass: Array
+
+
+class _Atoms(NamedTuple):
+    """A batch of measures on the circle, sorted."""
+
+    turn: Array  # (B, n), ascending in [0, 1)
+    order: Array  # (B, n), where each atom stood in the input
+    level: Array  # (B, n) or (1, n), the cumulative mass up to and with each atom, in whole units
+    share: int | None  # units an atom where all weigh the same
+
+
+def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float, length: Array | None = None) -> Array:
+    """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights.
+
+    Of large orders (see `sphereot._arrays.orders`) it may be wanted in units of a `length`: (W_p / length)^p.
+    """
+
+    def cost(mass: Array, displacement: Array) -> Array:
+        xp = namespace(displacement)
+        return _sum(xp, mass * _power(xp, displacement, p, length))
+
+    return _of_pairs(cost, u, v, a, b, p)
+
+
+def circle_distance(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
+    """W_p of each row, for large orders: in units of its largest displacement the cost cannot vanish. No gradient."""
+
+    def distance(mass: Array, displacement: Array) -> Array:
+        xp = namespace(displacement)
+        size = xp.where(mass > 0, xp.abs(displacement), xp.zeros_like(displacement))
+        largest = xp.max(size, axis=-1, keepdims=True)
+        return largest * _sum(xp, mass * (size / unit_of(largest)) ** p) ** (1 / p)
+
+    return _of_pairs(distance, u, v, a, b, p)
+
+
+def _of_pairs(
+    function: Callable[[Array, Array], Array], u: Array, v: Array, a: Array | None, b: Array | None, p: float
+) -> Array:
+    """`function` (B, 1) of the masses and displacements of the optimal coupling of each row."""
+    xp = namespace(u, v)
+    (a, fit_a), (b, fit_b) = _harmless(xp, a), _harmless(xp, b)
+    source, target, unit = _atoms_in_units(u, v, a, b)
+    i, j, winding, mass = _pairs(source, target, unit, _cut(source, target, unit, p))
+    trace = _trace(source, target, unit, p)
+    if trace:
+        mass = xp.where(mass > trace / unit, mass, xp.zeros_like(mass))
+    displacement = _displacement(xp, take_in_rows(source.turn, i), take_in_rows(target.turn, j), winding)
+    values = xp.astype(function(mass, displacement)[:, 0], u.dtype)
+    return _nan_unless(xp, fit_b, _nan_unless(xp, fit_a, values))
+
+
+def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
+    """A cut alpha in [-1, 1] that minimizes C, one for each row.
+
+    It comes in float64 wherever that exists: a cut rounded to float32 sends 6e-8 of the mass around the circle, which
+    is more than the whole cost between concentrated measures.
+    """
+    xp = namespace(u, v)
+    source, target, unit = _atoms_in_units(u, v, a, b)
+    return xp.astype(_cut(source, target, unit, p)[:, 0], _wide(xp, u)) / unit
+
+
+def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -> Matching:
+    """The coupling that a cut (B,) stands for: t in [0, 1] pairs F^-1(t) with G^-1(t + cut).
+
+    K is n where n = m and both weights are None, else n + m. At the cut of `circle_cut` the coupling is optimal, and
+    its cost is the sum of mass * |displacement|^p.
+    """
+    xp = namespace(u, v)
+    source, target, unit = _atoms_in_units(u, v, a, b)
+    units = xp.astype(xp.round(xp.astype(cut, _wide(xp, u)) * unit), source.order.dtype)
+    i, j, winding, mass = _pairs(source, target, unit, units[:, None])
+    i, j = take_in_rows(source.order, i), take_in_rows(target.order, j)
+    lift = winding + take_in_rows(_turns(xp, u)[1], i) - take_in_rows(_turns(xp, v)[1], j)
+    return Matching(i, j, lift, xp.broadcast_to(mass, i.shape))
+
+
+def circle_cost_uniform(u: Array, a: Array | None, p: float, length: Array | None = None) -> Array:
+    """W_p^p of each row of u (B, n), with weights a, against the uniform measure on the circle.
+
+    The uniform quantile is t, so C(alpha) adds up the integrals of |s|^p over the intervals of width w_i around
+    x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills. `length` as in `circle_cost`.
+    """
+    xp = namespace(u)
+    a, fit = _harmless(xp, a)
+    offset, weight = _offsets(xp, u, a)
+    if p == 2:
+        # Proposition 1, weighted: C is a parabola, lowest at mean(x) - 1/2. Its expanded closed form cancels; a
+        # variance plus the second moments of the intervals does not.
+        centered = offset - xp.sum(weight * offset, axis=-1, keepdims=True)
+        terms = weight * (centered * centered + weight * weight / 12)
+    else:
+        terms = _interval_integral(xp, offset - _uniform_cut(xp, offset, weight / 2, p), weight / 2, p, length)
+    return _nan_unless(xp, fit, xp.astype(xp.sum(terms, axis=-1), u.dtype))
+
+
+def circle_distance_uniform(u: Array, a: Array | None, p: float) -> Array:
+    """W_p of each row against the uniform measure, for large orders, as `circle_distance`."""
+    xp = namespace(u)
+    a, fit = _harmless(xp, a)
+    offset, weight = _offsets(xp, u, a)
+    center = offset - _uniform_cut(xp, offset, weight / 2, p)
+    reach = xp.where(weight > 0, xp.abs(center) + weight / 2, xp.zeros_like(center))
+    largest = xp.max(reach, axis=-1, keepdims=True)
+    terms = _interval_integral(xp, center, weight / 2, p, unit_of(largest))
+    distances = largest[:, 0] * xp.sum(terms, axis=-1) ** (1 / p)
+    return _nan_unless(xp, fit, xp.astype(distances, u.dtype))
+
+
+def _offsets(xp: Any, u: Array, a: Array | None) -> tuple[Array, Array]:
+    """How far the sorted atoms lie from the middles of their levels, and their weights; both in wide precision."""
+    wide = _wide(xp, u)
+    x, order = _sorted(xp, u)
+    weight, level = _normalized(xp, u, order, a, wide)
+    return xp.astype(x, wide) - (level - weight / 2), weight
+
+
+def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
+    """A best cut, (B, 1), in units of mass.
+
+    C falls for alpha < -1, where every target atom lies below its source atom, and does not fall from alpha = 1 on,
+    where every one lies above. So the first alpha in [-1, 1] whose slope to the right is not negative is a minimum.
+    """
+    xp = namespace(source.turn)
+    if source.share is None and target.share is not None:
+        return -_cut(target, source, unit, p)  # equal shares need no search for a quantile
+    if p == 1 and not _one_to_one(source, target):
+        return -_level_median(source, target)
+
+    # All three turns that B_j - alpha can reach, so that no index or level ever needs wrapping.
+    x = xp.concat([source.turn - 1, source.turn, source.turn + 1], axis=-1)
+    level = xp.concat([source.level - unit, source.level, source.level + unit], axis=-1)
+    y = target.turn
+    next_y = xp.concat([y[:, 1:], y[:, :1] + 1], axis=-1)
+
+    def source_index(tried: Array) -> Array:
+        if source.share is None:
+            return _ranks(level, (target.level + unit) - tried, 4 * unit)
+        index = (target.level + (2 * unit - 1)) - tried
+        return index if source.share == 1 else index // source.share
+
+    def falls(tried: Array) -> Array:
+        # Just right of alpha = tried - unit, the level B_j - alpha goes over from the target atom j to the next one.
+        return _slope(xp, take_in_rows(x, source_index(tried)), y, next_y, p) < 0
+
+    start = xp.zeros_like(source.order[:, :1])
+    trace = _trace(source, target, unit, p)
+    if trace:  # cuts are multiples of the trace, and slopes are looked at between them, where no levels meet
+        return trace * _count_while(2 * unit // trace, lambda tried: falls(trace * tried + trace // 2), start) - unit
+    return _count_while(2 * unit, falls, start) - unit
+
+
+def _trace(source: _Atoms, target: _Atoms, unit: int, p: float) -> int:
+    """The mass, in units, of which large orders take no notice; 0 where masses are exact, or the order is not large.
+
+    Sums of weights are rounded. Levels that should meet then differ by a trace of mass, which goes to the next atom
+    instead of its own; and its share of the cost, mass times distance^p, may exceed all others.
+    """
+    if p <= LARGEST_PLAIN_ORDER or (source.share is not None and target.share is not None):
+        return 0
+    return 1 << (10 if unit > 1 << 32 else 3)
+
+
+def _level_median(source: _Atoms, target: _Atoms) -> Array:
+    """LevMed(F - G), (B, 1), in units of mass: the best cut for p = 1, but for its sign (Equation levmedformula)."""
+    xp = namespace(source.turn)
+    z = xp.concat([source.turn, target.turn], axis=-1)
+    order = xp.argsort(z, axis=-1, stable=False)
+    z = take_in_rows(z, order)
+    rise, fall = (xp.broadcast_to(_masses(xp, atoms.level), atoms.turn.shape) for atoms in (source, target))
+    jump = xp.concat([rise, -fall], axis=-1)
+    difference = running_sums(take_in_rows(jump, order))
+    # The arc before the first atom counts too: with the one after the last it is a single arc, where F - G = 0.
+    arc = xp.concat([z[:, 1:] - z[:, :-1], (1 - z[:, -1:]) + z[:, :1]], axis=-1)
+
+    ascending = xp.argsort(difference, axis=-1, stable=False)
+    length = xp.astype(take_in_rows(arc, ascending), _wide(xp, z))
+    covered = running_sums(length)
+    below = xp.astype(covered < covered[:, -1:] / 2, order.dtype)
+    median = xp.sum(below, axis=-1, keepdims=True, dtype=order.dtype)
+    return take_in_rows(difference, take_in_rows(ascending, median))
+
+
+def _uniform_cut(xp: Any, offset: Array, half: Array, p: float) -> Array:
+    """The best cut against the uniform measure, (B, 1): F^-1(t) - t lies in [-1, 1], and with it every minimum."""
+    grid = _grid(xp, offset.dtype)
+
+    def alpha(tried: Array) -> Array:
+        return xp.astype(tried, offset.dtype) / grid - 1
+
+    def falls(tried: Array) -> Array:
+        s = offset - alpha(tried)
+        if p > LARGEST_PLAIN_ORDER:  # an atom without mass must not be the largest
+            s = xp.where(half > 0, s, xp.zeros_like(s))
+        return _slope(xp, s, -half, half, p) < 0
+
+    start = xp.zeros((offset.shape[0], 1), dtype=_positions(xp, offset).dtype, device=device(offset))
+    return alpha(_count_while(2 * grid, falls, start))
+
+
+def _pairs(source: _Atoms, target: _Atoms, unit: int, cut: Array) -> tuple[Array, Array, Array, Array]:
+    """Sorted indices i, j, winding and mass of the pairs of a cut: x_i meets y_j + winding."""
+    xp = namespace(source.turn)
+    n, m = source.turn.shape[-1], target.turn.shape[-1]
+    dtype = source.turn.dtype
+    if _one_to_one(source, target):
+        i = _positions(xp, source.turn)
+        shifted, mass = i + cut, xp.full((1, 1), 1 / n, dtype=dtype, device=device(source.turn))
+    else:
+        # The levels where either quantile jumps, merged: between two of them both stand still.
+        start = cut % unit
+        passed = target.level <= start
+        shifted_level = target.level - start + unit * xp.astype(passed, cut.dtype)
+        level = xp.concat([xp.broadcast_to(source.level, source.turn.shape), shifted_level], axis=-1)
+        order = xp.argsort(level, axis=-1, stable=False)
+        level = take_in_rows(level, order)
+        from_source = xp.astype(order < n, order.dtype)
+        seen = running_sums(from_source) - from_source
+        i = seen - xp.astype(seen == n, order.dtype)  # past the last level there is no mass, but there must be an index
+        first = xp.sum(xp.astype(passed, order.dtype), axis=-1, keepdims=True)
+        shifted = _positions(xp, level) - seen + first + (cut // unit) * m
+        mass = xp.astype(xp.astype(_masses(xp, level), _wide(xp, source.turn)) / unit, dtype)
+    winding = shifted // m
+    return xp.broadcast_to(i, shifted.shape), shifted - winding * m, xp.astype(winding, dtype), mass
+
+
+def _displacement(xp: Any, x: Array, y: Array, winding: Array) -> Array:
+    """The difference x - y - winding: whole turns are taken from the larger, which is exact near the seam."""
+    forward = (winding + xp.abs(winding)) / 2
+    return (x - forward) - (y + (winding - forward))
+
+
+def _atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tuple[_Atoms, _Atoms, int]:
+    """Both measures sorted, and how many units make the whole mass.
+
+    Equal weights fit the common multiple of n and m without any rounding. Other weights are rounded once, after they
+    are added up, so that the roundings do not add up.
+    """
+    xp = namespace(u, v)
+    n, m = u.shape[-1], v.shape[-1]
+    # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same whole number.
+    finest = _grid(xp, _wide(xp, u)) // 4
+    common = _common_multiple(n, m)
+    if a is None and b is None and 4 * common <= _largest_index(xp, u):
+        unit = common
+    elif a is None or b is None:
+        equal = n if a is None else m
+        unit = equal * max(1, finest // equal)
+    else:
+        unit = finest
+    return _atoms(xp, u, a, unit), _atoms(xp, v, b, unit), unit
+
+
+def _atoms(xp: Any, u: Array, weights: Array | None, unit: int) -> _Atoms:
+    n = u.shape[-1]
+    turn, order = _sorted(xp, u)
+    if weights is None and unit % n == 0:
+        return _Atoms(turn, order, (_positions(xp, u) + 1) * (unit // n), unit // n)
+    _, level = _normalized(xp, u, order, weights, _wide(xp, u))
+    return _Atoms(turn, order, xp.astype(xp.round(level * unit), order.dtype), None)
+
+
+def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: Any) -> tuple[Array, Array]:
+    """Weights in the order of the turns, and their cumulative sums; both scaled so that the last sum is exactly 1."""
+    n = u.shape[-1]
+    if weights is None:
+        level = xp.astype(_positions(xp, u) + 1, dtype) / n
+        return xp.full((1, n), 1 / n, dtype=dtype, device=device(u)), level
+    weight = take_in_rows(xp.astype(xp.broadcast_to(weights, u.shape), dtype), order)
+    weight = weight / xp.max(weight, axis=-1, keepdims=True)  # sums of extreme weights stay within range
+    level = running_sums(weight)
+    total = level[:, -1:]
+    # A parallel sum may pass its own last value by a rounding.
+    return weight / total, xp.where(level > total, total, level) / total
+
+
+def _harmless(xp: Any, weights: Array | None) -> tuple[Array | None, Array | None]:
+    """Weights (B, n) with ones in rows that are no weights, and which rows (B,) are.
+
+    Under a trace nobody has looked at them, and a level that is NaN would become an index out of range.
+    """
+    if weights is None:
+        return None, None
+    fit = xp.all(xp.isfinite(weights) & (weights >= 0), axis=-1) & xp.any(weights > 0, axis=-1)
+    return xp.where(fit[:, None], weights, xp.ones_like(weights)), fit
+
+
+def _nan_unless(xp: Any, fit: Array | None, costs: Array) -> Array:
+    return costs if fit is None else xp.where(fit, costs, xp.full_like(costs, xp.nan))
+
+
+def _one_to_one(source: _Atoms, target: _Atoms) -> bool:
+    """As many atoms on both sides, each of the same mass: a cut is a shift of indices, and no atom is split."""
+    return source.share == target.share == 1
+
+
+def _masses(xp: Any, levels: Array) -> Array:
+    """What lies between ascending levels, from 0 on."""
+    return xp.concat([levels[:, :1], levels[:, 1:] - levels[:, :-1]], axis=-1)
+
+
+def _turns(xp: Any, u: Array) -> tuple[Array, Array]:
+    """The turns in [0, 1) of any real coordinates, and the whole turns left out; their sum is u."""
+    whole = xp.floor(u)
+    turn = u - whole
+    full = xp.astype(turn >= 1, u.dtype)  # just below a whole number, the difference rounds up to 1
+    return turn - full, whole + full
+
+
+def _sorted(xp: Any, u: Array) -> tuple[Array, Array]:
+    turn, _ = _turns(xp, u)
+    order = xp.argsort(turn, axis=-1, stable=False)
+    return take_in_rows(turn, order), order
+
+
+def _power(xp: Any, s: Array, p: float, length: Array | None = None) -> Array:
+    """|s|^p, or |s / length|^p of a large order, with derivative 0 at s = 0."""
+    if p == 2:
+        return s * s
+    size = xp.abs(s)
+    if length is not None:
+        # Saturated, before the power and so without an infinite derivative: what has no mass may be at any distance.
+        most = (float(xp.finfo(s.dtype).max) ** 0.8) ** (1 / p)
+        size = size / length
+        size = xp.where(size > most, xp.full_like(size, most), size)
+    return size if p == 1 else size**p
+
+
+def _power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float, length: Array | None = None) -> Array:
+    """|x - next_y|^p - |x - y|^p, term by term."""
+    if p == 2:
+        return (next_y - y) * ((next_y - x) + (y - x))
+    return _power(xp, x - next_y, p, length) - _power(xp, x - y, p, length)
+
+
+def _slope(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
+    """The sum (B, 1) of `_power_difference` in each row; of large orders in units of the largest, for its sign."""
+    if p <= LARGEST_PLAIN_ORDER:
+        return _sum(xp, _power_difference(xp, x, y, next_y, p))
+    here, there = xp.abs(x - y), xp.abs(x - next_y)
+    largest = unit_of(xp.max(xp.where(here > there, here, there), axis=-1, keepdims=True))
+    return _sum(xp, (there / largest) ** p - (here / largest) ** p)
+
+
+def _interval_integral(xp: Any, center: Array, half: Array, p: float, length: Array | None = None) -> Array:
+    """The integral of |s|^p over [center - half, center + half]; of large orders, that of |s / length|^p.
+
+    It is g(center + half) - g(center - half) with g(s) = s|s|^p / (p + 1). Far from 0 these are nearly equal, and the
+    same difference is written as a product: (1 + e)^q - (1 - e)^q = 2 (1 - e^2)^(q/2) sinh(q artanh e).
+    """
+    if p > LARGEST_PLAIN_ORDER:
+        return _large_interval_integral(xp, center, half, p, length)
+    q = p + 1
+    distance = xp.abs(center)
+    far = distance > 2 * half
+    # Both branches are evaluated, so each gets harmless values where the other one is meant.
+    distance = xp.where(far, distance, xp.ones_like(distance))
+    e = xp.where(far, half / distance, xp.zeros_like(distance))
+    product = (distance * distance * (1 - e * e)) ** (q / 2) * xp.sinh(q * xp.atanh(e)) * (2 / q)
+    low, high = center - half, center + half
+    return xp.where(far, product, (high * _power(xp, high, p) - low * _power(xp, low, p)) / q)
+
+
+def _large_interval_integral(xp: Any, center: Array, half: Array, p: float, length: Array | None) -> Array:
+    """The same with factors that do not overflow: (1 + e)^q - (1 - e)^q = (1 + e)^q (1 - exp(-2 q artanh e))."""
+    q = p + 1
+    distance = xp.abs(center)
+    far = distance > 2 * half
+    nothing = xp.zeros_like(distance)
+    end = xp.where(far, distance + half, nothing)
+    e = xp.where(far, half / xp.where(far, distance, xp.ones_like(distance)), nothing)
+    product = end * _power(xp, end, p, length) * -xp.expm1(-2 * q * xp.atanh(e))
+    low, high = center - half, center + half
+    difference = high * _power(xp, high, p, length) - low * _power(xp, low, p, length)
+    return xp.where(far, product, difference) / q
+
+
+def _sum(xp: Any, terms: Array) -> Array:
+    return xp.sum(terms, axis=-1, keepdims=True, dtype=_wide(xp, terms))
+
+
+def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Array:
+    """How many of 0, 1, ..., size - 1 satisfy `holds`, which is true up to somewhere and false from there on.
+
+    One halving for each binary digit of `size`, in every element of `start` (zeros) at once.
+    """
+    xp = namespace(start)
+    count = start
+    for digit in reversed(range(size.bit_length())):
+        candidate = count + (1 << digit)
+        fits = candidate <= size
+        grows = fits & holds(xp.where(fits, candidate - 1, start))
+        count = xp.where(grows, candidate, count)
+    return count
+
+
+def _ranks(ascending: Array, queries: Array, span: int) -> Array:
+    """For each whole query (B, m), how many values of its row (B, n) are below it: a batched searchsorted.
+
+    Where there is room, rows are moved `span` apart, which must exceed all differences, and searched as a single one.
+    """
+    xp = namespace(ascending)
+    rows, n = ascending.shape
+    if rows * span <= _largest_index(xp, ascending):
+        row = xp.arange(rows, dtype=queries.dtype, device=device(queries))[:, None]
+        joined, sought = ascending + row * span, queries + row * span
+        found = xp.searchsorted(xp.reshape(joined, (-1,)), xp.reshape(sought, (-1,)))
+        return xp.reshape(xp.astype(found, queries.dtype), queries.shape) - row * n
+    return _count_while(n, lambda k: take_in_rows(ascending, k) < queries, xp.zeros_like(queries))
+
+
+def _positions(xp: Any, like: Array) -> Array:
+    """0, 1, ..., n - 1 as one row (1, n), in the library's own index type."""
+    return xp.arange(like.shape[-1], device=device(like))[None, :]
+
+
+def _wide(xp: Any, like: Array) -> Any:
+    """float64 where the library and device have it, else the array's own type: masses and sums are kept in it."""
+    if str(device(like)).startswith("mps"):
+        return like.dtype  # torch lists float64 for every device, but this one refuses it
+    return xp.__array_namespace_info__().dtypes(kind="real floating").get("float64", like.dtype)
+
+
+def _grid(xp: Any, dtype: Any) -> int:
+    """How many numbers of the floating type lie in [1, 2), evenly spaced: 2^52 in float64."""
+    return round(1 / float(xp.finfo(dtype).eps))
+
+
+def _common_multiple(n: int, m: int) -> int:
+    """The least common multiple, in steps that `torch.compile` follows where the sizes are symbols (not `math.lcm`)."""
+    divisor, rest = n, m
+    while rest:
+        divisor, rest = rest, divisor % rest
+    return n // divisor * m
+
+
+def _largest_index(xp: Any, like: Array) -> int:
+    return int(xp.iinfo(_positions(xp, like).dtype).max)

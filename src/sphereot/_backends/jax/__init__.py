@@ -1,0 +1,3 @@
+"""The backend for JAX arrays."""
+
+__all__: list[str] = []

@@ -1,0 +1,171 @@
+"""The compiled kernel inside JAX programs, on the CPU. Same functions as `_traced`.
+
+JAX hands over its buffers as they are (`buffer_callback`): nothing is copied, and a call costs some ten microseconds
+beyond the kernel's own time. `jax.pure_callback` costs ten times that, and it waits inside the call for a copy that one
+of XLA's threads must make: with one core it hangs as soon as an array passes 100 kB (jax 0.10.2).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, aligned
+from sphereot._arrays.orders import power_mean
+from sphereot._backends import native as _native
+from sphereot._backends.native import costs as kernel_slices
+from sphereot._backends.native import gradients as kernel_gradients
+from sphereot._backends.native.gradients import Wanted
+
+try:
+    from jax.experimental.buffer_callback import buffer_callback
+except ImportError:  # an older JAX
+    buffer_callback = None
+
+__all__ = ["available", "costs", "gradients", "mean_distance", "pairwise_sums", "slice_costs"]
+
+available: bool = _native.available and buffer_callback is not None
+
+Measures = Sequence[tuple[Array, Array | None]]
+Kernel = Callable[[Measures, Array | None, Array | None], Sequence[Any]]
+
+# By the number of measures, and whether points on slices are meant or rows of turns.
+_COSTS = {
+    (1, True): kernel_slices.mean_cost_uniform,
+    (2, True): kernel_slices.mean_cost,
+    (1, False): kernel_slices.circle_costs_uniform,
+    (2, False): kernel_slices.circle_costs,
+}
+_GRADIENTS = {
+    (1, True): kernel_gradients.mean_gradients_uniform,
+    (2, True): kernel_gradients.mean_gradients,
+    (1, False): kernel_gradients.circle_gradients_uniform,
+    (2, False): kernel_gradients.circle_gradients,
+}
+
+
+def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None = None) -> Array:
+    """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points.
+
+    A mean of a large order (see `sphereot._arrays.orders`) may be wanted in a unit of length: that of (W_p / unit)^p.
+    """
+
+    def kernel(measures: Measures, frames: Array | None, unit: Array | None) -> Sequence[Any]:
+        if frames is not None and unit is not None:
+            return [np.mean((kernel_slices.slice_distances(measures, frames, p) / unit) ** p)]
+        function: Any = _COSTS[len(measures), frames is not None]
+        return [function(*_arguments(measures, frames), p)]
+
+    return _call(kernel, [_value(measures, frames)], measures, frames, unit)[0]
+
+
+def mean_distance(measures: Measures, frames: Array, p: float) -> Array:
+    """The root of order p of the mean cost, for large orders."""
+
+    def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
+        return [power_mean(kernel_slices.slice_distances(measures, frames, p), p)]
+
+    return _call(kernel, [_value(measures, frames)], measures, frames)[0]
+
+
+def gradients(
+    measures: Measures, frames: Array | None, p: float, wanted: Sequence[Wanted], unit: Array | None = None
+) -> tuple[Array, tuple[tuple[Array | None, Array | None], ...]]:
+    """`costs`, and the gradients in the points and weights of each measure; None where not wanted."""
+
+    def kernel(measures: Measures, frames: Array | None, unit: Array | None) -> Sequence[Any]:
+        function: Any = _GRADIENTS[len(measures), frames is not None]
+        in_unit = {} if unit is None else {"unit": float(unit)}
+        found = function(*_arguments(measures, frames), p, wanted if len(measures) == 2 else wanted[0], **in_unit)
+        return jax.tree.leaves(found)
+
+    like = tuple(
+        (x if wants.points else None, a if wants.weights else None)
+        for (x, a), wants in zip(measures, wanted, strict=True)
+    )
+    leaves, tree = jax.tree.flatten((_value(measures, frames), like))
+    found: tuple[Array, Any] = jax.tree.unflatten(tree, _call(kernel, leaves, measures, frames, unit))
+    return found
+
+
+def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
+    """W_p^p on each great circle, (L,)."""
+    function: Any = kernel_slices.slice_costs if len(measures) == 2 else kernel_slices.slice_costs_uniform
+    result = jax.ShapeDtypeStruct(frames.shape[:1], frames.dtype)
+    return _call(lambda m, f, _: [function(*_arguments(m, f), p)], [result], measures, frames)[0]
+
+
+def pairwise_sums(measures: Measures, frames: Array, p: float) -> Array:
+    """Sums over the slices of the costs of the pairs i < j, in order; each measure is sorted once a slice."""
+    result = jax.ShapeDtypeStruct((len(measures) * (len(measures) - 1) // 2,), frames.dtype)
+
+    def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
+        return [kernel_slices.summed_pairwise_costs(measures, frames, p)]
+
+    return _call(kernel, [result], measures, frames)[0]
+
+
+def _value(measures: Measures, frames: Array | None) -> jax.ShapeDtypeStruct:
+    points = measures[0][0]
+    return jax.ShapeDtypeStruct(points.shape[:1] if frames is None else (), points.dtype)
+
+
+def _arguments(measures: Measures, frames: Array | None) -> list[Any]:
+    """The arguments as the kernel's functions take them: points, then weights, then frames if there are any."""
+    return [x for x, _ in measures] + [a for _, a in measures] + ([] if frames is None else [frames])
+
+
+def _call(
+    kernel: Kernel, results: Sequence[Any], measures: Measures, frames: Array | None, unit: Array | None = None
+) -> list[Array]:
+    """Arrays like `results` from `kernel`, which gets NumPy arrays, without the dimensions that `vmap` adds in front.
+
+    Under `jit` nobody has looked at the values, and the kernel trusts them: what is not fit for it gives NaN.
+    """
+
+    def host(_: Any, out: Any, measures: Measures, frames: Any, unit: Any) -> None:
+        outputs = [np.asarray(buffer) for buffer in out]
+        lead = outputs[0].shape[: outputs[0].ndim - len(results[0].shape)]
+        given, tree = jax.tree.flatten((measures, frames, unit))
+        inputs = [aligned(np.asarray(buffer)) for buffer in given]
+        if frames is None:
+            rows = [np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(-1, a.shape[-1]) for a in inputs]
+            flat = [a.reshape(-1, *a.shape[len(lead) + 1 :]) for a in outputs]
+            _fill_rows(kernel, flat, jax.tree.unflatten(tree, rows)[0])
+            return
+        for index in np.ndindex(lead):
+            own = jax.tree.unflatten(tree, [_at(a, index) for a in inputs])
+            others = [t for t in own[1:] if t is not None]
+            fit = all(np.all(_fit(x, a)) for x, a in own[0]) and all(np.all(np.isfinite(t)) for t in others)
+            for output, value in zip(outputs, kernel(*own) if fit else [np.nan] * len(outputs), strict=True):
+                output[index] = value
+
+    shapes = [jax.ShapeDtypeStruct(like.shape, like.dtype) for like in results]
+    found: list[Array] = buffer_callback(host, shapes, vmap_method="expand_dims")(measures, frames, unit)
+    return found
+
+
+def _fill_rows(kernel: Kernel, outputs: Sequence[NDArray[Any]], measures: Measures) -> None:
+    """All rows that are fit in one call."""
+    fit = np.logical_and.reduce([_fit(u, a) for u, a in measures])
+    if not fit.all():
+        measures = [(u[fit], None if a is None else a[fit]) for u, a in measures]
+    values = kernel(measures, None, None) if fit.any() else [np.nan] * len(outputs)
+    for output, value in zip(outputs, values, strict=True):
+        output[~fit] = np.nan
+        output[fit] = value
+
+
+def _fit(points: NDArray[Any], weights: NDArray[Any] | None) -> NDArray[np.bool_]:
+    """Whether each row of points is finite, and with it the weights."""
+    fit: NDArray[np.bool_] = np.isfinite(points).all(axis=-1)
+    if weights is not None:
+        fit = fit & (np.isfinite(weights) & (weights >= 0)).all(axis=-1) & (weights > 0).any(axis=-1)
+    return fit
+
+
+def _at(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:
+    """The part of `array` for one element of the batch; where it has no batch of its own, there is one for all."""
+    return array[tuple(0 if array.shape[k] == 1 else i for k, i in enumerate(index))]

@@ -1,0 +1,244 @@
+"""Costs and their gradients in `jax.numpy`: for accelerators, and where the kernel is not built.
+
+The costs are those of `sphereot._backends.array_api`, where automatic differentiation sees the displacements of the
+matched pairs (the envelope theorem). What JAX needs beyond that stands here: a projection whose derivative is finite
+everywhere, the dual potentials that are the gradient in the weights, and a loop over blocks of slices that compiles
+once.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from sphereot._arrays.libraries import Array
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, power_mean
+from sphereot._backends.array_api.circle import (
+    _Atoms,
+    _atoms_in_units,
+    _cut,
+    _power_difference,
+    _trace,
+    _wide,
+    circle_cost,
+    circle_cost_uniform,
+    circle_distance,
+    circle_distance_uniform,
+)
+from sphereot._backends.array_api.costs import TURNS_A_BLOCK
+from sphereot._backends.native.gradients import Wanted
+
+__all__ = ["costs", "gradients", "mean_distance", "pairwise_sums", "project", "slice_costs"]
+
+Measures = Sequence[tuple[Array, Array | None]]
+Gradients = tuple[tuple[Array | None, Array | None], ...]
+
+
+def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None = None) -> Array:
+    """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points.
+
+    A mean of a large order (see `sphereot._arrays.orders`) may be wanted in a unit of length: that of (W_p / unit)^p.
+    """
+    if frames is None:
+        return _row_costs(measures, p)
+
+    def of_block(block: Array) -> Array:
+        return jnp.sum(_row_costs(_sliced(measures, block), p, unit))
+
+    return _summed(of_block, frames, measures) / frames.shape[0]
+
+
+def mean_distance(measures: Measures, frames: Array, p: float) -> Array:
+    """The root of order p of the mean cost, for large orders."""
+    return power_mean(_slice_distances(measures, frames, p), p)
+
+
+def gradients(
+    measures: Measures, frames: Array | None, p: float, wanted: Sequence[Wanted], unit: Array | None = None
+) -> tuple[Array, Gradients]:
+    """`costs`, and the gradients in the points and weights of each measure; None where not wanted."""
+    if frames is None:
+        return _row_gradients(measures, p, wanted, None)
+
+    def of_block(block: Array) -> tuple[Array, Gradients]:
+        turns, pull_backs = zip(*(jax.vjp(lambda x: project(x, block), x) for x, _ in measures), strict=True)
+        values, by_turns = _row_gradients(_rows(measures, turns), p, wanted, unit)
+        by_points = tuple(
+            (None if du is None else pull_back(du)[0], None if da is None else jnp.sum(da, axis=0))
+            for (du, da), pull_back in zip(by_turns, pull_backs, strict=True)
+        )
+        return jnp.sum(values), by_points
+
+    mean: tuple[Array, Gradients] = jax.tree.map(lambda t: t / frames.shape[0], _summed(of_block, frames, measures))
+    return mean
+
+
+def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
+    """W_p^p on each great circle, (L,)."""
+    if p > LARGEST_PLAIN_ORDER:
+        return _slice_distances(measures, frames, p) ** p
+    return _by_slice(lambda block: _row_costs(_sliced(measures, block), p), frames, measures)
+
+
+def pairwise_sums(measures: Measures, frames: Array, p: float) -> Array:
+    """Sums over the slices of the costs of the pairs i < j, in order; each measure is projected once a block."""
+
+    def of_block(block: Array) -> Array:
+        rows = _sliced(measures, block)
+        return jnp.stack([jnp.sum(_row_costs(pair, p)) for pair in combinations(rows, 2)])
+
+    return _summed(of_block, frames, measures)
+
+
+def project(x: Array, frames: Array) -> Array:
+    """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2); a point orthogonal to one gets turn 0.
+
+    The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). Where q is only rounding it has no direction, and
+    no gradient; close to that, a bounded one.
+    """
+    # Accelerators would round the factors of a product to half precision; a turn needs all its digits.
+    planar = jnp.matmul(x, frames, precision=jax.lax.Precision.HIGHEST)
+    q1, q2 = planar[..., 0], planar[..., 1]
+    square = q1 * q1 + q2 * q2
+    clear = square > 64 * float(jnp.finfo(x.dtype).eps) ** 2
+    # Both branches of a `where` are differentiated: the one not meant must be harmless too.
+    turns = jnp.atan2(jnp.where(clear, q2, 0), jnp.where(clear, q1, 1)) * (0.5 / math.pi)
+    if x.dtype == jnp.float64:
+        # The kernel's bound on the gradient (cpp/solvers/gradients.hpp): within 2^-20 of the pole it is scaled by
+        # (|q| 2^20)^2. In single precision all of that is rounding, and has no gradient already.
+        held, scale = jax.lax.stop_gradient((turns, jnp.minimum(square * 2.0**40, 1)))
+        turns = held + scale * (turns - held)
+    turns = turns + jnp.where(turns < 0, 1, 0).astype(x.dtype)
+    return turns - jnp.where(turns >= 1, 1, 0).astype(x.dtype)  # -1e-9 + 1 rounds to 1
+
+
+# ---- on one circle a row ----
+
+
+def _row_costs(measures: Measures, p: float, unit: Array | None = None) -> Array:
+    if len(measures) == 1:
+        return circle_cost_uniform(*measures[0], p, unit)
+    (u, a), (v, b) = measures
+    return circle_cost(u, v, a, b, p, unit)
+
+
+def _row_distances(measures: Measures, p: float) -> Array:
+    if len(measures) == 1:
+        return circle_distance_uniform(*measures[0], p)
+    (u, a), (v, b) = measures
+    return circle_distance(u, v, a, b, p)
+
+
+def _row_gradients(
+    measures: Measures, p: float, wanted: Sequence[Wanted], unit: Array | None
+) -> tuple[Array, Gradients]:
+    """Costs (B,) of rows of turns (B, n) with weights (B, n), and their gradients."""
+    turns, weights = zip(*measures, strict=True)
+
+    def values(turns: Sequence[Array], weights: Sequence[Array | None]) -> Array:
+        return _row_costs(tuple(zip(turns, weights, strict=True)), p, unit)
+
+    value, pull_back = jax.vjp(values, turns, weights)
+    by_turns, by_weights = pull_back(jnp.ones_like(value))
+    if len(measures) == 2 and any(wants.weights for wants in wanted):
+        by_weights = _weight_gradients(measures, p, unit)
+    return value, tuple(
+        (du if wants.points else None, da if wants.weights else None)
+        for du, da, wants in zip(by_turns, by_weights, wanted, strict=True)
+    )
+
+
+def _weight_gradients(measures: Measures, p: float, length: Array | None) -> tuple[Array, Array]:
+    """The gradients of the cost between two measures in their weights: the dual potentials."""
+    (u, a), (v, b) = measures
+    source, target, unit = _atoms_in_units(u, v, a, b)
+    cut = _cut(source, target, unit, p)
+    return _potential(source, target, unit, cut, p, a, length), _potential(target, source, unit, -cut, p, b, length)
+
+
+def _potential(
+    x: _Atoms, y: _Atoms, unit: int, cut: Array, p: float, weights: Array | None, length: Array | None
+) -> Array:
+    """The derivative of the cost in the weights of `x`, (B, n), in the order of the input.
+
+    Neighbors x_i, x_{i+1} that share a y differ in their potential by what the two pay for it. Where a level of x meets
+    one of y they share none: any step from what they pay for the y after that level to what they pay for the one before
+    is optimal there. The best cut has at least one such place, and the steps around the whole circle must add up to 0.
+    """
+    wide = _wide(jnp, x.turn)
+    turn, y_turn = x.turn.astype(wide), y.turn.astype(wide)
+    next_turn = jnp.concat([turn[:, 1:], turn[:, :1] + 1], axis=-1)
+    reached = jnp.broadcast_to(x.level, x.turn.shape) + cut
+    y_level = jnp.broadcast_to(y.level, y.turn.shape)
+
+    def step(reached: Array, lap: Array, side: str) -> Array:
+        search = jax.vmap(lambda levels, sought: jnp.searchsorted(levels, sought, side=side))
+        paid_for = jnp.take_along_axis(y_turn, search(y_level, reached - lap * unit), axis=-1) + lap.astype(wide)
+        return _power_difference(jnp, paid_for, turn, next_turn, p, length)
+
+    # The level within its lap: in (0, 1] for the y before it, and in [0, 1) for the y after it.
+    # The cut of a large order is known to a trace of mass: levels closer than that meet.
+    trace = _trace(x, y, unit, p)
+    below, above = reached - trace, reached + trace
+    before, after = step(below, -(-below // unit) - 1, "left"), step(above, above // unit, "right")
+    short = -jnp.sum(after, axis=-1, keepdims=True)
+    room = jnp.sum(before - after, axis=-1, keepdims=True)
+    share = jnp.clip(short / jnp.where(room > 0, room, 1), 0, 1)
+    steps = after + share * (before - after)
+    potential = jnp.cumulative_sum(steps, axis=-1) - steps
+    mass = jnp.diff(x.level, axis=-1, prepend=0).astype(wide) / unit
+    centered = potential - jnp.sum(mass * potential, axis=-1, keepdims=True)
+    total = 1 if weights is None else jnp.sum(weights.astype(wide), axis=-1, keepdims=True)
+    return jnp.take_along_axis(centered / total, jnp.argsort(x.order, axis=-1), axis=-1).astype(x.turn.dtype)
+
+
+# ---- block by block ----
+
+
+def _sliced(measures: Measures, block: Array) -> Measures:
+    """The measures on the great circles of a block."""
+    return _rows(measures, [project(x, block) for x, _ in measures])
+
+
+def _slice_distances(measures: Measures, frames: Array, p: float) -> Array:
+    return _by_slice(lambda block: _row_distances(_sliced(measures, block), p), frames, measures)
+
+
+def _by_slice(of_block: Callable[[Array], Array], frames: Array, measures: Measures) -> Array:
+    """What `of_block` gives for each slice, (L,), block by block."""
+    blocks, rest = _blocks(frames, measures)
+    last = of_block(rest)
+    if not len(blocks):
+        return last
+    return jnp.concat([jnp.reshape(jax.lax.map(of_block, blocks), (-1,)), last])
+
+
+def _rows(measures: Measures, turns: Sequence[Array]) -> Measures:
+    """The measures on the circle: turns (L, n) with the same weights in each row."""
+    return tuple(
+        (u, None if weights is None else jnp.broadcast_to(weights, u.shape))
+        for u, (_, weights) in zip(turns, measures, strict=True)
+    )
+
+
+def _summed(of_block: Callable[[Array], Any], frames: Array, measures: Measures) -> Any:
+    """The sum of `of_block` over blocks of slices, whatever arrays it gives."""
+
+    def add(total: Any, block: Array) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, of_block(block)), None
+
+    blocks, rest = _blocks(frames, measures)
+    last = of_block(rest)
+    return jax.lax.scan(add, last, blocks)[0] if len(blocks) else last
+
+
+def _blocks(frames: Array, measures: Measures) -> tuple[Array, Array]:
+    """The frames as blocks of one size, (k, size, d, 2), and the rest, at least one and at most `size` frames."""
+    n_slices = frames.shape[0]
+    most = max(1, TURNS_A_BLOCK // sum(x.shape[0] for x, _ in measures))
+    size = math.ceil(n_slices / math.ceil(n_slices / most))
+    count = math.ceil(n_slices / size) - 1
+    return jnp.reshape(frames[: count * size], (count, size, *frames.shape[1:])), frames[count * size :]

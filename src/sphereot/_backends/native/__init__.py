@@ -1,0 +1,91 @@
+"""The door to the compiled kernel: which build of it runs here, and its functions on NumPy arrays.
+
+The kernel is built once for each instruction set (see CMakeLists.txt); the best one that this machine can run is
+imported. The environment variable SPHEREOT_KERNEL names another (`baseline`, `avx2`, `avx512`) or turns it `off`.
+"""
+
+import importlib
+import os
+import re
+from numbers import Integral
+from types import ModuleType
+
+_THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # more threads than any machine has are refused as well
+
+__all__ = ["available", "get_num_threads", "instruction_set", "kernel", "set_num_threads"]
+
+
+def _load() -> tuple[str | None, ModuleType | None]:
+    wanted = os.environ.get("SPHEREOT_KERNEL", "auto")
+    if wanted == "off":
+        return None, None
+    try:
+        baseline = importlib.import_module("sphereot._backends.native._kernel_baseline")
+    except ModuleNotFoundError:  # installed without a compiler
+        return None, None
+    supported = list(baseline.supported_instruction_sets())
+    if wanted not in ("auto", *supported):
+        raise ImportError(
+            f"SPHEREOT_KERNEL is {wanted!r}, which this machine cannot run; choose 'auto', 'off' or one of {supported}."
+        )
+    for name in supported if wanted == "auto" else [wanted]:
+        try:
+            return name, importlib.import_module(f"sphereot._backends.native._kernel_{name}")
+        except ModuleNotFoundError:  # not among the builds of this platform
+            continue
+    return "baseline", baseline
+
+
+instruction_set, kernel = _load()
+available = kernel is not None
+
+
+def _default_threads() -> int:
+    named = os.environ.get("SPHEREOT_NUM_THREADS")
+    if named is not None:
+        if not _THREADS.fullmatch(named):
+            raise ImportError(
+                f"SPHEREOT_NUM_THREADS is {named[:40]!r}; it must be a whole number of at least 1, e.g. 4, or unset."
+            )
+        return int(named)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_threads = _default_threads()
+
+
+def get_num_threads() -> int:
+    """The number of threads that the kernel uses.
+
+    Examples
+    --------
+    >>> import sphereot
+    >>> sphereot.get_num_threads() >= 1
+    True
+    """
+    return _threads
+
+
+def set_num_threads(n: int) -> None:
+    """Set the number of threads that the kernel uses from now on; results do not depend on it.
+
+    Parameters
+    ----------
+    n : int
+        At least 1. The environment variable SPHEREOT_NUM_THREADS sets the value at the start.
+
+    Examples
+    --------
+    >>> import sphereot
+    >>> before = sphereot.get_num_threads()
+    >>> sphereot.set_num_threads(1)
+    >>> sphereot.get_num_threads()
+    1
+    >>> sphereot.set_num_threads(before)
+    """
+    global _threads
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        raise ValueError(f"n: got {n!r}, but the number of threads is a whole number of at least 1.")
+    _threads = int(n)

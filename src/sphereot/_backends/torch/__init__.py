@@ -1,0 +1,3 @@
+"""The backend for PyTorch tensors."""
+
+__all__: list[str] = []

@@ -1,0 +1,69 @@
+"""Output files of commands: checked before the work, so that nothing is lost at its end; and warnings in one line."""
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sphereot._support.checkpoints import CheckpointWarning
+
+__all__ = ["require_writable", "warnings_in_one_line"]
+
+
+def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:
+    """Refuse files that cannot be written, or that are among the files to read.
+
+    Parameters
+    ----------
+    option : str
+        Which option names the outputs, for the message.
+    outputs : iterable of Path
+        All files that a command is going to write, those beside the one named included.
+    inputs : iterable of Path
+        The files that it reads.
+
+    Raises
+    ------
+    ValueError
+        With a message that names the option and the file.
+    """
+    read = [path for path in inputs if path.exists()]
+    for output in outputs:
+        if output.is_dir():
+            raise ValueError(f"{option}: {output} is a folder; give the name of a file in it.")
+        if output.exists() and any(output.samefile(path) for path in read):
+            raise ValueError(f"{option}: {output} is one of the files to read; give another name.")
+        if output.exists() and not os.access(output, os.W_OK):
+            raise ValueError(f"{option}: {output} is write-protected; give another name, or change its mode.")
+        if not output.exists() or output.is_file():  # devices and FIFOs are written to as they are
+            _require_folder(option, output)
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Show warnings on stderr as a line each, without the place in the source that gave them."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        from sphereot._support.text import printable
+
+        typer.echo(f"Warning: {printable(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CheckpointWarning)
+        warnings.showwarning = show
+        yield
+
+
+def _require_folder(option: str, output: Path) -> None:
+    """Refuse a file for which there is no folder, and none can be made, or whose folder takes no new files."""
+    folder = Path(os.path.realpath(output)).parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise ValueError(f"{option}: {output} cannot be written, for {folder} is no folder; give another name.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{option}: {output} cannot be written, for its folder {folder} is write-protected.")

@@ -1,0 +1,81 @@
+"""A random part of the rows of a file, chosen while it is read: memory does not grow with the file."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["generator_of", "random_rows"]
+
+_STREAM = (0xD21F,)  # great circles and permutations of the same seed must not depend on the choice of rows
+_HEAD_BYTES = 1 << 20
+
+Columns = Sequence[np.ndarray[Any, Any] | None]
+"""Arrays with the same rows; None for those that a file does not have."""
+
+
+def generator_of(path: Path, seed: int) -> np.random.Generator:
+    """A generator that depends on the seed and on the content of the file (size and first MiB), not on its name."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    digest = hashlib.sha256(path.stat().st_size.to_bytes(8, "little") + head).digest()
+    words = np.frombuffer(digest, np.uint32).tolist()
+    return np.random.default_rng(np.random.SeedSequence([seed, *words], spawn_key=_STREAM))
+
+
+def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Generator) -> list[Any]:
+    """`count` random rows, in their order, of columns that come in parts; all rows if there are no more.
+
+    Every row gets a random key, and the rows with the smallest keys are kept. So the choice does not depend on where
+    one part ends and the next begins, and at most `2 * count` rows are held beside one part.
+
+    Examples
+    --------
+    >>> parts = [[np.arange(0, 70)], [np.arange(70, 100)]]
+    >>> (rows,) = random_rows(parts, 5, np.random.default_rng(0))
+    >>> rows
+    array([ 3, 11, 13, 20, 92])
+    """
+    held: list[Columns] = []
+    keys: list[np.ndarray[Any, Any]] = []
+    size, bound = 0, 1.0
+    for part in parts:
+        drawn = generator.random(_length(part))
+        chosen = np.flatnonzero(drawn < bound)
+        held.append(_rows(part, chosen))
+        keys.append(drawn[chosen])
+        size += len(chosen)
+        if size > 2 * count:
+            held, keys = _smallest(held, keys, count)
+            size, bound = count, float(keys[0].max())
+    if not held:
+        return []
+    if size > count:
+        held, keys = _smallest(held, keys, count)
+    return list(_joined(held))
+
+
+def _smallest(
+    held: list[Columns], keys: list[np.ndarray[Any, Any]], count: int
+) -> tuple[list[Columns], list[np.ndarray[Any, Any]]]:
+    """The `count` rows of smallest keys, in one part and in their order."""
+    joined = np.concatenate(keys)
+    rows = np.sort(np.argsort(joined, kind="stable")[:count])
+    return [_rows(_joined(held), rows)], [joined[rows]]
+
+
+def _joined(held: list[Columns]) -> Columns:
+    return [
+        None if column[0] is None else np.concatenate([part for part in column if part is not None])
+        for column in zip(*held, strict=True)
+    ]
+
+
+def _rows(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:
+    return [None if column is None else np.asarray(column)[rows] for column in columns]
+
+
+def _length(columns: Columns) -> int:
+    return next(len(column) for column in columns if column is not None)

@@ -1,0 +1,25 @@
+"""SSW gradient flows of particles: to a sample, to the uniform distribution, or to a barycenter.
+
+`gradient_flow` runs one from start to end; `ParticleFlow`, which needs PyTorch, goes one step at a time.
+"""
+
+from importlib.util import find_spec
+from typing import Any
+
+from sphereot.particles.flow import DivergenceError, FlowResult, gradient_flow
+
+__all__ = ["DivergenceError", "FlowResult", "gradient_flow"]
+if find_spec("torch") is not None:
+    __all__ += ["ParticleFlow"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ParticleFlow":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from sphereot.particles.descent import ParticleFlow
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError("sphereot.particles.ParticleFlow needs PyTorch: pip install 'sphereot[torch]'.") from error
+    return ParticleFlow

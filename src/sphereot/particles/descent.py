@@ -1,0 +1,202 @@
+"""The gradient flow of particles, one step at a time: what to come close to, how to go there, and where it stands."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sphereot._arrays.validation import (
+    as_order,
+    as_points,
+    as_slice_count,
+    as_whole_number,
+    require_same_dim,
+    require_same_kind,
+)
+from sphereot.distance import ssw, ssw_uniform
+from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
+from sphereot.slicing.circles import great_circles
+
+__all__ = ["OPTIMIZERS", "ParticleFlow"]
+
+OPTIMIZERS = {"sgd": 10.0, "momentum": 1.0, "adam": 0.02}
+"""The optimizers by name, with the step size that each takes by default."""
+
+_MOMENTUM = 0.9
+
+
+class ParticleFlow:
+    """Particles that descend the SSW distance to samples, or to the uniform measure.
+
+    Parameters
+    ----------
+    targets : sequence of tensors, shapes (m_j, d)
+        Unit vectors: one sample, several for their barycenter, or none for the uniform measure.
+    start : tensor, shape (n, d)
+        Unit vectors: where the particles begin.
+    weights : sequence of floats, optional
+        Weights of the targets in their barycenter, scaled to a total of 1; equal by default.
+    optimizer : {"sgd", "momentum", "adam"}
+        `RiemannianSGD`, the same with a momentum of 0.9, or `RiemannianAdam`.
+    step_size : float or callable, optional
+        As in `sphereot.gradient_flow`; a callable gets the number of the step.
+    method : {"exp", "retraction"}
+        As in `RiemannianSGD`.
+    p, n_projections
+        As in `sphereot.ssw`.
+    slices : {"iid", "orthogonal", "quasi"}
+        How great circles are drawn, anew for every step; as in `sphereot.great_circles`.
+    batch_size : int, optional
+        Compare with so many points of each target, drawn anew for every step; with all by default.
+    seed : int
+        What is random in a step depends on this and on the number of the step alone.
+
+    Attributes
+    ----------
+    particles : tensor, shape (n, d)
+        Where the particles are.
+    losses : list of float
+        The loss before each step that was taken.
+    optimizer : torch.optim.Optimizer
+        Its `step_length` is the root mean square of the last step over the particles, in radians.
+
+    Notes
+    -----
+    A step goes x_i <- exp(-step_size n grad_i), where n grad_i is the velocity of the gradient flow of measures at x_i:
+    the gradient by a particle has a factor 1/n, its mass, which would make the step size depend on their number.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot import sphere
+    >>> from sphereot.particles import ParticleFlow
+    >>> start = sphere.random_uniform(50, 3, seed=0, like=torch.zeros(1))
+    >>> flow = ParticleFlow([sphere.normalize(start + torch.tensor([1.0, 0.0, 0.0]))], start, seed=0)
+    >>> for _ in range(30):
+    ...     _ = flow.step()
+    >>> flow.losses[-1] < 0.01 * flow.losses[0]
+    True
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Tensor],
+        start: Tensor,
+        *,
+        weights: Sequence[float] | None = None,
+        optimizer: str = "sgd",
+        step_size: float | Callable[[int], float] | None = None,
+        method: str = "exp",
+        p: float = 2,
+        n_projections: int | None = None,
+        slices: str = "iid",
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.particles = as_points("start", start).detach().clone().requires_grad_()
+        self.targets = [self._as_target(f"target[{j}]", target) for j, target in enumerate(targets)]
+        self.weights = _as_shares(weights, len(self.targets))
+        self.p, self.n_projections = as_order(p), as_slice_count(n_projections)
+        great_circles(1, 2, method=slices)  # an unknown method is refused here, not in the first step
+        self.slices, self.seed = slices, as_whole_number("seed", seed, 0, "the seed")
+        self.batch_size = None if batch_size is None else as_whole_number("batch_size", batch_size, 1, "a batch")
+        if optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer: got {optimizer!r}; choose one of {', '.join(map(repr, OPTIMIZERS))}.")
+        self._step_size = OPTIMIZERS[optimizer] if step_size is None else step_size
+        self.losses: list[float] = []
+        if optimizer == "adam":
+            self.optimizer: Any = RiemannianAdam([self.particles], self.step_size, method=method)
+        else:
+            momentum = _MOMENTUM if optimizer == "momentum" else 0.0
+            self.optimizer = RiemannianSGD([self.particles], self.step_size, momentum=momentum, method=method)
+
+    @property
+    def step_size(self) -> float:
+        """The size of the next step."""
+        size = self._step_size(len(self.losses)) if callable(self._step_size) else self._step_size
+        if isinstance(size, bool) or not isinstance(size, int | float) or not 0 < size < math.inf:
+            raise ValueError(f"step_size: got {size!r}, but a positive, finite number is needed.")
+        return float(size)
+
+    def step(self) -> float:
+        """Take a step; returns the loss before it.
+
+        Raises
+        ------
+        FloatingPointError
+            If the loss or its gradient is not finite, or the step explodes. The particles are where they were.
+        """
+        size, before = self.step_size, self.particles.detach().clone()
+        loss = self._loss(np.random.default_rng([self.seed, len(self.losses)]))
+        (gradient,) = torch.autograd.grad(loss, self.particles)
+        value = float(loss.detach())
+        if not (math.isfinite(value) and bool(torch.isfinite(gradient).all())):
+            raise FloatingPointError(f"the loss is {value} or its gradient not finite")
+        self.particles.grad = gradient * len(self.particles)
+        for group in self.optimizer.param_groups:
+            group["lr"] = size
+        self.optimizer.step()
+        length = self.optimizer.step_length
+        # Particles that start far from their target may rightly go a quarter turn at once, but the loss falls then.
+        farthest = math.pi / 2 if self.losses and value > self.losses[0] else math.pi
+        if not length <= farthest:
+            with torch.no_grad():
+                self.particles.copy_(before)
+            raise FloatingPointError(f"particles would go {length:.3g} radians in a step, the loss being {value:.3g}")
+        self.losses.append(value)
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` of a flow with the same arguments needs to go on as if it had never stopped."""
+        return {
+            "particles": self.particles.detach().clone(),
+            "losses": list(self.losses),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `state_dict` gave."""
+        if state["particles"].shape != self.particles.shape:
+            raise ValueError(
+                f"state: its particles have shape {tuple(state['particles'].shape)}, but those of this flow "
+                f"{tuple(self.particles.shape)}; make the flow with the same arguments."
+            )
+        with torch.no_grad():
+            self.particles.copy_(state["particles"])
+        self.losses = list(state["losses"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _as_target(self, name: str, target: Tensor) -> Tensor:
+        points = as_points(name, target)
+        require_same_kind(**{name: points, "start": self.particles})
+        require_same_dim(name, points, "start", self.particles)
+        return points.detach().to(self.particles.dtype)
+
+    def _loss(self, rng: np.random.Generator) -> Tensor:
+        x = self.particles
+        frames = great_circles(self.n_projections, x.shape[1], method=self.slices, seed=rng, like=x)
+        if not self.targets:
+            return ssw_uniform(x, p=self.p, projections=frames)
+        costs = [ssw(x, self._batch(y, rng), p=self.p, projections=frames) for y in self.targets]
+        return costs[0] if len(costs) == 1 else sum(w * c for w, c in zip(self.weights, costs, strict=True))
+
+    def _batch(self, target: Tensor, rng: np.random.Generator) -> Tensor:
+        if self.batch_size is None or self.batch_size >= len(target):
+            return target
+        chosen = rng.choice(len(target), self.batch_size, replace=False, shuffle=False)
+        return target[torch.from_numpy(chosen).to(target.device)]
+
+
+def _as_shares(weights: Sequence[float] | None, count: int) -> list[float]:
+    """Weights of `count` targets with a total of 1."""
+    if weights is None:
+        return [1.0 / count] * count if count else []
+    found = [float(weight) for weight in weights]
+    if len(found) != count:
+        raise ValueError(f"weights: {len(found)} given for {count} target samples; give one for each.")
+    if not all(0 <= weight < math.inf for weight in found) or sum(found) == 0:
+        raise ValueError(f"weights: got {found}, but finite weights of at least 0, not all zero, are needed.")
+    return [weight / sum(found) for weight in found]

@@ -1,0 +1,264 @@
+"""SSW gradient flows: particles that go from where they are to a sample, to the uniform measure, or to a barycenter.
+
+The descent itself needs PyTorch, for its gradients, and is in `sphereot.optim`; here is the door, which does not.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
+from sphereot._arrays.random import is_own_generator, normal_source
+from sphereot._arrays.validation import as_points, as_whole_number, require_same_kind
+from sphereot._support.progress import progress_bar
+from sphereot.sphere import random_uniform
+
+__all__ = ["DivergenceError", "FlowResult", "gradient_flow"]
+
+_PARTICLES = 500
+_WINDOW = 50
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """What a gradient flow came to.
+
+    Attributes
+    ----------
+    particles : array, shape (n, d)
+        Unit vectors: where the particles are, in the library and dtype of the target.
+    losses : NumPy array, shape (steps,)
+        SSW_p^p before each step, on the great circles of that step; for a barycenter, the weighted mean.
+    converged : bool
+        Whether the tolerance was met; False if the steps ran out, or a callback stopped the flow.
+    snapshots : mapping of int to array, shape (n, d)
+        The particles after the numbers of steps that were asked for, and reached.
+    """
+
+    particles: Array
+    losses: NDArray[np.float64]
+    converged: bool
+    snapshots: Mapping[int, Array]
+
+    @property
+    def steps(self) -> int:
+        """The number of steps taken."""
+        return len(self.losses)
+
+    def __str__(self) -> str:
+        end = f", last loss {self.losses[-1]:.4g}" if self.steps else ""
+        return f"{self.particles.shape[0]} particles after {self.steps} steps{end}, converged: {self.converged}"
+
+
+class DivergenceError(ArithmeticError):
+    """A gradient flow diverged; `result` is the last good state of it, a `FlowResult`."""
+
+    def __init__(self, message: str, result: FlowResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+def gradient_flow(
+    target: Array | Sequence[Array] | str | None,
+    *,
+    n_particles: int | None = None,
+    start: Array | None = None,
+    dim: int | None = None,
+    weights: Sequence[float] | None = None,
+    steps: int = 500,
+    step_size: float | Callable[[int], float] | None = None,
+    optimizer: str = "sgd",
+    method: str = "exp",
+    p: float = 2,
+    n_projections: int | None = None,
+    slices: str = "iid",
+    batch_size: int | None = None,
+    seed: Any = None,
+    tol: float | None = None,
+    snapshots: Sequence[int] = (),
+    callback: Callable[[int, float, Array], Any] | None = None,
+    progress: bool = False,
+) -> FlowResult:
+    """Move particles down the gradient of their SSW distance to a target (Section 5.1, Appendix C.3). Needs PyTorch.
+
+    Parameters
+    ----------
+    target : array, shape (m, d); list or tuple of such arrays; "uniform" or None
+        Where to go: to a sample of unit vectors; to the barycenter of several samples, which minimizes the weighted
+        mean of the distances to them; or to the uniform measure.
+    n_particles : int, optional
+        Number of particles; by default as many as the (first) sample has, or 500 to the uniform measure.
+    start : array, shape (n, d), optional
+        Unit vectors to begin from; by default drawn from the uniform measure.
+    dim : int, optional
+        Dimension d of the space around the sphere, for the uniform measure without a `start`.
+    weights : sequence of floats, optional
+        Weights of the samples in their barycenter, scaled to a total of 1; equal by default.
+    steps : int
+        The most steps to take.
+    step_size : float or callable, optional
+        Size of a step, or a function of its number (from 0) that gives it. Radians a unit of the gradient of SSW_p^p in
+        turns to the power p for "sgd" (10 by default) and "momentum" (1); radians for "adam" (0.02).
+    optimizer : {"sgd", "momentum", "adam"}
+        Riemannian gradient descent, with a momentum of 0.9, or Riemannian Adam; see `sphereot.optim`.
+    method : {"exp", "retraction"}
+        Follow geodesics; or add the step and normalize, which is projected gradient descent.
+    p, n_projections
+        Order of the distance and number of great circles, as in `ssw`.
+    slices : {"iid", "orthogonal", "quasi"}
+        How the great circles of each step are drawn, as in `great_circles`.
+    batch_size : int, optional
+        Compare with so many points of each sample, drawn anew for every step; with all of them by default.
+    seed : int, generator or None
+        Source of everything random, as in `ssw`.
+    tol : float, optional
+        Stop when the mean loss of the last 50 steps is not less than 1 - `tol` times that of the 50 before them.
+    snapshots : sequence of ints
+        Numbers of steps after which to keep the particles; 0 is the start.
+    callback : callable, optional
+        Called as ``callback(steps_taken, loss, particles)`` after each step, the loss being that before it. The flow
+        stops if it returns True.
+    progress : bool
+        Show a progress bar; needs rich (``pip install 'sphereot[cli]'``).
+
+    Returns
+    -------
+    FlowResult
+        With `.particles`, `.losses`, `.steps`, `.converged` and `.snapshots`.
+
+    Raises
+    ------
+    DivergenceError
+        If the loss is not finite or the step explodes; its `result` has the last good particles.
+
+    Notes
+    -----
+    Each step moves particle i by x_i <- exp(-step_size n grad_i SSW_p^p), where the factor n, the inverse of its mass,
+    makes the step size independent of the number of particles. The Hessian of SSW_2^2 is about 2 / (2 pi)^2 in any
+    dimension, so that steps above some 30 overshoot. With fresh great circles for each step this is stochastic descent:
+    the particles of a flow to a sample of another size, or in batches, keep trembling by an amount that grows with the
+    step size; let it fall, e.g. ``step_size=lambda k: 10 / (1 + k / 100)``, for a finer end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sphereot
+    >>> rng = np.random.default_rng(0)
+    >>> y = sphereot.sphere.normalize(rng.normal(size=(200, 3)) + [2, 0, 0])
+    >>> result = sphereot.gradient_flow(y, n_particles=100, steps=40, n_projections=50, seed=0)
+    >>> print(result.particles.shape, bool(result.losses[-1] < 0.02 * result.losses[0]))
+    (100, 3) True
+    """
+    samples, like = _samples(target, start)
+    points = _start(samples, start, n_particles, dim, seed, like)
+    try:
+        from sphereot.particles.descent import ParticleFlow
+    except ImportError as error:
+        raise ImportError("sphereot.gradient_flow needs PyTorch: pip install 'sphereot[torch]'.") from error
+    most = as_whole_number("steps", steps, 0, "the number of steps")
+    kept = {as_whole_number("snapshots", one, 0, "the number of steps of a snapshot") for one in snapshots}
+    if tol is not None and not 0 < tol < 1:
+        raise ValueError(f"tol: got {tol}, but a number between 0 and 1 is needed.")
+    descent = ParticleFlow(
+        [_tensor(sample) for sample in samples],
+        _tensor(points),
+        weights=weights,
+        optimizer=optimizer,
+        step_size=step_size,
+        method=method,
+        p=p,
+        n_projections=n_projections,
+        slices=slices,
+        batch_size=batch_size,
+        seed=_whole_seed(seed, like),
+    )
+
+    def particles() -> Array:
+        now = descent.particles.detach().clone()
+        return now if is_torch(like) else to_kind(to_numpy(now), like)
+
+    found = {0: particles()} if 0 in kept else {}
+
+    def result(converged: bool) -> FlowResult:
+        return FlowResult(particles(), np.asarray(descent.losses), converged, found)
+
+    with progress_bar(progress, "flow", most) as show:
+        for taken in range(1, most + 1):
+            try:
+                loss = descent.step()
+            except FloatingPointError as error:
+                raise DivergenceError(
+                    f"the flow diverged in step {taken} with step_size {descent.step_size:g}: {error}. Give a smaller "
+                    f"step_size; the result of this error has the particles after {taken - 1} steps.",
+                    result(converged=False),
+                ) from error
+            if taken in kept:
+                found[taken] = particles()
+            show(taken)
+            if tol is not None and _has_settled(descent.losses, tol):
+                return result(converged=True)
+            if callback is not None and callback(taken, loss, particles()) is True:
+                break
+    return result(converged=False)
+
+
+def _samples(target: Any, start: Array | None) -> tuple[list[Array], Array]:
+    """The samples to go to, none for the uniform measure, and an array of the kind that the particles have."""
+    if target is None or (isinstance(target, str) and target == "uniform"):
+        return [], np.zeros(1) if start is None else as_points("start", start)
+    if isinstance(target, str):
+        raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform measure.")
+    several = isinstance(target, list | tuple) and len(target) > 0 and getattr(target[0], "ndim", 0) == 2
+    names = [f"target[{j}]" for j in range(len(target))] if several else ["target"]
+    samples = [as_points(name, one) for name, one in zip(names, target if several else [target], strict=True)]
+    given = {} if start is None else {"start": as_points("start", start)}
+    require_same_kind(**dict(zip(names, samples, strict=True)), **given)
+    # The widest dtype of the samples is that of the particles.
+    dtype = namespace(*samples).result_type(*samples)
+    return samples, next(sample for sample in samples if sample.dtype == dtype)
+
+
+def _start(
+    samples: list[Array], start: Array | None, n_particles: int | None, dim: int | None, seed: Any, like: Array
+) -> Array:
+    if start is not None:
+        points = as_points("start", start)
+        for name, given, own in (("n_particles", n_particles, points.shape[0]), ("dim", dim, points.shape[1])):
+            if given is not None and given != own:
+                raise ValueError(f"{name}: got {given}, but start has shape {tuple(points.shape)}; leave {name} out.")
+        return namespace(points).astype(points, like.dtype)
+    if not samples and dim is None:
+        raise ValueError("dim: the uniform measure is on which sphere? Give dim, e.g. dim=3 for S^2, or start.")
+    if samples and dim is not None and dim != samples[0].shape[1]:
+        raise ValueError(f"dim: got {dim}, but target has points in dimension {samples[0].shape[1]}; leave dim out.")
+    count = n_particles if n_particles is not None else samples[0].shape[0] if samples else _PARTICLES
+    count = as_whole_number("n_particles", count, 1, "the number of particles")
+    return random_uniform(count, dim if dim is not None else samples[0].shape[1], seed=seed, like=like)
+
+
+def _tensor(points: Array) -> Any:
+    import torch
+
+    return points if is_torch(points) else torch.from_numpy(np.array(to_numpy(points)))
+
+
+def _whole_seed(seed: Any, like: Array) -> int:
+    """An int from a seed of any kind, drawn behind what the start has taken from a generator."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    if seed is None:
+        return int(np.random.default_rng().integers(2**63))
+    if is_own_generator(seed):
+        bits = to_numpy(normal_source(seed, like)((4,))).astype(np.float64)
+        return int(np.random.SeedSequence(bits.view(np.uint32).tolist()).generate_state(1, np.uint64)[0] >> 1)
+    normal_source(seed)  # refuses what is no seed
+    return int(seed)
+
+
+def _has_settled(losses: list[float], tol: float) -> bool:
+    if len(losses) < 2 * _WINDOW:
+        return False
+    return sum(losses[-_WINDOW:]) >= (1.0 - tol) * sum(losses[-2 * _WINDOW : -_WINDOW])

@@ -1,0 +1,274 @@
+"""Pages that open from disk with no network: a globe that one turns and zooms.
+
+The globe is a script of our own on a plain canvas (``assets/globe.js``, 17 kB). plotly 7.1 was weighed and tried:
+it puts 4.8 MB into every page, its scenes need WebGL, arrow keys do not turn them, and they stay white in dark mode.
+"""
+
+import html
+import json
+import os
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import Colormap, LogNorm, Normalize
+from matplotlib.ticker import LogLocator, MaxNLocator
+from numpy.typing import NDArray
+
+from sphereot._html.page import html_page
+from sphereot._support.atomic_write import write_text
+from sphereot.plotting._canvas import points_in_space
+from sphereot.plotting.coastlines import has_coastlines, read_coastlines
+from sphereot.plotting.maps import grid_values, linear_norm
+from sphereot.plotting.styling import PALETTE
+from sphereot.sphere import from_lonlat, to_lonlat
+
+__all__ = ["globe_figure", "globe_page"]
+
+_COLORS_OF_PAGE = {"#000000": "--ink", "#0072B2": "--blue"}
+_STEPS = 65535  # levels of the color scale that a page keeps
+_HELP = "Drag or use the arrow keys to turn (with Shift: finely), + and − or the wheel to zoom, Home to go back."
+
+
+def globe_page(
+    path: str | os.PathLike[str],
+    *,
+    density: Callable[[NDArray[np.float64]], Any] | Any = None,
+    points: Any = None,
+    labels: Sequence[str] | None = None,
+    title: str = "Globe",
+    coastlines: bool | None = None,
+    **options: Any,
+) -> Path:
+    """Write a page with a globe that one turns and zooms, by mouse, touch and keyboard.
+
+    Parameters
+    ----------
+    path : path
+        The file to write, ``.html``; it is there whole or not at all. It holds all it needs: about half a megabyte with
+        a density and coastlines.
+    density : callable or array, shape (n_lat, n_lon), optional
+        Shown as color; as for `density_map`.
+    points : array, shape (n, 3), or list of such arrays, optional
+        Unit vectors: one sample or several.
+    labels : sequence of str, optional
+        Names of the samples. Like every text here, they are shown as they are: markup in them is not obeyed.
+    title : str
+        Heading of the page.
+    coastlines : bool or None
+        Whether to draw the coastlines of the earth. By default where the data are installed, which are the extra
+        ``sphereot[map]``.
+    **options
+        As for `globe_figure`: the color scale, its label and unit, and where the globe is seen from.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sphereot import plotting
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = plotting.globe_page(f"{folder}/vmf.html", density=lambda x: np.exp(5 * x[:, 0]) / 92, title="vMF")
+    ...     "<h1>vMF</h1>" in page.read_text(encoding="utf-8")
+    True
+    """
+    figure = globe_figure(
+        density=density, points=points, labels=labels, name=title, coastlines=coastlines, alone=True, **options
+    )
+    return write_text(path, html_page(title, figure))
+
+
+def globe_figure(
+    *,
+    density: Callable[[NDArray[np.float64]], Any] | Any = None,
+    points: Any = None,
+    labels: Sequence[str] | None = None,
+    name: str = "Globe",
+    coastlines: bool | None = None,
+    resolution: int = 180,
+    density_label: str = "density (sr⁻¹)",
+    cmap: str | Colormap = "viridis",
+    vmin: float | None = 0.0,
+    vmax: float | None = None,
+    norm: Normalize | None = None,
+    center: tuple[float, float] | None = None,
+    alone: bool = False,
+) -> str:
+    """The globe as a part of a page: HTML for the body of `html_page`.
+
+    Parameters
+    ----------
+    density, points, labels, coastlines
+        As for `globe_page`.
+    name : str
+        What the globe shows, for readers who hear the page.
+    resolution : int
+        Rows of the grid at which a callable density is evaluated.
+    density_label : str
+        Text at the color bar, with the unit.
+    cmap, vmin, vmax, norm
+        Colors of values, as for `density_map`; ``norm=LogNorm(...)`` suits densities with sharp peaks.
+    center : tuple of two floats, optional
+        Longitude and latitude, in degrees, that the globe shows first. By default the place of the highest density, or
+        the mean direction of the points.
+    alone : bool
+        Whether the globe is all that the page has, so that the wheel zooms it rather than scrolls the page.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot.plotting.globe_pages import globe_figure
+    >>> "&lt;b&gt;" in globe_figure(points=np.eye(3), labels=["<b>"], coastlines=False)
+    True
+    """
+    if density is None and points is None:
+        raise ValueError("density and points are both missing; give one of them at least.")
+    values = None if density is None else grid_values(density, resolution)
+    samples = [] if points is None else _samples(points)
+    if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
+        found = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
+        raise ValueError(f"labels: {found} given for {len(samples)} samples; give a list with one each.")
+    with_shores = has_coastlines() if coastlines is None else coastlines
+    data = {
+        "density": None if values is None else _density_data(values, cmap, norm or linear_norm(vmin, vmax, values)),
+        "samples": [
+            {"points": _packed(sample), "color": _color(k, on_color=values is not None and len(samples) == 1)}
+            for k, sample in enumerate(samples)
+        ],
+        "shores": _shores() if with_shores else None,
+        "center": _center(center, values, samples),
+        "wheel": alone,
+    }
+    # "<" could end the element that holds the data.
+    packed = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    named = [f"{label} ({len(s):,})" for label, s in zip(labels or ["points"] * len(samples), samples, strict=True)]
+    choices = [_sample_choice(k, text) for k, text in enumerate(named)]
+    if with_shores:
+        choices.append('<label><input type="checkbox" checked> coastlines</label>')
+    return "\n".join(
+        [
+            '<figure class="globe">',
+            f'<canvas class="globe-view" tabindex="0" role="application" aria-roledescription="globe" '
+            f'aria-label="{html.escape(name)}. {_HELP}"></canvas>',
+            '<output class="globe-place"></output>',
+            _scale(density_label) if values is not None else "",
+            '<div class="globe-choices">',
+            '<button type="button" data-act="out" aria-label="zoom out">−</button>',
+            '<button type="button" data-act="in" aria-label="zoom in">+</button>',
+            '<button type="button" data-act="reset">reset</button>',
+            *choices,
+            "</div>",
+            f'<p class="globe-help">{_HELP}</p>',
+            "<noscript><p>The globe is drawn by a script, which is switched off here.</p></noscript>",
+            f'<script type="application/json">{packed}</script>',
+            "</figure>",
+        ]
+    )
+
+
+def _samples(points: Any) -> list[NDArray[np.float64]]:
+    several = isinstance(points, list | tuple) and len(points) > 0 and np.ndim(points[0]) == 2
+    named = [(f"points[{i}]", p) for i, p in enumerate(points)] if several else [("points", points)]
+    return [points_in_space(name, sample) for name, sample in named]
+
+
+def _color(k: int, *, on_color: bool) -> str:
+    """Color of sample `k`: white for a single one on a density; colors too dark for a dark page are names in CSS."""
+    if on_color:
+        return "#FFFFFF"
+    color = PALETTE[k % len(PALETTE)]
+    return _COLORS_OF_PAGE.get(color, color)
+
+
+def _packed(vectors: NDArray[np.float64]) -> str:
+    """Unit vectors in 16 bits a coordinate: off by at most 3e-5 rad, 170 m on the earth."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)  # rounding of the input must not overflow
+    return _base64(np.rint(32767 * unit).astype("<i2"))
+
+
+def _base64(values: NDArray[Any]) -> str:
+    return b64encode(values.tobytes()).decode()
+
+
+def _shores() -> dict[str, Any]:
+    lines = read_coastlines("low")
+    return {"points": _packed(from_lonlat(np.concatenate(lines))), "lengths": [len(line) for line in lines]}
+
+
+def _density_data(values: NDArray[np.float64], cmap: str | Colormap, norm: Normalize) -> dict[str, Any]:
+    norm.autoscale_None(values)
+    try:
+        scale = np.asarray(norm.inverse(np.linspace(0, 1, 257)), dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(
+            f"norm: {type(norm).__name__} gives no values for its colors ({error}); give one with an inverse and a "
+            "range, e.g. LogNorm(1e-3, 1)."
+        ) from error
+    shown = np.ma.filled(norm(values), 0.0)  # the logarithm of zero is masked
+    colors = (cmap if isinstance(cmap, Colormap) else colormaps[cmap])(np.arange(256) / 255)
+    low, high = float(scale[0]), float(scale[-1])
+    return {
+        "rows": values.shape[0],
+        "columns": values.shape[1],
+        "values": _base64(np.rint(_STEPS * np.clip(shown, 0, 1)).astype("<u2")),
+        "colors": _base64(np.rint(255 * colors[:, :3]).astype(np.uint8)),
+        "scale": [float(f"{value:.6g}") for value in scale],
+        "ticks": [[float(norm(tick)), f"{tick:.4g}"] for tick in _ticks(norm, low, high)],
+        "above": bool(values.max() > high),
+        "below": bool(values.min() < low),
+    }
+
+
+def _ticks(norm: Normalize, low: float, high: float) -> list[float]:
+    found: Any
+    if isinstance(norm, LogNorm):
+        found = LogLocator(numticks=6).tick_values(low, high)
+    elif type(norm) is Normalize:
+        found = MaxNLocator(nbins=5).tick_values(low, high)
+    else:
+        found = norm.inverse(np.linspace(0, 1, 5))
+    return [float(tick) for tick in found if low <= tick <= high]
+
+
+def _center(
+    center: tuple[float, float] | None, values: NDArray[np.float64] | None, samples: list[NDArray[np.float64]]
+) -> list[float]:
+    if center is not None:
+        longitude, latitude = to_lonlat(from_lonlat(np.array(center, dtype=np.float64)))
+        return [float(longitude), float(latitude)]
+    if values is not None:
+        rows, columns = values.shape
+        row, column = np.unravel_index(np.argmax(values), values.shape)
+        toward = np.array([(column + 0.5) / columns * 360 - 180, (row + 0.5) / rows * 180 - 90])
+    else:
+        mean = np.concatenate(samples).mean(axis=0)
+        length = np.linalg.norm(mean)
+        # Points that are everywhere have no mean direction to speak of.
+        toward = to_lonlat(mean / length) if length > 0.05 else np.array([0.0, 20.0])
+    # Near a pole one loses one's bearings.
+    return [round(float(toward[0]), 2), round(float(np.clip(toward[1], -60, 60)), 2)]
+
+
+def _scale(label: str) -> str:
+    return (
+        '<div class="globe-scale"><canvas class="globe-bar"></canvas><div class="globe-ticks"></div>'
+        f'<span class="globe-label">{html.escape(label)}</span></div>'
+    )
+
+
+def _sample_choice(k: int, text: str) -> str:
+    return (
+        f'<label><input type="checkbox" checked data-sample="{k}"> <span class="globe-swatch"></span> '
+        f"{html.escape(text)}</label>"
+    )

@@ -1,0 +1,149 @@
+"""The look that all figures share, and the writing of figures to files."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from cycler import cycler
+
+from sphereot._support.atomic_write import write_aside
+
+__all__ = ["GRID_COLOR", "INK", "PALETTE", "save", "style"]
+
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#56B4E9", "#E69F00", "#000000", "#CC79A7", "#F0E442"]
+"""The colors of Okabe and Ito (2008), ordered so that the first ones are farthest apart with every color vision."""
+
+INK = "#333333"
+"""Color of frames, ticks and outlines."""
+
+GRID_COLOR = "#B0B0B0"
+"""Color of graticules and wireframes."""
+
+_RC_PARAMS: dict[str, Any] = {
+    "figure.dpi": 100,
+    "figure.figsize": (3.4, 2.4),  # inches: one column of a journal
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 300,
+    "savefig.bbox": "tight",  # maps and balls keep their shape, and so leave margins empty or titles outside
+    "savefig.pad_inches": 0.02,
+    "pdf.fonttype": 42,  # TrueType, embedded: text stays text, and no journal refuses it as Type 3
+    "ps.fonttype": 42,
+    "svg.hashsalt": "sphereot",  # the same figure gives the same file
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so that figures are the same on every machine
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.prop_cycle": cycler(color=PALETTE),
+    "axes.edgecolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": False,
+    "grid.color": GRID_COLOR,
+    "grid.linewidth": 0.4,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "patch.linewidth": 0.6,
+    "image.cmap": "viridis",
+}
+
+# What a file says about itself must not change from one run to the next.
+_METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+    "eps": {},
+    "png": {},
+}
+
+
+@contextmanager
+def style(**rc_params: Any) -> Iterator[None]:
+    """Context in which figures take the look of the project: small sans-serif type, thin lines, safe colors.
+
+    Parameters
+    ----------
+    **rc_params
+        Changes on top, as entries of `matplotlib.rcParams` with double underscores for dots, e.g. ``font__size=9``.
+
+    Notes
+    -----
+    matplotlib's settings are as before when the context ends. Figures that the functions of this package create by
+    themselves have this look without it.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from sphereot import plotting
+    >>> with plotting.style(font__size=9):
+    ...     matplotlib.rcParams["font.size"], matplotlib.rcParams["savefig.dpi"]
+    (9.0, 300.0)
+    """
+    changes = {name.replace("__", "."): value for name, value in rc_params.items()}
+    with mpl.rc_context(_RC_PARAMS | changes):
+        yield
+
+
+def save(fig: Any, path: str | os.PathLike[str], formats: Sequence[str] = ("png", "pdf"), **options: Any) -> list[Path]:
+    """Write a figure, once a format; a file is there whole or not at all.
+
+    Parameters
+    ----------
+    fig : matplotlib Figure or Axes
+        What to write; for Axes, the figure that they are on.
+    path : path without suffix
+        Where to; missing folders are made.
+    formats : sequence of {"png", "pdf", "svg", "eps"}
+        The suffixes, in the order of the result.
+    **options
+        Passed on to `Figure.savefig`, e.g. ``bbox_inches="tight"`` or ``dpi=150``; 300 dots an inch by default.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    ValueError
+        For a format that is not among these.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sphereot import plotting
+    >>> ax = plotting.evolution([0, 1, 2], [[3.0, 2.0, 1.0], [2.0, 1.0, 1.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [file.name for file in plotting.save(ax, f"{folder}/descent")]
+    ['descent.png', 'descent.pdf']
+    """
+    figure = fig if hasattr(fig, "savefig") else getattr(fig, "figure", None)
+    if not hasattr(figure, "savefig"):
+        raise TypeError(f"fig: got {type(fig).__name__}; give a matplotlib Figure or Axes.")
+    if isinstance(formats, str):
+        raise TypeError(f"formats: got the string {formats!r}; give a sequence, e.g. ({formats!r},).")
+    unknown = [suffix for suffix in formats if suffix not in _METADATA]
+    if unknown:
+        raise ValueError(f"formats: {unknown[0]!r} is unknown; choose among {', '.join(_METADATA)}.")
+    base = Path(path)
+    # The suffix is added, not replaced: a name such as "sigma-0.5" has a dot of its own.
+    return [_save_one(figure, base.with_name(f"{base.name}.{suffix}"), suffix, options) for suffix in formats]
+
+
+def _save_one(figure: Any, target: Path, suffix: str, options: dict[str, Any]) -> Path:
+    with write_aside(target) as aside, style():
+        figure.savefig(aside, format=suffix, metadata=_METADATA[suffix], **({"dpi": 300} | options))
+    return target

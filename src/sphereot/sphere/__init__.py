@@ -1,0 +1,41 @@
+"""Geometry of the sphere S^{d-1}: points as unit vectors, tangent vectors as vectors orthogonal to them.
+
+Everything takes arrays of any library with any leading dimensions, which broadcast, and is differentiable where the
+library is: gradients are finite at equal points and at antipodes too. Lengths are in radians.
+"""
+
+from sphereot.sphere.coordinates import (
+    from_lonlat,
+    from_spherical,
+    inverse_stereographic,
+    stereographic,
+    to_lonlat,
+    to_spherical,
+)
+from sphereot.sphere.maps import (
+    exp,
+    frechet_mean,
+    geodesic_distance,
+    log,
+    normalize,
+    parallel_transport,
+    random_uniform,
+    to_tangent,
+)
+
+__all__ = [
+    "exp",
+    "frechet_mean",
+    "from_lonlat",
+    "from_spherical",
+    "geodesic_distance",
+    "inverse_stereographic",
+    "log",
+    "normalize",
+    "parallel_transport",
+    "random_uniform",
+    "stereographic",
+    "to_lonlat",
+    "to_spherical",
+    "to_tangent",
+]

@@ -1,0 +1,301 @@
+"""Coordinates on the sphere: longitude and latitude, spherical angles, the stereographic projection."""
+
+import math
+import warnings
+from numbers import Real
+from typing import Any
+
+from sphereot._arrays.libraries import Array, namespace, peek
+from sphereot._arrays.validation import as_reals, as_unit_vectors, require_same_kind
+from sphereot.sphere.norms import safe_norm
+
+__all__ = [
+    "from_lonlat",
+    "from_spherical",
+    "inverse_stereographic",
+    "stereographic",
+    "to_lonlat",
+    "to_spherical",
+]
+
+# So many locations are data, not an example made by hand, and hardly all from one small part of the sea.
+_MANY = 100
+
+
+def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
+    """Unit vectors of locations on a globe.
+
+    Parameters
+    ----------
+    lonlat : array, shape (..., 2)
+        Longitude, any, and latitude, in [-90, 90], in degrees, in this order. East and north are positive. With
+        `latitude`, the longitudes alone, shape (...).
+    latitude : array, shape (...), optional
+        Latitudes, where they are an array of their own: ``from_lonlat(lon, lat)``. Of a shape that broadcasts with the
+        longitudes.
+
+    Returns
+    -------
+    array, shape (..., 3)
+        Unit vectors: the first axis points to longitude 0 on the equator, the second to 90 degrees east, the third to
+        the north pole.
+
+    Raises
+    ------
+    ValueError
+        For latitudes beyond the poles, which often are longitudes in the wrong column.
+
+    Warns
+    -----
+    UserWarning
+        If there are 100 locations or more and no number is beyond 2 pi, so that they are probably in radians: in
+        degrees they would all be within 6.3 degrees of longitude 0 on the equator, off the coast of Africa.
+
+    Examples
+    --------
+    >>> from sphereot import sphere
+    >>> sphere.from_lonlat([[0.0, 0.0], [90.0, 0.0], [0.0, -90.0]]).round(12) + 0.0
+    array([[ 1.,  0.,  0.],
+           [ 0.,  1.,  0.],
+           [ 0.,  0., -1.]])
+    >>> sphere.from_lonlat(90.0, [0.0, 90.0]).round(12)
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    if latitude is None:
+        degrees = as_reals("lonlat", lonlat)
+        if degrees.ndim < 1 or degrees.shape[-1] != 2:
+            raise ValueError(
+                f"lonlat: shape is {tuple(degrees.shape)}, but longitudes and latitudes are an array of shape (..., "
+                "2); pass two arrays as from_lonlat(lon, lat)."
+            )
+        east, north = degrees[..., 0], degrees[..., 1]
+    else:
+        east, north = _broadcast_pair("longitude", lonlat, "latitude", latitude)
+    xp = namespace(east)
+    if 0 not in east.shape:
+        _check_degrees(peek(xp.max(xp.abs(east))), peek(xp.max(xp.abs(north))), math.prod(east.shape))
+    east, north = east * (math.pi / 180), north * (math.pi / 180)
+    ring = xp.cos(north)
+    return xp.stack([ring * xp.cos(east), ring * xp.sin(east), xp.sin(north)], axis=-1)
+
+
+def _check_degrees(longitude: float | None, latitude: float | None, count: int) -> None:
+    """Refuse or warn of numbers that are no degrees, by the farthest longitude and latitude from 0."""
+    if longitude is None or latitude is None:
+        return
+    if latitude > 90:
+        raise ValueError(
+            f"lonlat: a latitude is {latitude:.6g} degrees from the equator, but the poles are at 90; the order is "
+            "longitude, latitude."
+        )
+    if count >= _MANY and max(longitude, latitude) <= 2 * math.pi:
+        warnings.warn(
+            f"from_lonlat: all {count} longitudes and latitudes are within 2 pi of 0, as if they were in radians, but "
+            "degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def to_lonlat(x: Array) -> Array:
+    """Longitude and latitude, in degrees, of points on S^2; the inverse of `from_lonlat`.
+
+    Parameters
+    ----------
+    x : array, shape (..., 3)
+        Unit vectors.
+
+    Returns
+    -------
+    array, shape (..., 2)
+        Longitudes in [-180, 180), 0 at the poles, and latitudes in [-90, 90].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.to_lonlat(np.array([[0.0, -1.0, 0.0], [0.6, 0.0, 0.8], [-1.0, 0.0, 0.0]])).round(3)
+    array([[ -90.  ,    0.  ],
+           [   0.  ,   53.13],
+           [-180.  ,    0.  ]])
+    """
+    x = _on_s2(x)
+    xp = namespace(x)
+    longitude = _azimuth(x) * (180 / math.pi)
+    longitude = xp.where(longitude >= 180, longitude - 360, longitude)
+    latitude = xp.atan2(x[..., 2], safe_norm(x[..., :2])[..., 0]) * (180 / math.pi)
+    return xp.stack([longitude, latitude], axis=-1)
+
+
+def from_spherical(theta: Array, phi: Array) -> Array:
+    """Unit vectors of S^2 from spherical angles.
+
+    Parameters
+    ----------
+    theta : array
+        Colatitude in radians: 0 at the north pole, pi at the south pole.
+    phi : array
+        Azimuth in radians, counterclockwise from the first axis; of a shape that broadcasts with `theta`.
+
+    Returns
+    -------
+    array, shape (..., 3)
+        (sin(theta) cos(phi), sin(theta) sin(phi), cos(theta)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.from_spherical(np.pi / 2, np.array([0.0, np.pi / 2])).round(12)
+    array([[1., 0., 0.],
+           [0., 1., 0.]])
+    """
+    theta, phi = _broadcast_pair("theta", theta, "phi", phi)
+    xp = namespace(theta)
+    ring = xp.sin(theta)
+    return xp.stack([ring * xp.cos(phi), ring * xp.sin(phi), xp.cos(theta)], axis=-1)
+
+
+def to_spherical(x: Array) -> tuple[Array, Array]:
+    """Spherical angles of points on S^2; the inverse of `from_spherical`.
+
+    Parameters
+    ----------
+    x : array, shape (..., 3)
+        Unit vectors.
+
+    Returns
+    -------
+    theta : array, shape (...)
+        Colatitudes in [0, pi], in radians.
+    phi : array, shape (...)
+        Azimuths in (-pi, pi], in radians; 0 at the poles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> theta, phi = sphere.to_spherical(np.array([0.0, 1.0, 0.0]))
+    >>> float(theta / np.pi), float(phi / np.pi)
+    (0.5, 0.5)
+    """
+    x = _on_s2(x)
+    return namespace(x).atan2(safe_norm(x[..., :2])[..., 0], x[..., 2]), _azimuth(x)
+
+
+def stereographic(x: Array) -> Array:
+    """Stereographic projection of the sphere S^{d-1}, without one point, on R^{d-1}.
+
+    Parameters
+    ----------
+    x : array, shape (..., d)
+        Unit vectors other than (-1, 0, ..., 0), which would go to infinity.
+
+    Returns
+    -------
+    array, shape (..., d-1)
+        rho(x) = x_{2:d} / (1 + x_1).
+
+    Raises
+    ------
+    ValueError
+        If the point (-1, 0, ..., 0) is among them. Under a trace its image is NaN.
+
+    Notes
+    -----
+    The formula of the paper (appendix on normalizing flows). The inverse that is printed there has its pole on the
+    last axis, (2 u, |u|^2 - 1) / (|u|^2 + 1), and so inverts x_{1:d-1} / (1 - x_d) instead; `inverse_stereographic` is
+    the true inverse of this function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.stereographic(np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]]))
+    array([[0. , 0. ],
+           [0.6, 0.8]])
+    """
+    x = as_unit_vectors("x", x)
+    xp = namespace(x)
+    first, rest = x[..., :1], x[..., 1:]
+    squares = xp.sum(rest**2, axis=-1, keepdims=True)
+    near_pole = first < 0
+    if 0 not in x.shape and peek(xp.min(xp.where(near_pole, squares, 1 + 0 * squares))) == 0:
+        raise ValueError(
+            "x: holds the point (-1, 0, ..., 0), which the stereographic projection sends to infinity; remove it, or "
+            "rotate the points first."
+        )
+    # 1 + x_1 = |x_{2:d}|^2 / (1 - x_1) on the sphere: no digits are lost near the pole.
+    scale = xp.where(near_pole, (1 - first) / xp.where(near_pole, squares, 1 + 0 * squares), 1 / (1 + xp.abs(first)))
+    return rest * scale
+
+
+def inverse_stereographic(u: Array) -> Array:
+    """The inverse of `stereographic`: from R^{d-1} to the sphere S^{d-1}.
+
+    Parameters
+    ----------
+    u : array, shape (..., d-1)
+        Finite vectors.
+
+    Returns
+    -------
+    array, shape (..., d)
+        Unit vectors (1 - |u|^2, 2 u) / (1 + |u|^2); the origin goes to (1, 0, ..., 0).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.inverse_stereographic(np.array([[0.0, 0.0], [0.6, 0.8]])).round(12)
+    array([[1. , 0. , 0. ],
+           [0. , 0.6, 0.8]])
+    """
+    u = as_reals("u", u)
+    if u.ndim < 1 or u.shape[-1] < 1:
+        raise ValueError(f"u: shape is {tuple(u.shape)}, but vectors are an array of shape (..., d-1).")
+    xp = namespace(u)
+    length = safe_norm(u)
+    far = length > 1
+    # With 1 / |u| in place of |u| outside the unit ball, no square leaves the range.
+    inverse = 1 / xp.where(far, length, xp.ones_like(length))
+    square = xp.where(far, inverse, length) ** 2
+    first = xp.where(far, square - 1, 1 - square) / (1 + square)
+    rest = 2 * (u * inverse) * inverse / (1 + square)
+    return xp.concat([first, rest], axis=-1)
+
+
+def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any) -> tuple[Array, Array]:
+    """Two arrays of real numbers in their common shape; a plain number goes with arrays of every library."""
+    if isinstance(first, Real):
+        first = first + 0 * as_reals(second_name, second)
+    elif isinstance(second, Real):
+        second = second + 0 * as_reals(first_name, first)
+    first, second = as_reals(first_name, first), as_reals(second_name, second)
+    require_same_kind(**{first_name: first, second_name: second})
+    xp = namespace(first, second)
+    dtype = xp.result_type(first, second)
+    try:
+        one, other = xp.broadcast_arrays(xp.astype(first, dtype), xp.astype(second, dtype))
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{first_name} and {second_name} have shapes {tuple(first.shape)} and {tuple(second.shape)}, which do not "
+            "broadcast; give one of each for every point."
+        ) from error
+    return one, other
+
+
+def _azimuth(x: Array) -> Array:
+    xp = namespace(x)
+    on_axis = (x[..., 0] == 0) & (x[..., 1] == 0)
+    return xp.where(on_axis, 0 * x[..., 0], xp.atan2(x[..., 1], xp.where(on_axis, 1 + 0 * x[..., 0], x[..., 0])))
+
+
+def _on_s2(x: Any) -> Array:
+    x = as_unit_vectors("x", x)
+    if x.shape[-1] != 3:
+        raise ValueError(
+            f"x: points are in dimension {x.shape[-1]}, but these coordinates are for S^2, an array of shape (..., 3)."
+        )
+    return x

@@ -1,0 +1,405 @@
+"""Geometry of the sphere S^{d-1}: points as unit vectors, tangent vectors as vectors orthogonal to them.
+
+Everything takes arrays of any library with any leading dimensions, which broadcast, and is differentiable where the
+library is: gradients are finite at equal points and at antipodes too. Lengths are in radians.
+"""
+
+import warnings
+from typing import Any
+
+from sphereot._arrays.libraries import Array, device, namespace, peek
+from sphereot._arrays.random import normal_source
+from sphereot._arrays.validation import (
+    as_points,
+    as_reals,
+    as_unit_vectors,
+    as_vectors,
+    as_weights,
+    as_whole_number,
+    require_broadcast,
+    require_same_dim,
+    require_same_kind,
+)
+from sphereot._support.calls import options_by_name
+from sphereot.sphere.norms import safe_norm, unit_or_zero
+
+__all__ = [
+    "exp",
+    "frechet_mean",
+    "geodesic_distance",
+    "log",
+    "normalize",
+    "parallel_transport",
+    "random_uniform",
+    "to_tangent",
+]
+
+_STEPS = 1000
+_TRACED_STEPS = 50
+
+
+def normalize(x: Array) -> Array:
+    """Scale vectors to unit length.
+
+    Parameters
+    ----------
+    x : array, shape (..., d)
+        Nonzero, finite vectors.
+
+    Returns
+    -------
+    array, shape (..., d)
+        Unit vectors of the same directions.
+
+    Raises
+    ------
+    ValueError
+        If a vector is zero, NaN or infinite, for then it has no direction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.normalize(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+    x = as_vectors("x", x)
+    xp = namespace(x)
+    # Scaling first keeps the squares of very long and very short vectors within range.
+    x = x / xp.max(xp.abs(x), axis=-1, keepdims=True)
+    return x / xp.linalg.vector_norm(x, axis=-1, keepdims=True)
+
+
+@options_by_name
+def random_uniform(n: int, dim: int, *, seed: Any = None, like: Array | None = None) -> Array:
+    """Points drawn from the uniform measure on the sphere.
+
+    Parameters
+    ----------
+    n : int
+        Number of points, at least 1.
+    dim : int
+        Dimension d of the space around the sphere S^{d-1}, at least 2.
+    seed : int, generator or None
+        Source of randomness, as in `sphereot.ssw`.
+    like : array, optional
+        The points take the library, floating type and device of this array. Without it: NumPy, float64.
+
+    Returns
+    -------
+    array, shape (n, d)
+        Unit vectors.
+
+    Examples
+    --------
+    >>> from sphereot import sphere
+    >>> sphere.random_uniform(5, 3, seed=0).shape
+    (5, 3)
+    """
+    n = as_whole_number("n", n, 1, "the number of points")
+    dim = as_whole_number("dim", dim, 2, "the dimension of the space around the sphere")
+    return normalize(normal_source(seed, like)((n, dim)))
+
+
+def to_tangent(x: Array, v: Array) -> Array:
+    """Orthogonal projection of vectors on the tangent space at points: v - <x, v> x.
+
+    Parameters
+    ----------
+    x : array, shape (..., d)
+        Unit vectors.
+    v : array, shape (..., d)
+        Vectors of the space around the sphere, e.g. Euclidean gradients.
+
+    Returns
+    -------
+    array, shape (..., d)
+        Vectors orthogonal to `x`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.to_tangent(np.array([0.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+    array([1., 2., 0.])
+    """
+    x, v = _point_and_vector(x, v)
+    return _tangent_part(x, v)
+
+
+def exp(x: Array, v: Array) -> Array:
+    """Exponential map: where the geodesic from `x` with velocity `v` is after unit time.
+
+    Parameters
+    ----------
+    x : array, shape (..., d)
+        Unit vectors.
+    v : array, shape (..., d)
+        Tangent vectors at `x`, in radians. A part along `x` is dropped, so that ``exp(x, -step * gradient)`` with a
+        Euclidean gradient is a step of Riemannian gradient descent.
+
+    Returns
+    -------
+    array, shape (..., d)
+        Unit vectors cos(|v|) x + sin(|v|) v / |v|.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.exp(np.array([1.0, 0.0, 0.0]), np.array([0.0, np.pi / 2, 0.0])).round(12)
+    array([0., 1., 0.])
+    """
+    x, v = _point_and_vector(x, v)
+    return _exp(x, _tangent_part(x, v))
+
+
+def log(x: Array, y: Array) -> Array:
+    """Logarithm map: the velocity of the shortest geodesic that goes from `x` to `y` in unit time.
+
+    Parameters
+    ----------
+    x, y : array, shape (..., d)
+        Unit vectors.
+
+    Returns
+    -------
+    array, shape (..., d)
+        Tangent vectors at `x` as long as the distance to `y`, in radians. Antipodes have shortest geodesics in all
+        directions: there the one toward the axis on which `x` has its smallest coordinate is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.log(np.array([1.0, 0.0]), np.array([0.0, 1.0])) / np.pi
+    array([0. , 0.5])
+    """
+    x, y = _two_points(x, y)
+    return _log(x, y)
+
+
+def geodesic_distance(x: Array, y: Array) -> Array:
+    """Length of the shortest arc between points, in radians.
+
+    Parameters
+    ----------
+    x, y : array, shape (..., d)
+        Unit vectors, taken in pairs. For the distances of all pairs, shape (n, m), of points (n, d) and (m, d), pass
+        ``x[:, None]`` and ``y[None]``.
+
+    Returns
+    -------
+    array, shape (...)
+        Distances in [0, pi]: exactly 0 for equal points, and as accurate for tiny distances and near antipodes as
+        the coordinates are, which arccos(<x, y>) is not. The gradient at equal points and at antipodes is zero.
+
+    Notes
+    -----
+    2 atan2(|x - y|, |x + y|), after W. Kahan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> x = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    >>> y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1e-12]])
+    >>> print(*sphere.geodesic_distance(x, y))
+    0.0 1.5707963267948966 1e-12
+    """
+    x, y = _two_points(x, y)
+    return _distance(x, y)[..., 0]
+
+
+def parallel_transport(x: Array, y: Array, v: Array) -> Array:
+    """Carry tangent vectors from `x` to `y` along the shortest geodesic, without turning or stretching them.
+
+    Parameters
+    ----------
+    x, y : array, shape (..., d)
+        Unit vectors.
+    v : array, shape (..., d)
+        Tangent vectors at `x`; a part along `x` is dropped.
+
+    Returns
+    -------
+    array, shape (..., d)
+        Tangent vectors at `y`. Between antipodes the geodesic of `log` is followed.
+
+    Notes
+    -----
+    It is the reflection at the hyperplane orthogonal to x + y, which takes x to -y: an isometry in rounded arithmetic
+    too, as the usual v - <y, v> / (1 + <x, y>) (x + y) is not near antipodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> x, y = np.eye(3)[:2]
+    >>> sphere.parallel_transport(x, y, np.array([0.0, 2.0, 1.0])).round(12)
+    array([-2.,  0.,  1.])
+    """
+    x, y = _two_points(x, y)
+    _, v = _point_and_vector(x, v)
+    xp = namespace(x)
+    v = _tangent_part(x, v)
+    middle, length = unit_or_zero(x + y)
+    middle = xp.where(length == 0, _some_tangent(x), middle)
+    return v - 2 * xp.sum(middle * v, axis=-1, keepdims=True) * middle
+
+
+@options_by_name
+def frechet_mean(
+    x: Array, *, weights: Array | None = None, tolerance: float | None = None, max_steps: int | None = None
+) -> Array:
+    """Fréchet mean: the point with the least mean squared geodesic distance to the points of a sample.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Unit vectors.
+    weights : array, shape (n,), optional
+        Nonnegative weights, scaled to a total of 1; equal weights by default.
+    tolerance : float, optional
+        The length of a step, in radians, at which to stop; 64 units of rounding by default.
+    max_steps : int, optional
+        The most steps to take; 1000 by default. Under a trace (jax.jit, torch.compile), where no step can be looked
+        at, so many are taken, 50 by default.
+
+    Returns
+    -------
+    array, shape (d,)
+        A unit vector.
+
+    Raises
+    ------
+    ValueError
+        If the points balance each other, as antipodes do, so that no direction is better than others around it.
+
+    Warns
+    -----
+    RuntimeWarning
+        If points are farther than a quarter of a turn from the mean, which then need not be the only one; or if the
+        steps were not enough.
+
+    Notes
+    -----
+    Riemannian gradient descent m <- exp_m(sum of w_i log_m(x_i)), from the normalized Euclidean mean. Steps of length
+    one never go too far, for the Hessian of half the squared distance on a sphere is at most one. The mean is unique
+    if all points are less than a quarter of a turn from it (Afsari, 2011).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> sphere.frechet_mean(np.array([[1.0, 0.0], [0.0, 1.0]])).round(4)
+    array([0.7071, 0.7071])
+    """
+    x = as_points("x", x)
+    share = as_weights("weights", weights, "x", x)
+    steps = None if max_steps is None else as_whole_number("max_steps", max_steps, 1, "the number of steps")
+    xp = namespace(x)
+    rounding = float(xp.finfo(x.dtype).eps)
+    tolerance = 64 * rounding if tolerance is None else float(tolerance)
+    if not tolerance > 0:
+        raise ValueError(f"tolerance: got {tolerance}, but a positive number of radians is needed.")
+    if share is None:
+        share = xp.ones(x.shape[0], dtype=x.dtype, device=device(x))
+    share = xp.astype(share / xp.max(share), x.dtype)
+    share = (share / xp.sum(share))[:, None]
+    mean, length = unit_or_zero(xp.sum(share * x, axis=0))
+    found = peek(length[0])
+    if found is not None and found <= 1e3 * rounding:
+        raise ValueError(
+            "x: the points balance each other (their Euclidean mean is zero, as for antipodes), so that no Fréchet "
+            "mean stands out; change the sample or its weights."
+        )
+    step_length: float | None = None
+    for _ in range(steps or (_TRACED_STEPS if found is None else _STEPS)):
+        step = xp.sum(share * _log(mean, x), axis=0)
+        mean = _exp(mean, _tangent_part(mean, step))
+        step_length = peek(safe_norm(step)[0])
+        if step_length is not None and step_length <= tolerance:
+            break
+    if step_length is not None:
+        _warn_of_mean(step_length, tolerance, peek(xp.max(xp.where(share > 0, _distance(mean, x), 0 * share))))
+    return mean
+
+
+def _warn_of_mean(step_length: float, tolerance: float, farthest: float | None) -> None:
+    if step_length > tolerance:
+        warnings.warn(
+            f"frechet_mean: the last step was {step_length:.2g} radians long, above the tolerance {tolerance:.2g}; "
+            "give more max_steps or a wider tolerance.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    # A little more than a quarter turn, so that an octant's or a circle's rounding does not warn.
+    elif farthest is not None and farthest > 1.5708:
+        warnings.warn(
+            f"frechet_mean: a point is {farthest:.3g} radians from the mean, more than a quarter of a turn, so that "
+            "other means may exist.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _distance(x: Array, y: Array) -> Array:
+    """Distances with a last axis of length 1."""
+    return 2 * namespace(x).atan2(safe_norm(x - y), safe_norm(x + y))
+
+
+def _tangent_part(x: Array, v: Array) -> Array:
+    return v - namespace(x).sum(x * v, axis=-1, keepdims=True) * x
+
+
+def _exp(x: Array, v: Array) -> Array:
+    xp = namespace(x)
+    length = safe_norm(v)
+    # sin(t) / t times v, whose gradient at v = 0 is that of v itself, unlike sin(t) times a direction.
+    sinc = xp.where(length == 0, xp.ones_like(length), xp.sin(length) / xp.where(length == 0, 1 + 0 * length, length))
+    moved = xp.cos(length) * x + sinc * v
+    return moved / xp.linalg.vector_norm(moved, axis=-1, keepdims=True)  # rounding must not add up over many steps
+
+
+def _log(x: Array, y: Array) -> Array:
+    xp = namespace(x)
+    distance = _distance(x, y)
+    # The tangent part of y is that of y - x and of y + x: the shorter of them loses the fewest digits.
+    near = xp.where(xp.sum(x * y, axis=-1, keepdims=True) > 0, y - x, y + x)
+    # Twice, for what the first pass leaves along x may be all there is near an antipode.
+    tangent = _tangent_part(x, _tangent_part(x, near))
+    sine = safe_norm(tangent)
+    here = sine == 0
+    scale = xp.where(here, xp.ones_like(sine), distance / xp.where(here, xp.ones_like(sine), sine))
+    at_antipode = here & (distance > 1)
+    return xp.where(at_antipode, distance * _some_tangent(x), scale * tangent)
+
+
+def _some_tangent(x: Array) -> Array:
+    """Unit tangent vectors at `x`, toward the axis on which it has its smallest coordinate."""
+    xp = namespace(x)
+    smallest = xp.argmin(xp.abs(x), axis=-1, keepdims=True)
+    axis = xp.astype(xp.arange(x.shape[-1], device=device(x)) == smallest, x.dtype)
+    tangent = _tangent_part(x, axis)
+    return tangent / xp.linalg.vector_norm(tangent, axis=-1, keepdims=True)
+
+
+def _two_points(x: Array, y: Array) -> tuple[Array, Array]:
+    x, y = as_unit_vectors("x", x), as_unit_vectors("y", y)
+    require_same_kind(x=x, y=y)
+    require_same_dim("x", x, "y", y)
+    require_broadcast("x", x, "y", y, "points go in pairs, row by row; for all pairs pass x[:, None] and y[None]")
+    return x, y
+
+
+def _point_and_vector(x: Array, v: Array) -> tuple[Array, Array]:
+    x, v = as_unit_vectors("x", x), as_reals("v", v)
+    require_same_kind(x=x, v=v)
+    if v.ndim < 1 or v.shape[-1] != x.shape[-1]:
+        raise ValueError(
+            f"v: shape is {tuple(v.shape)}, but vectors at points of dimension {x.shape[-1]} are an array of shape "
+            f"(..., {x.shape[-1]})."
+        )
+    require_broadcast("x", x, "v", v, "give one vector for each point, or one point for all vectors")
+    return x, v

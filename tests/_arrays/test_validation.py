@@ -1,0 +1,277 @@
+"""What bad input gets: an error that names the argument, what was found, and what to do."""
+
+import inspect
+
+import numpy as np
+import pytest
+from helpers.bad_input import assert_libraries_do_not_mix, refusal_test
+from helpers.generators import sphere_sample
+
+import sphereot
+from sphereot import circle
+
+RNG = np.random.default_rng(0)
+X, Y = sphere_sample(RNG, 20, 3), sphere_sample(RNG, 15, 3)
+
+
+def with_row(row):
+    x = X.copy()
+    x[17] = row
+    return x
+
+
+POINT_FAULTS = {
+    "nan": (with_row([np.nan, 0, 1]), ValueError, r"x: row 17 holds NaN or infinity; remove"),
+    "inf": (with_row([np.inf, 0, 1]), ValueError, r"x: row 17 holds NaN or infinity"),
+    "zero": (with_row([0, 0, 0]), ValueError, r"x: row 17 is the zero vector"),
+    "not unit": (with_row([0, 0, 3.2]), ValueError, r"x: row 17 has length 3.2, .*sphereot\.sphere\.normalize\(x\)"),
+    "huge": (with_row([1e200, 0, 0]), ValueError, r"x: row 17 has length (1e\+200|inf)"),
+    "one coordinate": (np.ones((5, 1)), ValueError, r"x: points have 1 coordinate"),
+    "empty": (np.ones((0, 3)), ValueError, r"x: there are no points"),
+    "one-dimensional": (np.ones(3), ValueError, r"x: shape is \(3,\), but points are rows"),
+    "integers": (np.eye(3, dtype=int), TypeError, r"x: dtype is int64, but a real floating"),
+    "complex": (np.eye(3, dtype=complex), TypeError, r"x: dtype is complex128"),
+    "bool": (np.eye(3, dtype=bool), TypeError, r"x: dtype is bool"),
+    "text": ("points.csv", TypeError, r"x: got str; pass an array"),
+    "none": (None, TypeError, r"x: got NoneType"),
+    "ragged": ([[1.0, 0.0], [1.0]], ValueError, r"x: the sequence is ragged"),
+}
+
+
+@pytest.mark.parametrize("fault", POINT_FAULTS)
+@pytest.mark.parametrize("function", ["ssw", "ssw_uniform", "ssw_estimate", "pairwise_ssw", "project"])
+def test_points(function, fault):
+    value, error, message = POINT_FAULTS[fault]
+    if function == "pairwise_ssw":
+        message = message.replace("x:", r"measures\[1\]:").replace(r"normalize\(x\)", "normalize")
+    calls = {
+        "ssw": lambda: sphereot.ssw(value, X),
+        "ssw_uniform": lambda: sphereot.ssw_uniform(value),
+        "ssw_estimate": lambda: sphereot.ssw_estimate(value),
+        "pairwise_ssw": lambda: sphereot.pairwise_ssw([X, value]),
+        "project": lambda: sphereot.project(value, sphereot.great_circles(3, 3)),
+    }
+    with pytest.raises(error, match=message):
+        calls[function]()
+
+
+CALL_FAULTS = {
+    "unlike dimensions": (
+        lambda: sphereot.ssw(X, sphere_sample(RNG, 9, 4)),
+        ValueError,
+        "x has points in dimension 3 and y in dimension 4",
+    ),
+    "unlike dimensions of many": (
+        lambda: sphereot.pairwise_ssw([X, Y, sphere_sample(RNG, 9, 4)]),
+        ValueError,
+        r"measures\[0\] has points in dimension 3 and measures\[2\] in dimension 4",
+    ),
+    "negative weights": (
+        lambda: sphereot.ssw(X, Y, x_weights=np.linspace(-1, 1, 20)),
+        ValueError,
+        "x_weights: the smallest is -1, but weights cannot be negative",
+    ),
+    "zero weights": (lambda: sphereot.ssw(X, Y, y_weights=np.zeros(15)), ValueError, "y_weights: all weights are zero"),
+    "nan weights": (lambda: sphereot.ssw(X, Y, y_weights=np.full(15, np.nan)), ValueError, "y_weights: holds NaN"),
+    "wrong length of weights": (
+        lambda: sphereot.ssw_uniform(X, weights=np.ones(19)),
+        ValueError,
+        r"weights: shape is \(19,\), but x has 20 points and needs one weight each, shape \(20,\)",
+    ),
+    "complex weights": (lambda: sphereot.ssw_uniform(X, weights=np.ones(20, complex)), TypeError, "weights: dtype is"),
+    "p below 1": (lambda: sphereot.ssw(X, Y, p=0.5), ValueError, "p: got 0.5, but the order must be"),
+    "p nan": (lambda: sphereot.ssw(X, Y, p=float("nan")), ValueError, "p: got nan"),
+    "p infinite": (lambda: sphereot.ssw(X, Y, p=float("inf")), ValueError, "p: got inf"),
+    "p text": (lambda: sphereot.ssw(X, Y, p="2"), TypeError, "p: got str"),
+    "no projections": (lambda: sphereot.ssw(X, Y, n_projections=0), ValueError, "n_projections: got 0"),
+    "negative projections": (lambda: sphereot.ssw(X, Y, n_projections=-3), ValueError, "n_projections: got -3"),
+    "fractional projections": (lambda: sphereot.ssw(X, Y, n_projections=2.5), TypeError, "n_projections: got float"),
+    "projections of another dimension": (
+        lambda: sphereot.ssw(X, Y, projections=sphereot.great_circles(5, 4)),
+        ValueError,
+        r"projections: shape is \(5, 4, 2\), but points in dimension 3 need frames of shape \(L, 3, 2\)",
+    ),
+    "projections not orthonormal": (
+        lambda: sphereot.ssw(X, Y, projections=np.ones((5, 3, 2))),
+        ValueError,
+        "projections: the frames are not orthonormal",
+    ),
+    "seed of a wrong kind": (lambda: sphereot.ssw(X, Y, seed="7"), TypeError, "seed: got str; give an int"),
+    "negative seed": (lambda: sphereot.ssw(X, Y, seed=-7), ValueError, "seed: got -7"),
+    "rtol with fixed slices": (
+        lambda: sphereot.ssw_estimate(X, rtol=0.1, projections=sphereot.great_circles(5, 3)),
+        ValueError,
+        "rtol: cannot be met with fixed projections",
+    ),
+    "rtol of zero": (lambda: sphereot.ssw_estimate(X, rtol=0), ValueError, "rtol: got 0"),
+    "confidence level": (lambda: sphereot.ssw_estimate(X).confidence_interval(95), ValueError, "level: got 95"),
+    "weights of nothing": (
+        lambda: sphereot.ssw_estimate(X, y_weights=np.ones(3)),
+        ValueError,
+        "y_weights: given without y",
+    ),
+    "no measures": (lambda: sphereot.pairwise_ssw([]), ValueError, "measures: there are none"),
+    "too few weights": (
+        lambda: sphereot.pairwise_ssw([X, Y], weights=[None]),
+        ValueError,
+        "weights: 1 given for 2 measures",
+    ),
+    "circle: nan": (lambda: circle.wasserstein(np.array([0.1, np.nan]), np.array([0.1])), ValueError, "u: holds NaN"),
+    "circle: empty": (lambda: circle.wasserstein(np.array([0.1]), np.array([])), ValueError, "v: there are no atoms"),
+    "circle: integers": (lambda: circle.wasserstein(np.array([0]), np.array([0.1])), TypeError, "u: dtype is int64"),
+    "circle: number": (lambda: circle.wasserstein(0.3, np.array([0.1])), ValueError, "u: got a single number"),
+    "circle: shapes": (
+        lambda: circle.wasserstein(np.zeros((2, 4)), np.zeros((3, 4))),
+        ValueError,
+        r"leading shapes \(2,\) and \(3,\) of the measures do not broadcast",
+    ),
+    "circle: weights": (
+        lambda: circle.wasserstein_uniform(np.zeros(3), weights=np.ones(4)),
+        ValueError,
+        "weights: shape is .*4.*but u has 3 atoms",
+    ),
+    "circle: plan of a batch": (
+        lambda: circle.transport_plan(np.zeros((2, 3)), np.zeros(3)),
+        ValueError,
+        r"u: shape is \(2, 3\), but a plan is made for one pair",
+    ),
+    "normalize zero": (lambda: sphereot.sphere.normalize(np.zeros((2, 3))), ValueError, "x: holds a zero vector"),
+    "normalize nan": (lambda: sphereot.sphere.normalize(np.full((2, 3), np.nan)), ValueError, "x: holds NaN"),
+    "threads": (lambda: sphereot.set_num_threads(0), ValueError, "n: got 0"),
+}
+
+test_calls = refusal_test(CALL_FAULTS)
+
+
+def test_two_libraries_do_not_mix():
+    assert_libraries_do_not_mix(
+        {
+            "x is a numpy ndarray and y a torch Tensor; convert one": lambda torch: sphereot.ssw(X, torch.tensor(Y)),
+            "x_weights": lambda torch: sphereot.ssw(X, Y, x_weights=torch.ones(20)),
+            r"seed: a torch\.Generator goes with torch tensors": (
+                lambda torch: sphereot.ssw(X, Y, seed=torch.Generator())
+            ),
+        }
+    )
+
+
+def test_lists_are_read_as_numpy_arrays():
+    assert sphereot.ssw([[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0]], seed=0, x_weights=[1, 0]) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [2, 3, 17, 128, 2500])
+def test_rows_of_any_layout_are_measured(dtype, dim):
+    """Rows of unit length pass and others do not, side by side in memory or not, in blocks of any size."""
+    x = sphere_sample(RNG, 9, dim).astype(dtype)
+    for layout in (x, np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2]):
+        assert np.isfinite(sphereot.ssw_uniform(layout, seed=0, n_projections=2))
+        long = layout.copy(order="K")
+        long[8] *= dtype(1.001)
+        with pytest.raises(ValueError, match=r"x: row 8 has length 1\.001"):
+            sphereot.ssw_uniform(long, seed=0)
+        long[5, dim - 1] = np.nan
+        with pytest.raises(ValueError, match="x: row 5 holds NaN or infinity"):
+            sphereot.ssw_uniform(long, seed=0)
+
+
+LONLAT = np.random.default_rng(1).uniform([-180, -90], [180, 90], (30, 2))
+
+
+EASTWARD = LONLAT + np.array([180, 0])  # longitudes from 0 to 360
+
+
+@pytest.mark.parametrize("points", [LONLAT, EASTWARD, LONLAT[:, ::-1], LONLAT.astype(np.float32), LONLAT[:1]])
+def test_longitudes_and_latitudes(points):
+    """Degrees are to be converted: normalized, they would be points of the circle S^1 without any error."""
+    message = r"x: row 0 has length \d.*convert longitudes and latitudes .*sphereot\.sphere\.from_lonlat\(x\)"
+    with pytest.raises(ValueError, match=message):
+        sphereot.ssw(points, points)
+    with pytest.raises(ValueError, match=message):
+        sphereot.sphere.geodesic_distance(points, points)
+    located = np.concatenate([[[0.0, 0.0]], points])  # where degrees are zero there is no zero vector
+    with pytest.raises(ValueError, match="from_lonlat"):
+        sphereot.ssw_uniform(located)
+
+
+def test_plane_vectors_are_not_taken_for_degrees():
+    """One bad row among points of the circle, or numbers that no degrees can be."""
+    circle_points = sphere_sample(RNG, 20, 2)
+    circle_points[17] = 0
+    with pytest.raises(ValueError, match=r"x: row 17 is the zero vector"):
+        sphereot.ssw_uniform(circle_points)
+    circle_points[17] = [3.2, 0]
+    for points in (circle_points, 1000 * LONLAT):
+        with pytest.raises(ValueError, match=r"normalize\(x\)") as error:
+            sphereot.ssw_uniform(points)
+        assert "from_lonlat" not in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [2, 3, 64])
+def test_points_in_columns(dim, dtype):
+    x, y = sphere_sample(RNG, 20, dim, dtype=dtype), sphere_sample(RNG, 15, dim, dtype=dtype)
+    message = rf"x: shape is \({dim}, 20\) and the columns are unit vectors, but points are rows .*pass x\.T"
+    for call in (sphereot.ssw, sphereot.sphere.geodesic_distance):
+        with pytest.raises(ValueError, match=message):
+            call(x.T, y.T)
+
+
+WRONG_CALLS = {
+    "number for projections": (
+        lambda: sphereot.ssw(X, Y, projections=100),
+        r"projections: got the number 100, .*shape \(L, 3, 2\); pass n_projections=100, or .*great_circles\(100, 3\)",
+    ),
+    "projections as their number": (
+        lambda: sphereot.ssw(X, Y, n_projections=sphereot.great_circles(5, 3)),
+        "n_projections: got ndarray, but .* is an int; frames are passed as projections",
+    ),
+    "order by position": (
+        lambda: sphereot.ssw(X, Y, 2),
+        r"ssw: got 3 positional arguments, but takes only x and y by position; name the rest \(p, .*as in "
+        r"ssw\(x, y, p=2\)",
+    ),
+    "great circles by position": (lambda: sphereot.ssw(X, Y, 100), r"as in ssw\(x, y, n_projections=100\)"),
+    "weights by position": (lambda: sphereot.ssw(X, Y, np.ones(20)), r"x_weights.*as in ssw\(x, y, p=\.\.\.\)"),
+    "two samples for pairwise": (lambda: sphereot.pairwise_ssw(X, Y), "takes only measures by position"),
+    "method by position": (
+        lambda: sphereot.great_circles(9, 3, "quasi"),
+        r"as in great_circles\(n_projections, dim, method='quasi'\)",
+    ),
+    "circle: order by position": (
+        lambda: circle.wasserstein(np.zeros(3), np.zeros(3), 1),
+        r"as in wasserstein\(u, v, p=1\)",
+    ),
+    "seed by position": (
+        lambda: sphereot.sphere.random_uniform(9, 3, 0),
+        r"as in random_uniform\(n, dim, seed=0\)",
+    ),
+    "permutations by position": (
+        lambda: sphereot.stats.two_sample_test(X, Y, 999),
+        r"two_sample_test: got 3 .*\(p, permutations, ",
+    ),
+    "misspelled option": (
+        lambda: sphereot.ssw(X, Y, n_projection=100),
+        "ssw: there is no argument 'n_projection'; did you mean n_projections",
+    ),
+    "option of another package": (
+        lambda: sphereot.ssw_uniform(X, random_state=0),
+        "ssw_uniform: there is no argument 'random_state'; choose from x, p, weights, .*seed",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS)
+def test_wrong_calls_lead_to_the_right_one(call):
+    wrong, message = WRONG_CALLS[call]
+    with pytest.raises(TypeError, match=message):
+        wrong()
+
+
+def test_signatures_are_those_in_the_source():
+    """What help() and editors show: options by name, with their defaults."""
+    signature = inspect.signature(sphereot.ssw)
+    assert list(signature.parameters)[:3] == ["x", "y", "p"]
+    assert signature.parameters["p"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert signature.parameters["p"].default == 2
+    assert sphereot.ssw.__doc__.startswith("Spherical Sliced-Wasserstein distance")

@@ -1,0 +1,403 @@
+"""The JAX door: the kernel's values and gradients under jit, grad and vmap, and the same from `jax.numpy` elsewhere."""
+
+import importlib
+import os
+import sys
+
+import numpy as np
+import pytest
+from helpers.absent_modules import import_error
+from helpers.generators import sphere_sample
+from helpers.kernel import needs_kernel
+from helpers.processes import start
+from numpy.testing import assert_allclose, assert_array_equal
+
+import sphereot
+from sphereot import circle
+from sphereot._backends import native as _native
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+kernel = importlib.import_module("sphereot._backends.native.gradients")
+host = importlib.import_module("sphereot._backends.jax.callbacks")
+traced = importlib.import_module("sphereot._backends.jax.traced")
+
+ALL, POINTS = kernel.Wanted(True, True), kernel.Wanted(True, False)
+ORDERS = [1.0, 1.5, 2.0, 3.0]
+
+
+@pytest.fixture
+def sample():
+    """Two weighted measures of unlike sizes on S^3, and frames."""
+    rng = np.random.default_rng(0)
+    x, y = sphere_sample(rng, 17, 4), sphere_sample(rng, 12, 4, shift=1)
+    return x, y, 0.1 + rng.random(17), 0.1 + rng.random(12), sphereot.great_circles(9, 4, seed=0)
+
+
+def in_jax(*arrays):
+    return tuple(jnp.asarray(a) for a in arrays)
+
+
+def compiled(function):
+    """`function` under jit, with as little work for the compiler as it can be told to do."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
+def weighted(p):
+    return lambda x, y, a, b, f: sphereot.ssw(x, y, p=p, x_weights=a, y_weights=b, projections=f)
+
+
+# ---- the kernel inside JAX ----
+
+
+@needs_kernel
+@pytest.mark.parametrize("p", ORDERS)
+def test_gradients_are_the_kernels(sample, p):
+    x, y, a, b, frames = sample
+    value, (dx, da), (dy, db) = kernel.mean_gradients(x, y, a, b, frames, p, [ALL, ALL])
+    assert_allclose(weighted(p)(*in_jax(*sample)), value, rtol=1e-14)
+    got, gradients = jax.jit(jax.value_and_grad(weighted(p), argnums=(0, 1, 2, 3)))(*in_jax(*sample))
+    assert_allclose(got, sphereot.ssw(x, y, p=p, x_weights=a, y_weights=b, projections=frames), rtol=1e-14)
+    for gradient, expected in zip(gradients, (dx, dy, da, db), strict=True):
+        assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
+
+    _, (dx, da) = kernel.mean_gradients_uniform(x, a, frames, p, ALL)
+    to_uniform = jax.grad(lambda x, a, f: sphereot.ssw_uniform(x, p=p, weights=a, projections=f), argnums=(0, 1))
+    for gradient, expected in zip(to_uniform(*in_jax(x, a, frames)), (dx, da), strict=True):
+        assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("p", ORDERS)
+def test_gradients_are_slopes(sample, p, rng):
+    """Along random directions, in points and weights at once. A turn does not depend on the length of a point."""
+    *measures, frames = in_jax(*sample)
+    loss = jax.jit(weighted(p))  # under jit, the points need not be unit vectors
+    gradients = jax.grad(weighted(p), argnums=(0, 1, 2, 3))(*measures, frames)
+    for _ in range(5):
+        directions = [rng.normal(size=m.shape) for m in measures]
+        slope = sum(float(jnp.sum(g * d)) for g, d in zip(gradients, directions, strict=True))
+        ahead, behind = (
+            loss(*(m + h * d for m, d in zip(measures, directions, strict=True)), frames) for h in (1e-7, -1e-7)
+        )
+        assert_allclose(slope, (ahead - behind) / 2e-7, rtol=1e-4, atol=1e-7)
+
+
+@needs_kernel
+def test_circle_gradients(rng):
+    """Leading dimensions broadcast, and what they share gets the sum."""
+    u, v, a, b = rng.random((3, 6)), rng.random((3, 5)), rng.random(6), rng.random((3, 5))
+
+    def total(u, v, a, b):
+        return jnp.sum(jnp.arange(1, 4) * circle.wasserstein(u, v, p=1.5, u_weights=a, v_weights=b))
+
+    rows = np.arange(1, 4)[:, None]
+    costs, (du, da), (dv, db) = kernel.circle_gradients(u, v, a, b, 1.5, [ALL, ALL])
+    value, gradients = jax.value_and_grad(total, argnums=(0, 1, 2, 3))(*in_jax(u, v, a, b))
+    assert_allclose(value, np.sum(rows[:, 0] * costs), rtol=1e-14)
+    for got, expected in zip(gradients, (rows * du, rows * dv, np.sum(rows * da, axis=0), rows * db), strict=True):
+        assert_allclose(got, expected, rtol=1e-12, atol=1e-15)
+
+    uniform = jax.jacrev(lambda u: circle.wasserstein_uniform(u, p=3))(jnp.asarray(u))
+    _, (du, _) = kernel.circle_gradients_uniform(u, None, 3.0, POINTS)
+    assert_allclose(uniform[1, 1], du[1], rtol=1e-12)
+    assert_array_equal(uniform[0, 1], 0)
+
+
+def test_vmap(sample, rng):
+    """One measure of many, both of many, nested, and gradients under vmap."""
+    _, y, _, _, frames = in_jax(*sample)
+    xs, ys = (jnp.stack([jnp.asarray(sphere_sample(rng, n, 4)) for _ in range(3)]) for n in (17, 12))
+
+    def loss(x, y):
+        return sphereot.ssw(x, y, projections=frames)
+
+    assert_allclose(jax.vmap(lambda x: loss(x, y))(xs), [loss(x, y) for x in xs], rtol=1e-12)
+    both = jax.jit(jax.vmap(jax.value_and_grad(loss, argnums=(0, 1))))(xs, ys)
+    for k in range(3):
+        for got, expected in zip(both[1], jax.grad(loss, argnums=(0, 1))(xs[k], ys[k]), strict=True):
+            assert_allclose(got[k], expected, rtol=1e-10, atol=1e-14)
+    table = jax.vmap(lambda x: jax.vmap(lambda y: loss(x, y))(ys))(xs)
+    assert_allclose(table, [[loss(x, y) for y in ys] for x in xs], rtol=1e-12)
+    u, v = jnp.asarray(rng.random((4, 6))), jnp.asarray(rng.random(5))
+    assert_allclose(jax.vmap(lambda u: circle.wasserstein(u, v))(u), circle.wasserstein(u, v), rtol=1e-12)
+
+
+def test_keys_are_seeds(sample):
+    x, y, *_ = in_jax(*sample)
+    loss = jax.jit(lambda x, key: sphereot.ssw(x, y, seed=key, n_projections=7))
+    key, other = jax.random.split(jax.random.key(1))
+    assert_allclose(loss(x, key), sphereot.ssw(x, y, seed=key, n_projections=7), rtol=1e-12)
+    assert loss(x, key) != loss(x, other)
+
+
+def test_pairwise_gradients(sample):
+    x, y, a, _, frames = in_jax(*sample)
+
+    def one_by_one(x, a):
+        third, costs = x[:5], []
+        for left, right, weights in ((x, y, a), (x, third, a), (y, third, None)):
+            costs.append(sphereot.ssw(left, right, x_weights=weights, projections=frames))
+        return costs[0] + 2 * costs[1] + 3 * costs[2]
+
+    def together(x, a):
+        square = sphereot.pairwise_ssw([x, y, x[:5]], weights=[a, None, None], projections=frames)
+        return square[0, 1] + 2 * square[0, 2] + 3 * square[1, 2]
+
+    for got, expected in zip(
+        jax.grad(together, argnums=(0, 1))(x, a), jax.grad(one_by_one, argnums=(0, 1))(x, a), strict=True
+    ):
+        assert_allclose(got, expected, rtol=1e-10, atol=1e-14)
+
+
+def test_small_steps_go_down(sample, rng):
+    """On the same slices, a small step against the gradient never raises the loss."""
+    _, y, _, _, frames = in_jax(*sample)
+    loss = jax.jit(lambda x: sphereot.ssw(x, y, projections=frames))
+    for _ in range(10):
+        x = jnp.asarray(sphere_sample(rng, 17, 4))
+        for _ in range(10):
+            ahead = sphereot.sphere.normalize(x - 0.5 * jax.grad(loss)(x))
+            assert loss(ahead) < loss(x)
+            x = ahead
+
+
+def test_second_derivatives_are_refused(sample):
+    x, y, _, _, frames = in_jax(*sample)
+
+    def loss(x):
+        return sphereot.ssw(x, y, projections=frames)
+
+    for twice in (jax.hessian(loss), jax.jit(jax.grad(lambda x: jnp.sum(jax.grad(loss)(x) ** 2)))):
+        with pytest.raises(NotImplementedError, match="first derivatives only"):
+            twice(x)
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        jax.jvp(lambda x: jax.jvp(loss, (x,), (x,))[1], (x,), (x,))
+    with pytest.raises(NotImplementedError, match=r"differentiate sphereot\.ssw"):
+        jax.grad(lambda x: jnp.sum(sphereot.ssw_estimate(x, y, projections=frames).slice_costs))(x)
+    constant = jax.grad(lambda x: jnp.sum(x * jax.grad(loss)(jax.lax.stop_gradient(x))))(x)
+    assert_allclose(constant, jax.grad(loss)(x))
+    assert_array_equal(jax.grad(lambda f: sphereot.ssw(x, y, projections=f))(frames), 0)
+
+
+def test_bad_values_under_jit_give_nan(sample, rng):
+    """Nobody can raise there, and the kernel must not be led astray."""
+    x, y, a, b, frames = in_jax(*sample)
+    compute = jax.jit(jax.value_and_grad(weighted(2.0), argnums=(0, 2)))
+    for bad in ((x.at[3, 1].set(jnp.nan), a), (x, a.at[0].set(-1.0)), (x, 0 * a), (x, a.at[2].set(jnp.inf))):
+        value, gradients = compute(bad[0], y, bad[1], b, frames)
+        assert np.isnan(value)
+        assert all(np.isnan(g).all() for g in gradients) or not _native.available
+    u = jnp.asarray(rng.random((3, 6)))
+    costs = jax.jit(lambda u: circle.wasserstein(u, u[::-1]))(u.at[0, 2].set(jnp.inf))
+    assert_array_equal(np.isnan(costs), [True, False, True])
+
+
+def test_forward_mode_equals_reverse_mode(sample, rng):
+    """In points and weights, of the mean over slices, of pairs, and of rows of turns; under vmap too."""
+    *measures, frames = in_jax(*sample)
+    measures, moves = tuple(measures), tuple(jnp.asarray(rng.normal(size=m.shape)) for m in measures)
+    gradients = jax.grad(weighted(2.0), argnums=(0, 1, 2, 3))(*measures, frames)
+    expected = sum(jnp.sum(g * m) for g, m in zip(gradients, moves, strict=True))
+
+    def slope(*moves):
+        return jax.jvp(lambda *m: weighted(2.0)(*m, frames), measures, moves)[1]
+
+    assert_allclose(slope(*moves), expected, rtol=1e-10)
+    assert_allclose(jax.vmap(slope)(*(jnp.stack([m, 2 * m]) for m in moves)), [expected, 2 * expected], rtol=1e-10)
+    x, y, *_ = measures
+
+    def pairs(x):
+        return sphereot.pairwise_ssw([x, y], projections=frames)[0, 1]
+
+    assert_allclose(jax.jacfwd(pairs)(x), jax.grad(pairs)(x), atol=1e-12)
+    u, v = jnp.asarray(rng.random((3, 6))), jnp.asarray(rng.random((3, 5)))
+    rows = jax.jvp(lambda u: circle.wasserstein(u, v, p=3), (u,), (jnp.ones_like(u),))[1]
+    by_row = jax.jacrev(lambda u: circle.wasserstein(u, v, p=3))(u)
+    assert_allclose(rows, jnp.sum(by_row, axis=(1, 2)), atol=1e-12)
+
+
+# ---- seeds under a trace ----
+
+_DRAWS = {
+    "ssw": lambda x, seed: sphereot.ssw(x, x[::2], n_projections=3, seed=seed),
+    "ssw_uniform": lambda x, seed: sphereot.ssw_uniform(x, n_projections=3, seed=seed),
+    "pairwise_ssw": lambda x, seed: sphereot.pairwise_ssw([x, x[::2]], n_projections=3, seed=seed)[0, 1],
+    "great_circles": lambda x, seed: jnp.sum(sphereot.great_circles(3, 4, seed=seed, like=x) ** 3),
+    "quasi": lambda x, seed: jnp.sum(sphereot.great_circles(5, 4, method="quasi", seed=seed, like=x) ** 3),
+    "random_uniform": lambda x, seed: jnp.sum(sphereot.sphere.random_uniform(3, 4, seed=seed, like=x)),
+}
+
+
+@pytest.mark.parametrize("name", _DRAWS)
+def test_circles_are_not_frozen_by_jit(sample, name):
+    """What is drawn while JAX traces would be the same in every call: without a seed that is refused."""
+    x, draw = jnp.asarray(sample[0]), _DRAWS[name]
+    for seed in (None, np.random.default_rng(0)):
+        with pytest.raises(ValueError, match=r"seed: got .* while JAX traces .*seed=jax\.random\.key\(0\).* an int"):
+            jax.jit(lambda x, seed=seed: draw(x, seed))(x)
+    assert draw(x, None) != draw(x, None)
+    if name != "random_uniform":
+        assert_allclose(jax.jit(lambda x: draw(x, 0))(x), draw(x, 0), rtol=1e-6)
+    with_key = jax.jit(draw)
+    assert with_key(x, jax.random.key(0)) == with_key(x, jax.random.key(0))
+    assert with_key(x, jax.random.key(0)) != with_key(x, jax.random.key(1))
+
+
+def test_which_transforms_need_a_seed(sample):
+    """Those that run Python once for many calls, whatever is inside or around them, and with constants too."""
+    x = jnp.asarray(sample[0])
+
+    def loss(x):
+        return sphereot.ssw_uniform(x, n_projections=3)
+
+    staged = {
+        "jit of grad": jax.jit(jax.grad(loss)),
+        "grad of jit": jax.grad(jax.jit(loss)),
+        "jit of vmap": lambda x: jax.jit(jax.vmap(loss))(x[None]),
+        "vmap of jit": lambda x: jax.vmap(jax.jit(loss))(x[None]),
+        "scan": lambda x: jax.lax.scan(lambda total, x: (total + loss(x), None), 0.0, x[None]),
+        "checkpoint": jax.checkpoint(loss),
+        "constant": lambda x: jax.jit(lambda: loss(x))(),
+    }
+    for name, call in staged.items():
+        with pytest.raises(ValueError, match="seed: got None"):
+            print(name, call(x))  # the name for whoever sees this fail
+    drawn_in_every_call = {
+        "grad": jax.grad(loss),
+        "vmap": lambda x: jax.vmap(loss)(x[None]),
+        "vmap of grad": lambda x: jax.vmap(jax.grad(loss))(x[None]),
+        "jvp": lambda x: jax.jvp(loss, (x,), (x + 1,))[1],
+    }
+    for name, call in drawn_in_every_call.items():
+        assert jnp.any(call(x) != call(x)), name
+
+
+# ---- without the kernel ----
+
+
+@needs_kernel
+@pytest.mark.parametrize("p", ORDERS)
+def test_traced_gradients_are_the_kernels(sample, p):
+    """Different code, different algorithms: points and dual potentials agree."""
+    x, y, a, b, frames = in_jax(*sample)
+    for measures in (((x, a), (y, b)), ((x, a),)) if p in (1.5, 2) else (((x, a), (y, b)),):
+        wanted = (ALL,) * len(measures)
+        value, gradients = compiled(lambda m, f: traced.gradients(m, f, p, wanted))(measures, frames)  # noqa: B023
+        expected_value, expected = host.gradients(measures, frames, p, wanted)
+        assert_allclose(value, expected_value, rtol=1e-10)
+        for got, wants in zip(jax.tree.leaves(gradients), jax.tree.leaves(expected), strict=True):
+            assert_allclose(got, wants, rtol=1e-7, atol=1e-12)
+
+
+def test_traced_blocks_add_up(sample, monkeypatch):
+    """Slices in blocks of four, four and one give what they give at once."""
+    x, y, a, _, frames = in_jax(*sample)
+    three = ((x, a), (y, None), (y[:4], None))
+    whole = compiled(lambda f: traced.slice_costs(three[:1], f, 2.0))(frames)
+    square = host.pairwise_sums(three, frames, 1.0) if _native.available else None
+    monkeypatch.setattr(traced, "TURNS_A_BLOCK", 4 * 17)
+    assert_allclose(compiled(lambda f: traced.slice_costs(three[:1], f, 2.0))(frames), whole, rtol=1e-12)
+    assert_allclose(compiled(lambda f: traced.costs(three[:1], f, 2.0))(frames), jnp.mean(whole), rtol=1e-12)
+    if square is not None:
+        monkeypatch.setattr(traced, "TURNS_A_BLOCK", 4 * 33)
+        assert_allclose(compiled(lambda f: traced.pairwise_sums(three, f, 1.0))(frames), square, rtol=1e-10)
+
+
+def test_traced_potentials_support_the_cost(rng):
+    """Equal weights have many ties, and the cost a kink: any step in the weights costs at least what is foretold."""
+    u, v, ones = jnp.asarray(rng.random((8, 4))), jnp.asarray(rng.random((8, 4))), jnp.ones((8, 4))
+    gradients = compiled(lambda u, v, a, b: traced.gradients(((u, a), (v, b)), None, 3.0, (ALL, ALL)))
+    cost, ((_, da), (_, db)) = gradients(u, v, ones, ones)
+    for _ in range(100):
+        a, b = (4 * rng.dirichlet(np.ones(4) / 2, size=8) for _ in range(2))
+        foretold = cost + jnp.sum(da * (a - 1) + db * (b - 1), axis=-1)
+        moved = circle.wasserstein(np.asarray(u), np.asarray(v), p=3, u_weights=a, v_weights=b)
+        assert (moved >= foretold - 1e-12).all()
+
+
+@pytest.mark.parametrize("module", [pytest.param(host, marks=needs_kernel), traced], ids=["kernel", "traced"])
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_gradients_are_finite_everywhere(module, p):
+    """Points that coincide, that are antipodes, and that are orthogonal to a slice, which gives them no gradient."""
+    x = jnp.asarray([[1.0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 0, 1], [0, 0, -1], [0, 1, 0]])
+    frames = jnp.asarray(np.stack([np.eye(3)[:, :2], np.eye(3)[:, 1:]]))
+    gradients = compiled(lambda x, y, f: module.gradients(((x, None), (y, None)), f, p, (POINTS, POINTS)))
+    for y in (x, -x, x[::-1]):
+        value, ((dx, _), (dy, _)) = gradients(x, y, frames)
+        assert np.isfinite(value)
+        assert np.isfinite(dx).all()
+        assert np.isfinite(dy).all()
+        _, ((dx, _), _) = gradients(x, y, jnp.stack([frames[0]] * 2))
+        assert_array_equal(dx[3:5], 0)
+
+
+@needs_kernel
+def test_platform_is_chosen_when_lowering(sample):
+    """The kernel in programs for the CPU, and none of it in programs for accelerators."""
+    x, y, *_ = in_jax(*sample)
+    staged = jax.jit(jax.grad(lambda x: sphereot.ssw(x, y, n_projections=3, seed=0))).trace(x)
+    on_cpu, elsewhere = (staged.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda"))
+    assert "python_cpu_callback" in on_cpu
+    assert "stablehlo.sort" not in on_cpu
+    assert "callback" not in elsewhere
+    assert "stablehlo.sort" in elsewhere
+
+
+# ---- in processes of their own ----
+
+
+def run(code, **environment):
+    done = start(sys.executable, "-W", "error", "-c", code, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("build", ["auto", "off"])
+def test_single_precision(sample, tmp_path, build):
+    """With 64 bits off nothing warns, and the values are those of NumPy, with the kernel and without."""
+    np.savez(tmp_path / "sample.npz", *sample)
+    run(
+        "import sys, numpy, jax, jax.numpy as jnp, sphereot\n"
+        f"given = numpy.load({str(tmp_path / 'sample.npz')!r})\n"
+        "x, y, a, b, f = (jnp.asarray(given[k], jnp.float32) for k in given.files)\n"
+        "loss = lambda *s: sphereot.ssw(s[0], s[1], x_weights=s[2], y_weights=s[3], projections=s[4])\n"
+        "value, gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))(x, y, a, b, f)\n"
+        "assert all(g.dtype == jnp.float32 for g in (value, *gradients))\n"
+        f"numpy.savez({str(tmp_path / 'found.npz')!r}, value, *gradients)\n",
+        JAX_ENABLE_X64="0",
+        SPHEREOT_KERNEL=build,
+    )
+    expected = jax.value_and_grad(weighted(2), argnums=(0, 1, 2, 3))(*in_jax(*sample))
+    with np.load(tmp_path / "found.npz") as found:
+        for name, values in zip(found.files, jax.tree.leaves(expected), strict=True):
+            assert_allclose(found[name], values, rtol=1e-3, atol=1e-3 * np.abs(values).max())
+
+
+@needs_kernel
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_one_core_does_not_hang():
+    """A callback that waits for one of XLA's threads waits forever where there is a single one."""
+    run(
+        "import os\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "import jax, jax.numpy as jnp, sphereot\n"
+        "x, y, z = (sphereot.sphere.random_uniform(40_000, 3, seed=s, like=jnp.zeros(0)) for s in range(3))\n"
+        "loss = lambda x: sum(sphereot.ssw(x, t, n_projections=2, seed=0) for t in (y, z))\n"
+        "step = jax.jit(lambda x: x - jax.grad(loss)(x))\n"
+        "for _ in range(5):\n"
+        "    x = step(x)\n"
+        "assert bool(jnp.isfinite(x).all())\n",
+    )
+
+
+def test_imports():
+    """JAX is imported only where it is asked for, and its absence names the remedy."""
+    run("import sys, sphereot; assert 'jax' not in sys.modules")
+    assert "pip install 'sphereot[jax]'" in import_error("import sphereot.jax", absent="jax")
+
+
+def test_example(capsys):
+    before, after = importlib.import_module("examples.jax_descent").descend(30)
+    assert after < 0.01 * before
+    assert "SSW_2^2" in capsys.readouterr().out

@@ -1,0 +1,78 @@
+"""Many dimensions: several slices at a time in the kernel, against products of whole matrices by NumPy."""
+
+import numpy as np
+import pytest
+
+from sphereot import get_num_threads, great_circles, set_num_threads, sphere
+from sphereot._backends import native as _native
+from sphereot._backends.native import costs as slices
+from sphereot._backends.native import gradients
+from sphereot._backends.native.gradients import Wanted
+
+pytestmark = pytest.mark.skipif(not _native.available, reason="there is no compiled kernel")
+
+BOTH = Wanted(points=True, weights=True)
+
+
+def problem(n, m, dim, n_slices, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x, y = (sphere.random_uniform(k, dim, seed=rng).astype(dtype) for k in (n, m))
+    a, b = rng.random(n), rng.random(m)
+    return x, y, a, b, great_circles(n_slices, dim, seed=1).astype(dtype)
+
+
+def results(x, y, a, b, frames, p):
+    """Values and gradients, with weights and without, to another measure and to the uniform one."""
+    two = gradients.mean_gradients(x, y, a, b, frames, p, [BOTH, BOTH])
+    plain = gradients.mean_gradients(x, y, None, None, frames, p, [Wanted(True, False), Wanted(False, False)])
+    one = gradients.mean_gradients_uniform(x, a, frames, p, BOTH)
+    equal = gradients.mean_gradients_uniform(x, None, frames, p, Wanted(True, False))
+    found = [two[0], *two[1], *two[2], plain[0], plain[1][0], one[0], *one[1], equal[0], equal[1][0]]
+    return [np.asarray(value) for value in found]
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 2.5])
+@pytest.mark.parametrize(
+    ("n", "m", "dim", "n_slices"),
+    [
+        (1, 2, 9, 1),
+        (5, 33, 9, 7),
+        (33, 33, 17, 8),
+        (70, 64, 64, 50),
+        (40, 41, 131, 101),
+        (200, 150, 40, 300),
+        (3, 4, 20, 300),
+    ],
+)
+@pytest.mark.parametrize(("dtype", "tolerance", "relative"), [(np.float32, 2e-5, 1e-4), (np.float64, 1e-10, 1e-10)])
+def test_tiles_are_products_of_matrices(n, m, dim, n_slices, p, dtype, tolerance, relative, monkeypatch):
+    """Sizes about those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
+    arguments = problem(n, m, dim, n_slices, dtype)
+    found = results(*arguments, p)
+    monkeypatch.setattr(slices, "MOST_COORDINATES_BY_TILE", 0)
+    for ours, theirs in zip(found, results(*arguments, p), strict=True):
+        assert ours.shape == theirs.shape
+        assert np.abs(ours - theirs).max() <= tolerance * max(1.0, np.abs(theirs).max())
+        assert np.abs(ours - theirs).max() <= relative * np.abs(theirs).max()  # gradients are far below 1
+
+
+def test_the_number_of_threads_does_not_show():
+    arguments = problem(300, 200, 40, 200, np.float32)
+    before = get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2, 5):
+            set_num_threads(threads)
+            found.append(results(*arguments, 2.0))
+    finally:
+        set_num_threads(before)
+    for other in found[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 4), (65, 3), (64, 8), (130, 67)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_transpose(shape, dtype):
+    """Sizes about those of the squares, and of the blocks of rows."""
+    matrix = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    assert np.array_equal(slices.coordinate_rows(matrix), matrix.T)

@@ -1,0 +1,391 @@
+"""Pages with a globe, in a real browser: opened from disk, offline, by mouse, touch and keyboard."""
+
+import numpy as np
+import pytest
+from helpers.colors import middle_of
+from helpers.generators import location, sphere_sample
+from numpy.testing import assert_allclose
+
+pytest.importorskip("matplotlib")
+
+from matplotlib import colormaps
+from matplotlib.colors import BoundaryNorm, LogNorm, to_rgb
+
+from sphereot import plotting
+from sphereot._html.page import html_page
+from sphereot.plotting.coastlines import has_coastlines
+from sphereot.plotting.globe_pages import globe_figure
+
+HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&amp; " + "long" * 100
+
+
+def peak(x):
+    """Density of a von Mises-Fisher law of concentration 5 around 40 E, 10 N."""
+    return 5 / (2 * np.pi * (np.exp(5) - np.exp(-5))) * np.exp(5 * (x @ location(40, 10)))
+
+
+# ---- files ----
+
+
+def test_files_are_small_and_the_same_each_time(tmp_path):
+    pages = [
+        plotting.globe_page(tmp_path / name / "page.html", density=peak, points=sphere_sample(rng, 500, 3))
+        for name in ("one", "two")
+        for rng in [np.random.default_rng(0)]
+    ]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+    assert pages[0].stat().st_size < 600_000
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="density: there are NaN"):
+        plotting.globe_page(path, density=np.full((4, 8), np.nan))
+    assert path.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_torch_tensors_and_lists_of_them():
+    torch = pytest.importorskip("torch")
+    x = sphere_sample(np.random.default_rng(0), 20, 3)
+    tensor = torch.tensor(x, requires_grad=True)
+    assert globe_figure(points=[tensor, x]) == globe_figure(points=[x, tensor])
+
+
+FAULTS = {
+    "nothing": ({}, ValueError, "density and points are both missing"),
+    "labels": ({"points": np.eye(3), "labels": ["a", "b"]}, ValueError, "labels: 2 given for 1 samples"),
+    "one label": ({"points": np.eye(3), "labels": "a"}, ValueError, "labels: the string 'a' given"),
+    "dimension": ({"points": np.eye(4)}, ValueError, r"points: points are in dimension 4.*S\^2"),
+    "second sample": ({"points": [np.eye(3), 2 * np.eye(3)]}, ValueError, r"points\[1\]: row 0 has length 2"),
+    "density": ({"density": np.ones(8)}, ValueError, r"density: shape is \(8,\)"),
+    "center": ({"points": np.eye(3), "center": (0, 100)}, ValueError, "a latitude is 100 degrees"),
+    "norm": (
+        {"density": np.ones((4, 8)), "norm": BoundaryNorm([0, 1, 2], 256)},
+        ValueError,
+        "norm: BoundaryNorm gives no values",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input(fault):
+    arguments, error, message = FAULTS[fault]
+    with pytest.raises(error, match=message):
+        globe_figure(**arguments)
+
+
+# ---- in the browser ----
+
+
+@pytest.fixture
+def show(open_page, tmp_path):
+    """Write a page and open it; what it complains about at the end fails the test."""
+
+    def show(*, dark=False, width=800, height=900, **arguments):
+        path = plotting.globe_page(tmp_path / "page with space #1.html", **({"coastlines": False} | arguments))
+        page = open_page(path, dark=dark, width=width, height=height)
+        at_rest(page)
+        return page
+
+    return show
+
+
+def at_rest(page):
+    page.wait("document.querySelector('.globe').dataset.atRest !== undefined")
+
+
+def view(page):
+    return [
+        float(page.evaluate(f"document.querySelector('.globe').dataset.{name}"))
+        for name in ("longitude", "latitude", "zoom")
+    ]
+
+
+def ball(page):
+    """Middle and radius of the globe at zoom 1 on the screen: across, down, radius."""
+    left, top, width, height = page.evaluate(
+        "(b => [b.x, b.y, b.width, b.height])(document.querySelector('.globe-view').getBoundingClientRect())"
+    )
+    return left + width / 2, top + height / 2, min(width, height) / 2 - 4
+
+
+def focus(page):
+    page.key("Tab")
+    assert page.evaluate("document.activeElement.className") == "globe-view"
+
+
+def middle_on_globe(page, color):
+    """Where on the screen the pixels of the globe have a color: across, down."""
+    across, down, radius = ball(page)
+    left, top = round(across - radius), round(down - radius)  # what stands around may have the color too
+    inside = page.screenshot()[top : round(down + radius), left : round(across + radius)]
+    middle = middle_of(inside, 255 * np.array(to_rgb(color)), tolerance=30)
+    return middle[::-1] + np.array([left + 0.5, top + 0.5])
+
+
+def looks_toward(lon, lat):
+    """Axes of the picture seen from a place: right, up, toward the reader."""
+    east, toward = location(lon + 90, 0), location(lon, lat)
+    return np.stack([east, np.cross(toward, east), toward])
+
+
+@pytest.mark.parametrize("norm", [None, LogNorm(1e-4, 0.8)])
+def test_colors_are_those_of_the_density(show, norm):
+    """Pixel by pixel, against an orthographic projection by hand; lines of the graticule are over some pixels."""
+    page = show(density=peak, center=(20, 30), norm=norm)
+    image = page.screenshot()
+    across, down, radius = ball(page)
+    u, v = np.random.default_rng(0).uniform(-0.97, 0.97, size=(2, 4000))
+    u, v = np.array([u, v])[:, u**2 + v**2 < 0.95]
+    columns, rows = np.floor(across + radius * u).astype(int), np.floor(down - radius * v).astype(int)
+    u, v = (columns + 0.5 - across) / radius, (down - rows - 0.5) / radius
+    x = np.stack([u, v, np.sqrt(1 - u**2 - v**2)], axis=1) @ looks_toward(20, 30)
+    top = peak(plotting.map_points(180).reshape(-1, 3)).max()
+    expected = 255 * colormaps["viridis"](peak(x) / top if norm is None else norm(peak(x)))[:, :3]
+    off = np.abs(image[rows, columns] - expected).max(axis=1)
+    assert np.mean(off < 4) > 0.9
+
+
+def test_readout_and_color_bar_give_values(show):
+    page = show(density=peak, center=(20, 30), density_label="density (per sr)")
+    across, down, radius = ball(page)
+    page.mouse("mouseMoved", across + 0.4 * radius, down - 0.3 * radius)
+    text = page.evaluate("document.querySelector('.globe-place').textContent")
+    x = np.array([0.4, 0.3, np.sqrt(1 - 0.25)]) @ looks_toward(20, 30)
+    where, value = text.split(" · density (per sr): ")
+    lat, lon = (float(part.split("°")[0]) for part in where.split(", "))
+    assert_allclose(location(lon, lat), x, atol=0.01)
+    assert float(value) == pytest.approx(peak(x), rel=0.02)
+    ticks = page.evaluate("[...document.querySelectorAll('.globe-ticks span')].map(t => [t.style.left, t.textContent])")
+    top = peak(plotting.map_points(180).reshape(-1, 3)).max()
+    assert len(ticks) >= 3
+    for left, tick in ticks:
+        assert float(left.removesuffix("%")) / 100 == pytest.approx(float(tick) / top, abs=1e-3)
+
+
+def test_keys_turn_and_zoom(show):
+    page = show(points=location(30, 0)[None], center=(0, 0))
+    across, down, radius = ball(page)
+    color = plotting.PALETTE[0]
+    assert_allclose(middle_on_globe(page, color), [across + radius / 2, down], atol=1.5)
+    focus(page)
+    page.key("ArrowRight", times=3)
+    at_rest(page)
+    assert view(page) == [30, 0, 1]
+    assert_allclose(middle_on_globe(page, color), [across, down], atol=1.5)
+    page.key("ArrowUp", times=2)
+    at_rest(page)
+    assert_allclose(middle_on_globe(page, color), [across, down + radius * np.sin(np.deg2rad(20))], atol=1.5)
+    page.key("+", times=2)
+    at_rest(page)
+    zoom = 1.25**2
+    assert_allclose(middle_on_globe(page, color), [across, down + zoom * radius * np.sin(np.deg2rad(20))], atol=2)
+    page.key("-")
+    assert view(page)[2] == pytest.approx(1.25)
+    page.key("ArrowDown", times=50)
+    assert view(page)[1] == -90  # no further than the pole
+    page.key("Home")
+    assert view(page) == [0, 0, 1]
+    page.key("ArrowLeft", times=19)
+    assert view(page)[0] == 170  # round the back
+
+
+def test_mouse_turns_and_zooms(show):
+    page = show(points=location(0, 0)[None], center=(0, 0))
+    across, down, radius = ball(page)
+    page.mouse("mousePressed", across, down, button="left", clickCount=1)
+    for step in range(1, 6):
+        page.mouse("mouseMoved", across + 12 * step, down + 6 * step, button="left", buttons=1)
+    page.mouse("mouseReleased", across + 60, down + 30, button="left", clickCount=1)
+    at_rest(page)
+    assert_allclose(middle_on_globe(page, plotting.PALETTE[0]), [across + 60, down + 30], atol=3)
+    page.mouse("mouseMoved", across, down)  # no button: the globe stays
+    assert_allclose(view(page)[:2], np.rad2deg([-60 / radius, 30 / radius]), atol=0.02)
+    page.mouse("mouseWheel", across, down, deltaX=0, deltaY=-100)
+    page.wait("document.querySelector('.globe').dataset.zoom > 1.1")
+    page.evaluate("document.querySelector('button[data-act=reset]').click()")
+    assert view(page) == [0, 0, 1]
+    page.evaluate("document.querySelector('button[data-act=in]').click()")
+    assert view(page)[2] == 1.25
+
+
+def test_fingers_turn_and_zoom(show):
+    page = show(points=location(0, 0)[None], center=(0, 0))
+    across, down, radius = ball(page)
+    page.touch("touchStart", (across, down))
+    for step in range(1, 6):
+        page.touch("touchMove", (across - 10 * step, down))
+    page.touch("touchEnd")
+    longitude, latitude, zoom = view(page)
+    assert 0.5 < np.deg2rad(longitude) * radius / 50 <= 1.01  # a browser may take the first steps for a tap
+    assert (latitude, zoom) == (0, 1)
+    page.touch("touchStart", (across - 50, down), (across + 50, down))
+    for step in range(1, 6):
+        page.touch("touchMove", (across - 50 - 10 * step, down), (across + 50 + 10 * step, down))
+    page.touch("touchEnd")
+    assert 1.5 < view(page)[2] <= 2.01
+    assert view(page)[0] == pytest.approx(longitude, abs=2)  # the middle between the fingers stayed
+
+
+def test_hostile_texts_are_shown_as_text(show):
+    page = show(
+        points=[np.eye(3), -np.eye(3)], labels=[HOSTILE, "b"], title=HOSTILE, density=peak, density_label=HOSTILE
+    )
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.querySelector('h1').textContent") == HOSTILE
+    assert page.evaluate("document.title") == HOSTILE
+    assert HOSTILE in page.evaluate("document.querySelector('.globe-choices label').textContent")
+    assert HOSTILE in page.evaluate("document.querySelector('.globe-place').textContent")
+    assert page.evaluate("document.querySelectorAll('img').length") == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_no_script_runs_but_our_own(browser, tmp_path):
+    """Even if a text went into a page unescaped."""
+    path = tmp_path / "page.html"
+    path.write_text(html_page("title", "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"))
+    page = browser.open(path)
+    assert page.evaluate("window.hacked") is None
+    assert any("Content Security Policy" in str(complaint) for complaint in page.complaints())
+
+
+def test_dark_mode(show):
+    """As the system is set, and at once when that changes; text has the contrast that WCAG asks for (AAA: 7)."""
+    page = show(points=np.eye(3), dark=True)
+    across, down, radius = (round(v) for v in ball(page))
+    dark = page.screenshot()
+    assert dark[2, 2].max() < 50
+    assert page.contrast("body", "color") > 7
+    page.set_dark(False)
+    page.wait("getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # events have come
+    at_rest(page)
+    light = page.screenshot()
+    assert light[2, 2].min() > 250
+    assert page.contrast("body", "color") > 7
+    inside = (slice(down - radius // 2, down + radius // 2), slice(across - radius // 2, across + radius // 2))
+    assert np.median(dark[inside]) < 60 < 200 < np.median(light[inside])  # the globe too
+
+
+def test_samples_and_coastlines_can_be_hidden_by_keyboard(show):
+    if not has_coastlines():
+        pytest.skip("needs the extra sphereot[map]")
+    page = show(
+        points=[location(5, 50)[None], location(40, 20)[None]], labels=["a", "b"], center=(20, 20), coastlines=True
+    )
+    first, second = plotting.PALETTE[:2]
+    middle_on_globe(page, first)
+    page.key("Tab", times=5)  # globe, three buttons, the first sample
+    page.key(" ")
+    at_rest(page)
+    with pytest.raises(AssertionError, match="nothing of that color"):
+        middle_on_globe(page, first)
+    middle_on_globe(page, second)
+    shores = page.screenshot()
+    page.key("Tab", times=2)
+    page.key(" ")
+    at_rest(page)
+    bare = page.screenshot()
+    across, down, radius = (round(v) for v in ball(page))
+    inside = (slice(down - radius, down + radius), slice(across - radius, across + radius))
+    changed = np.any(bare[inside] != shores[inside], axis=-1)
+    assert changed.mean() > 0.01  # lines were there
+    assert np.all(bare[inside][changed].sum(axis=-1) >= shores[inside][changed].sum(axis=-1))  # and they were dark
+
+
+def test_narrow_screens(show):
+    page = show(density=peak, points=np.eye(3), labels=["a name of some length"], width=360, height=640)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert ball(page)[2] > 120
+
+
+def test_two_globes_on_a_page_that_scrolls(browser, tmp_path):
+    """Each turns by itself, and the wheel scrolls until a globe is picked."""
+    globe = globe_figure(points=np.eye(3), center=(0, 0), coastlines=False)
+    path = tmp_path / "page.html"
+    path.write_text(html_page("two", globe + globe), encoding="utf-8")
+    page = browser.open(path, height=500)
+    at_rest(page)
+    focus(page)
+    page.key("ArrowRight")
+    turned = page.evaluate("[...document.querySelectorAll('.globe')].map(globe => globe.dataset.longitude)")
+    assert turned == ["10.00", "0.00"]
+    page.evaluate("document.activeElement.blur()")
+    page.mouse("mouseWheel", 400, 200, deltaX=0, deltaY=100)
+    page.wait("window.scrollY > 0")
+    assert view(page)[2] == 1
+    assert page.complaints() == []
+
+
+# ---- what can be seen ----
+
+
+def ratio(one, other):
+    """Contrast of colors, shape (..., 3) in [0, 255], as WCAG 2.2 defines it."""
+    found = []
+    for colors in (one, other):
+        channels = np.asarray(colors) / 255
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        found.append(linear @ [0.2126, 0.7152, 0.0722] + 0.05)
+    return np.maximum(*found) / np.minimum(*found)
+
+
+@pytest.mark.parametrize("cmap", ["viridis", "gray_r", "YlOrRd"])
+def test_coastlines_have_contrast_with_the_density(show, cmap):
+    """Dark on light colors, white on dark ones: with and without the lines, pixel by pixel."""
+    if not has_coastlines():
+        pytest.skip("needs the extra sphereot[map]")
+    page = show(density=peak, cmap=cmap, center=(40, 30), coastlines=True)
+    across, down, radius = (round(v) for v in ball(page))
+    inside = (slice(down - radius // 2, down + radius // 2), slice(across - radius // 2, across + radius // 2))
+    lined = page.screenshot()[inside]
+    page.evaluate("document.querySelector('.globe-choices input:not([data-sample])').click()")
+    at_rest(page)
+    bare = page.screenshot()[inside]
+    changed = np.any(lined != bare, axis=-1)
+    light = ratio(bare, np.zeros(3)) > 0.295 / 0.05  # luminance above 0.245
+    assert changed.mean() > 0.01
+    for part, brighter in ((changed & light, -1), (changed & ~light, 1)):
+        if part.sum() < 50:
+            continue
+        change = brighter * (lined[part].sum(axis=-1) - bare[part].sum(axis=-1))
+        assert np.mean(change > 0) > 0.97  # lines change their shade at points, and pixels lie between these
+        assert np.quantile(ratio(lined, bare)[part], 0.9) > 2.5  # 3.5 in full; lines are a pixel wide, and smoothed
+
+
+def test_many_white_points_have_a_rim_on_light_colors(show):
+    """Squares, which are drawn from 4,000 points on, are seen on white too."""
+    x = sphere_sample(np.random.default_rng(0), 4500, 3)
+    page = show(density=np.zeros((20, 40)), vmax=1.0, cmap="gray_r", points=x)
+    across, down, radius = (round(v) for v in ball(page))
+    image = page.screenshot()[down - radius // 2 : down + radius // 2, across - radius // 2 : across + radius // 2]
+    assert 0.02 < np.mean(image.max(axis=-1) < 150) < 0.6
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_first_samples_have_contrast_with_the_ball(show, dark):
+    """The first three colors; with more samples than that, the palette has lighter ones."""
+    samples = [location(k * 20.0, 0.0)[None] for k in range(3)]
+    page = show(points=samples, labels=["a", "b", "c"], center=(20, 0), dark=dark)
+    ground = page.evaluate("getComputedStyle(document.body).getPropertyValue('--ball')")
+    swatches = page.evaluate(
+        "[...document.querySelectorAll('.globe-swatch')].map(e => getComputedStyle(e).backgroundColor)"
+    )
+    for swatch in swatches:
+        color = [int(part) for part in swatch.removeprefix("rgb(").removesuffix(")").split(",")]
+        assert ratio(color, 255 * np.array(to_rgb(ground.strip()))) >= 3
+        middle_on_globe(page, np.array(color) / 255)
+
+
+@pytest.mark.parametrize("width", [320, 375, 1280])
+def test_all_of_the_page_is_on_the_screen(show, width):
+    page = show(density=peak, points=np.eye(3), labels=["earthquakes of 2020"], width=width, height=812)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    box = "(b => [b.left, b.right, b.width, b.height])(document.querySelector({!r}).getBoundingClientRect())"
+    for selector in (".globe-view", ".globe-bar", ".globe-choices", ".globe-help", ".globe-choices label"):
+        left, right, *_ = page.evaluate(box.format(selector))
+        assert 0 <= left < right <= width, selector
+    wide, high = page.evaluate(box.format(".globe-view"))[2:]
+    assert high <= max(wide, 256)  # no empty space above and below the globe

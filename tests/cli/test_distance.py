@@ -1,0 +1,301 @@
+"""`sphereot distance` and `sphereot pairwise`: the numbers of the library, and one line for every bad file."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from helpers.absent_modules import without
+from helpers.generators import sphere_sample
+from helpers.processes import run_python, start
+from numpy.testing import assert_allclose
+
+pytest.importorskip("typer")
+pl = pytest.importorskip("polars")
+
+from helpers.cli import answer, run, save_points
+
+import sphereot
+from sphereot import datasets
+
+RNG = np.random.default_rng(0)
+X, Y, Z = (sphere_sample(RNG, n, 3) for n in (60, 40, 50))
+
+
+@pytest.fixture
+def files(tmp_path):
+    return save_points(tmp_path, {"a": X, "b": Y, "c": Z})
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_distance_is_that_of_the_library(files, p):
+    found = answer("distance", files / "a.npy", files / "b.npy", "--p", p, "--projections", 37, "--seed", 5)
+    expected = sphereot.ssw_estimate(X, Y, p=p, n_projections=37, seed=5)
+    assert_allclose(found["value"], expected.value, rtol=1e-12)
+    assert_allclose(found["standard_error"], expected.standard_error, rtol=1e-12)
+    assert_allclose(
+        found["distance_degrees"], 360 * float(sphereot.ssw(X, Y, p=p, n_projections=37, seed=5, root=True))
+    )
+    assert [one["points"] for one in found["files"]] == [60, 40]
+
+
+def test_error_of_the_root_is_that_of_a_small_step(files):
+    found = answer("distance", files / "a.npy", files / "b.npy")
+    step = 1e-4 * found["standard_error"]
+    slope = (np.sqrt(found["value"] + step) - np.sqrt(found["value"] - step)) / (2 * step)
+    assert_allclose(found["distance_turns_standard_error"], slope * found["standard_error"], rtol=1e-6)
+
+
+def test_text_says_value_error_and_degrees(files):
+    done = run("distance", files / "a.npy", files / "b.npy")
+    expected = sphereot.ssw_estimate(X, Y, seed=0)
+    assert f"SSW_2^2 = {expected.value:.6g} ± {expected.standard_error:.2g}" in done.stdout
+    assert f"{360 * expected.value**0.5:.6g} ±" in done.stdout
+    assert "degrees" in done.stdout
+    np.save(files / "d.npy", sphere_sample(RNG, 9, 4))
+    assert "degrees" not in run("distance", files / "d.npy", files / "d.npy").stdout
+
+
+def test_rtol(files):
+    found = answer("distance", files / "a.npy", files / "b.npy", "--rtol", 0.03)
+    assert found["standard_error"] <= 0.03 * found["value"]
+    short = run("distance", files / "a.npy", files / "b.npy", "--rtol", 1e-6, "--max-projections", 300)
+    assert short.exit_code == 0
+    assert "Note: 300 great circles reach a relative standard error" in short.stderr
+
+
+def test_pairwise_is_that_of_the_library(files):
+    found = answer("pairwise", *(files / f"{name}.npy" for name in "abc"), "--projections", 130, "--seed", 2)
+    expected = sphereot.pairwise_ssw([X, Y, Z], n_projections=130, seed=2)
+    assert_allclose(found["values"], expected, rtol=1e-12)
+    # 49 degrees of freedom: a standard deviation of one in ten; five of them.
+    for i, j, x, y in ((0, 1, X, Y), (0, 2, X, Z), (1, 2, Y, Z)):
+        error = sphereot.ssw_estimate(x, y, n_projections=130, seed=2).standard_error
+        assert_allclose(found["standard_errors"][i][j], error, rtol=0.5)
+    few = answer(
+        "pairwise", files / "a.npy", files / "b.npy", "--projections", 30
+    )  # one slice to a group: no difference
+    exact = sphereot.ssw_estimate(X, Y, n_projections=30, seed=0)
+    assert_allclose(few["standard_errors"][0][1], exact.standard_error, rtol=1e-9)
+
+
+def test_pairwise_rtol_and_text(files):
+    found = answer("pairwise", files / "a.npy", files / "b.npy", files / "c.npy", "--rtol", 0.05)
+    assert (np.array(found["standard_errors"]) <= 0.05 * np.array(found["values"])).all()
+    done = run("pairwise", files / "a.npy", files / "b.npy", "--projections", 1)
+    assert f"[0] [1]  {sphereot.ssw(X, Y, n_projections=1, seed=0):.6g} " in done.stdout
+    assert "±" not in done.stdout
+
+
+def test_options_of_reading_reach_the_files(tmp_path):
+    lonlat = np.array([[10.0, 20.0], [30.0, 40.0], [-50.0, 60.0]])
+    pl.DataFrame({"n": [1, 0, 2], "LON": lonlat[:, 0], " lat": lonlat[:, 1]}).write_csv(tmp_path / "a.csv")
+    features = [
+        {"type": "Feature", "properties": {"n": n}, "geometry": {"type": "Point", "coordinates": list(place)}}
+        for n, place in zip([3, 1, 1], lonlat, strict=True)
+    ]
+    (tmp_path / "b.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    found = answer("distance", tmp_path / "a.csv", tmp_path / "b.geojson", "--lonlat", "--weights", "n")
+    points = sphereot.sphere.from_lonlat(lonlat)
+    expected = sphereot.ssw(points, points, x_weights=[1, 0, 2], y_weights=[3, 1, 1], seed=0)
+    assert_allclose(found["value"], expected, rtol=1e-9)
+    pl.DataFrame({"id": [7] * 60, "e": (2 * X).tolist()}).write_parquet(tmp_path / "a.parquet")
+    pl.DataFrame(5 * Y, schema=["x_0", "x_1", "x_2"]).write_parquet(tmp_path / "b.parquet")
+    normalized = answer("distance", tmp_path / "a.parquet", tmp_path / "b.parquet", "--normalize")
+    assert_allclose(normalized["value"], sphereot.ssw(X, Y, seed=0), rtol=1e-9)
+    assert "--normalize" in run("distance", tmp_path / "a.parquet", tmp_path / "b.parquet").stderr
+
+
+def test_columns_in_another_order_are_the_same_points(tmp_path):
+    pl.DataFrame(X, schema=["x", "y", "z"]).write_csv(tmp_path / "a.csv")
+    pl.DataFrame(X[:, [2, 0, 1]], schema=["z", "x", "y"]).write_parquet(tmp_path / "b.parquet")
+    assert answer("distance", tmp_path / "a.csv", tmp_path / "b.parquet")["value"] == 0
+
+
+def bad_files(folder):
+    good = X.copy()
+    good[17, 1] = np.nan
+    np.save(folder / "nan.npy", good)
+    np.save(folder / "objects.npy", np.array([[1, "a"]], dtype=object))
+    np.save(folder / "integers.npy", np.eye(3, dtype=np.int32))
+    np.save(folder / "four.npy", sphere_sample(RNG, 5, 4))
+    np.save(folder / "none.npy", np.empty((0, 3)))
+    np.save(folder / "one.npy", np.ones((5, 1)))
+    np.save(folder / "long.npy", 2 * X)
+    (folder / "empty.parquet").write_bytes(b"")
+    pl.DataFrame(X, schema=["x", "y", "z"]).write_parquet(folder / "cut.parquet")
+    (folder / "cut.parquet").write_bytes((folder / "cut.parquet").read_bytes()[:-9])
+    (folder / "cut.npy").write_bytes((folder / "a.npy").read_bytes()[:-9])
+    (folder / "text.csv").write_text("x,y,z\n1,0,0\n0,one,0\n")
+    (folder / "folder.npy").mkdir()
+
+
+BAD = {
+    "missing.npy": "missing.npy: No such file or directory.",
+    "folder.npy": "folder.npy: Is a directory.",
+    "empty.parquet": "empty.parquet: is empty.",
+    "cut.parquet": "cut.parquet: cannot be read; it may be truncated",
+    "cut.npy": "cut.npy: is not a .npy array, or is truncated",
+    "objects.npy": "objects.npy: holds Python objects, which are never unpickled",
+    "integers.npy": "integers.npy: dtype is int32",
+    "nan.npy": "nan.npy, row 17: holds NaN or infinity; mend the row, or drop such rows",
+    "four.npy": "four.npy in dimension 4; both must lie on the same sphere.",
+    "none.npy": "none.npy: there are no rows in it.",
+    "one.npy": "one.npy: points have 1 coordinate",
+    "long.npy": "long.npy, row 0: has length 2",
+    "text.csv": "text.csv, line 3: 'y' is 'one', not a finite number",
+}
+
+
+@pytest.mark.parametrize("command", ["distance", "pairwise"])
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_get_one_line_and_exit_code_2(files, name, command):
+    bad_files(files)
+    done = run(command, files / "a.npy", files / name)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("Error: ")
+    assert BAD[name] in done.stderr
+    traced = run(command, files / "a.npy", files / name, "--debug")
+    assert traced.exit_code == 2
+    assert "Traceback (most recent call last)" in traced.stderr
+
+
+def test_no_permission(files, monkeypatch):
+    """As the system says it; root may read everything, so that a refusal is played."""
+    path = files / "b.npy"
+    if os.geteuid() == 0:
+        opened = type(path).open
+
+        def refusing(self, *args, **kwargs):
+            if self == path:
+                raise PermissionError(13, "Permission denied", str(path))
+            return opened(self, *args, **kwargs)
+
+        monkeypatch.setattr(type(path), "open", refusing)
+    else:
+        path.chmod(0)
+    done = run("distance", files / "a.npy", path)
+    assert done.exit_code == 2
+    assert done.stderr == f"Error: {path}: Permission denied.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--p", "0.5"], "p: got 0.5, but the order must be"),
+        (["--projections", "0"], "n_projections: got 0"),
+        (["--rtol", "-1"], "rtol: got -1.0"),
+        (["--seed", "-1"], "seed: "),
+        (["--max-projections", "0", "--rtol", "1"], "max_projections: found 0"),
+        (["--columns", "x,y"], "columns: there is no column 'x'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["distance", "pairwise"])
+def test_bad_options(files, arguments, message, command):
+    done = run(command, files / "a.npy", files / "b.npy", *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_one_file_makes_no_pair(files):
+    done = run("pairwise", files / "a.npy")
+    assert done.exit_code == 2
+    assert "pairs need at least two files" in done.stderr
+
+
+def test_dropped_rows_are_told(files):
+    bad_files(files)
+    done = run("distance", files / "a.npy", files / "nan.npy", "--drop-bad")
+    assert done.exit_code == 0
+    assert "59 points in dimension 3, 1 rows dropped" in done.stdout
+
+
+def test_missing_package_names_its_extra(files):
+    """Files that polars reads name the extra; arrays need no more than the core and the command line."""
+    (files / "a.csv").write_text("x,y\n1,0\n")
+    code = without("polars") + "from sphereot.cli import main; main()"
+    calls = {
+        name: start(sys.executable, "-c", code, "distance", files / name, files / name) for name in ("a.csv", "a.npy")
+    }
+    assert calls["a.csv"].returncode == 2
+    assert "pip install 'sphereot[data]'" in calls["a.csv"].stderr
+    assert "Traceback" not in calls["a.csv"].stderr
+    assert calls["a.npy"].returncode == 0
+
+
+def test_commands_load_what_they_need_only_when_they_run():
+    code = "import sys, sphereot.cli.app; print({'polars', 'torch', 'scipy', 'sphereot.datasets'} & set(sys.modules))"
+    assert run_python(code) == "set()"
+
+
+@pytest.mark.parametrize("command", ["distance", "pairwise"])
+def test_help_teaches_by_example(command):
+    done = run(command, "--help")
+    assert f"sphereot {command}" in done.stdout
+    assert "--rtol" in done.stdout
+
+
+def test_a_million_rows_in_little_memory(tmp_path):
+    """Two Parquet files of 1,000,000 x 3 are compared in under 1 GB, and lose nothing on the way."""
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        x = sphere_sample(rng, 1_000_000, 3)
+        pl.DataFrame(x, schema=["x", "y", "z"]).write_parquet(tmp_path / f"{name}.parquet")
+    code = (
+        "import sys; from sphereot.cli import main\n"
+        "try: main()\nfinally:\n"
+        # ru_maxrss would count the process that started this one.
+        "    peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
+        "    print(peak.split()[1], file=sys.stderr)"
+    )
+    paths = [tmp_path / f"{name}.parquet" for name in "ab"]
+    done = start(sys.executable, "-c", code, "distance", *paths, "--projections", "2")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stderr.split()[-1]) < 1_000_000  # kilobytes
+    read = datasets.read_points(tmp_path / "b.parquet")
+    assert np.array_equal(read.points, x)
+
+
+@pytest.mark.parametrize("command", ["distance", "pairwise"])
+def test_output_says_what_the_error_and_the_distance_are_not(files, command):
+    """Below the values, once: ± is over great circles only, and a distance is no displacement."""
+    done = run(command, files / "a.npy", files / "b.npy")
+    (line,) = (line for line in done.stdout.splitlines() if "moved" in line)
+    assert line.startswith("± is the error from the choice of great circles only, not from the sampling of the points.")
+    assert line.endswith("SSW_2 compares distributions: it is not how far points moved.")
+    value = next(k for k, text in enumerate(done.stdout.splitlines()) if "degrees" in text)
+    assert done.stdout.splitlines()[value + 1] == line
+    assert answer(command, files / "a.npy", files / "b.npy")["note"] == line
+    single = run(command, files / "a.npy", files / "b.npy", "--projections", 1)
+    assert "±" not in single.stdout
+    assert "it is not how far points moved" in single.stdout
+    shown = " ".join(run(command, "--help").stdout.replace("│", " ").split())
+    assert (
+        command == "pairwise" or "from the choice of great circles only, not from the sampling of the points" in shown
+    )
+
+
+def test_distances_in_degrees_are_no_displacement(files):
+    """The reason for the note: of a sample turned by 40 degrees, SSW_2 is some other angle."""
+    turn = np.deg2rad(40)
+    around = np.array([[np.cos(turn), np.sin(turn), 0], [-np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+    np.save(files / "turned.npy", X @ around)
+    found = answer("distance", files / "a.npy", files / "turned.npy", "--projections", 2000)
+    assert abs(found["distance_degrees"] - 40) > 20 * found["distance_degrees_standard_error"]
+
+
+@pytest.mark.parametrize("command", ["distance", "pairwise"])
+@pytest.mark.parametrize(("p", "unit"), [(1, "turns"), (2, "turns^2"), (1.5, "turns^1.5")])
+def test_names_have_no_power_of_one(files, command, p, unit):
+    done = run(command, files / "a.npy", files / "b.npy", "--p", p)
+    expected = sphereot.ssw_estimate(X, Y, p=p, seed=0)
+    assert "^1 " not in done.stdout
+    assert f"{expected.value:.6g} ±" in done.stdout
+    assert (unit if command == "pairwise" else f"{expected.standard_error:.2g} {unit}") in done.stdout
+    assert done.stdout.count("SSW_1 =" if command == "distance" else "SSW_1;") == (p == 1)
+    equals = {line.index(" = ") for line in done.stdout.splitlines() if line.startswith("SSW_") and " = " in line}
+    assert len(equals) == (1 if command == "distance" else 0)

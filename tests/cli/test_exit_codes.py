@@ -1,0 +1,160 @@
+"""Exit codes: 1 means that `drift` has found drift, so every failure is 2, with one line that says why."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.absent_modules import without
+from helpers.generators import sphere_sample
+from helpers.processes import MODULE, start
+
+pytest.importorskip("typer")
+
+from helpers.cli import run, save_points
+from typer.main import get_command
+
+import sphereot
+from sphereot.cli.app import app
+
+X = sphere_sample(np.random.default_rng(0), 40, 3)
+SCRIPT = [str(Path(sys.executable).with_name("sphereot"))]
+DRIFT = ["drift", "a.npy", "a.npy", "--permutations", "19", "--projections", "4"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return save_points(tmp_path, {"a": X})
+
+
+def is_one_line(done):
+    return done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1 and done.stdout == ""
+
+
+@pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SPHEREOT_NUM_THREADS", ""),
+        ("SPHEREOT_NUM_THREADS", "many"),
+        ("SPHEREOT_NUM_THREADS", "0"),
+        ("SPHEREOT_NUM_THREADS", "9" * 5000),
+        ("SPHEREOT_KERNEL", ""),
+        ("SPHEREOT_KERNEL", "mmx"),
+    ],
+)
+def test_bad_environment(folder, command, variable, value):
+    if not Path(command[0]).exists():
+        pytest.skip("the command is not installed beside this Python")
+    done = start(*command, *DRIFT, env={**os.environ, variable: value})
+    assert done.returncode == 2
+    assert is_one_line(done)
+    assert variable in done.stderr
+    traced = start(*command, *DRIFT, "--debug", env={**os.environ, variable: value})
+    assert traced.returncode == 2
+    assert "Traceback" in traced.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as Linux has them")
+@pytest.mark.parametrize("megabytes", [40, 100, 130, 190])
+def test_too_little_memory_to_start(folder, megabytes):
+    """Beside errors of Python, libraries of linear algebra end the process with exit code 1, or raise SIGINT."""
+    code = (
+        f"import os, resource; resource.setrlimit(resource.RLIMIT_AS, ({megabytes << 20}, {megabytes << 20}));"
+        f"os.execv({sys.executable!r}, {[*MODULE, *DRIFT]!r})"
+    )
+    done = start(sys.executable, "-c", code)
+    assert done.returncode == 2
+    assert is_one_line(done)
+    assert "not enough memory" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["typer", "rich"])
+def test_without_its_packages(folder, name):
+    main = [sys.executable, "-c", without(name) + "from sphereot.cli import main; main()"]
+    done = start(*main, *DRIFT)
+    assert done.returncode == 2
+    assert is_one_line(done)
+    assert "pip install 'sphereot[cli]'" in done.stderr
+    version = start(*main, "--version")
+    assert (version.returncode, version.stdout) == (0, f"sphereot {sphereot.info().version}\n")
+
+
+BROKEN = """
+import sys
+sys.argv[1:] = {args!r}
+from sphereot.cli import main
+import sphereot
+{breaking}
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "breaking"),
+    [
+        (DRIFT, "import sphereot.stats; sphereot.stats.drift_test = lambda *_, **__: {}['gone']"),
+        (
+            ["uniformity", "a.npy"],
+            "import sphereot.stats; sphereot.stats.uniformity_test = lambda *_, **__: {}['gone']",
+        ),
+        (["info"], "sphereot.info = lambda: {}['gone']"),
+    ],
+    ids=["drift", "uniformity", "info"],
+)
+def test_an_error_that_nobody_foresaw(folder, args, breaking):
+    done = start(sys.executable, "-c", BROKEN.format(args=args, breaking=breaking))
+    assert done.returncode == 2
+    assert "KeyError: 'gone'" in done.stderr
+
+
+@pytest.mark.parametrize("breaking", ["MemoryError", "EOFError", "RecursionError"])
+def test_errors_of_every_kind(folder, breaking):
+    code = f"import sphereot.stats\ndef broken(*_, **__): raise {breaking}\nsphereot.stats.drift_test = broken"
+    done = start(sys.executable, "-c", BROKEN.format(args=DRIFT, breaking=code))
+    assert done.returncode == 2
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes as POSIX has them")
+@pytest.mark.parametrize("args", [["info"], ["drift", "--help"], DRIFT], ids=["info", "help", "drift"])
+def test_nobody_reads_the_output(folder, args):
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*MODULE, *args], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert done.returncode == 2
+
+
+def test_drift_itself_is_one(folder):
+    np.save("far.npy", -np.abs(X))
+    np.save("near.npy", np.abs(X))
+    arguments = ["drift", "near.npy", "far.npy", "--permutations", "99"]
+    assert start(*MODULE, *arguments).returncode == 1
+    assert start(*MODULE, *DRIFT).returncode == 0
+
+
+# ---- version and help ----
+
+
+def test_version():
+    done = run("--version")
+    assert (done.exit_code, done.stdout) == (0, f"sphereot {sphereot.info().version}\n")
+
+
+def commands(group, words=()):
+    yield list(words)
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(commands(get_command(app))), ids=" ".join)
+def test_short_option_for_help(words):
+    """Every command, and every group of commands."""
+    short, long = (run(*words, option) for option in ("-h", "--help"))
+    assert short.exit_code == 0
+    assert short.stdout == long.stdout
+    assert "Usage:" in short.stdout

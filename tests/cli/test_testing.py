@@ -1,0 +1,74 @@
+"""`sphereot test` and `sphereot uniformity`: the numbers of the library, in text and JSON, and plain errors."""
+
+import numpy as np
+import pytest
+from helpers.generators import sphere_sample
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+
+from helpers.cli import answer, run, save_points
+
+from sphereot.stats import two_sample_test, uniformity_test
+
+RNG = np.random.default_rng(0)
+X, Y = sphere_sample(RNG, 60, 3), sphere_sample(RNG, 40, 3, shift=1)
+FEW = ("--projections", 20, "--seed", 5)
+
+
+@pytest.fixture
+def files(tmp_path):
+    return save_points(tmp_path, {"a": X, "b": Y}, csv=True)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_two_files(files, p):
+    found = answer("test", files / "a.npy", files / "b.npy", "--p", p, "--permutations", 99, *FEW)
+    expected = two_sample_test(X, Y, p=p, permutations=99, n_projections=20, seed=5)
+    assert found["p_value"] == expected.p_value == 0.01
+    assert found["statistic"] == expected.statistic
+    assert found["effect"] == expected.effect
+    assert found["circles"][0]["cost"] == expected.circles[0].cost
+    assert np.array(found["circles"][0]["frame"]).shape == (3, 2)
+    assert [one["points"] for one in found["files"]] == [60, 40]
+
+
+def test_uniformity(files):
+    found = answer("uniformity", files / "b.npy", "--simulations", 99, *FEW)
+    expected = uniformity_test(Y, simulations=99, n_projections=20, seed=5)
+    assert (found["statistic"], found["p_value"]) == (expected.statistic, expected.p_value)
+    assert list(found["classical"]) == ["Rayleigh", "Bingham", "Giné"]
+    assert found["classical"]["Rayleigh"]["p_value"] == 0.01
+
+
+def test_text_names_the_columns_that_differ(files):
+    """The samples differ along the first axis: it is among the two that the plane holds most of."""
+    done = run("test", files / "a.csv", files / "b.csv", "--columns", "east,north,up", "--permutations", 99)
+    assert done.exit_code == 0, done.output
+    assert "p-value   0.01" in done.stdout
+    assert "60 against 40 points" in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if "mostly that of the columns" in line]
+    assert "east" in line.rpartition(" columns ")[2].split(", ")[:2]
+    done = run("uniformity", files / "a.csv", "--columns", "east,north,up", "--simulations", 19)
+    assert "Giné" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["test", "uniformity"])
+def test_bad_files_and_numbers_end_plainly(files, command):
+    (files / "empty.npy").write_bytes(b"")
+    np.save(files / "long.npy", 3 * X)
+    others = (files / "a.npy",) if command == "test" else ()
+    count = "--permutations" if command == "test" else "--simulations"
+    for arguments, message in [
+        ((files / "missing.npy", *others), "missing.npy"),
+        ((files / "empty.npy", *others), "empty.npy"),
+        ((files / "long.npy", *others), "length 3"),
+        ((files / "a.npy", *others, count, 0), f"{count[2:]}: found 0"),
+        ((files / "a.npy", *others, "--p", 0.5), "p: got 0.5"),
+        ((files / "a.npy", *others, "--seed", -1), "seed: got -1"),
+    ]:
+        done = run(command, *arguments)
+        assert done.exit_code == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1

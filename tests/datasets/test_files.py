@@ -1,0 +1,618 @@
+"""Points from files: every format, columns, places, weights, batches, and what each bad file gets."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from helpers.generators import sphere_sample
+from numpy.testing import assert_allclose, assert_array_equal
+
+pl = pytest.importorskip("polars")
+
+from sphereot import datasets, sphere
+from sphereot.datasets import read_points
+
+X = sphere_sample(np.random.default_rng(0), 50, 3)
+LONLAT = np.array([[20.0, 10.0], [-170.5, 89.0], [179.0, -90.0]])
+
+
+def write(path, array, names=("x", "y", "z")):
+    """`array` in the format that the ending of `path` names."""
+    frame = pl.DataFrame(array, schema=list(names)) if path.suffix in (".csv", ".tsv", ".parquet") else None
+    if path.suffix == ".npy":
+        np.save(path, array)
+    elif path.suffix == ".npz":
+        np.savez(path, points=array)
+    elif path.suffix == ".parquet":
+        frame.write_parquet(path)
+    elif path.suffix in (".csv", ".tsv"):
+        frame.write_csv(path, separator="," if path.suffix == ".csv" else "\t")
+    elif path.suffix == ".pt":
+        torch = pytest.importorskip("torch")
+        torch.save(torch.tensor(array), path)
+    else:
+        pytest.importorskip("safetensors.numpy").save_file({"points": array}, path)
+    return path
+
+
+ENDINGS = [".npy", ".npz", ".csv", ".tsv", ".parquet", ".pt", ".safetensors"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_format_gives_back_what_was_written(tmp_path, ending):
+    found = read_points(write(tmp_path / f"a{ending}", X))
+    assert_array_equal(found.points, X)
+    assert found.weights is None
+    assert found.dropped == 0
+    assert len(found) == 50
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet", ".pt", ".safetensors"])
+def test_single_precision_stays(tmp_path, ending):
+    assert read_points(write(tmp_path / f"a{ending}", X.astype(np.float32))).points.dtype == np.float32
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_columns_lonlat_weights_and_normalize_mean_the_same_everywhere(tmp_path, ending):
+    table = np.concatenate([3 * X, np.arange(50.0)[:, None]], axis=1)
+    path = write(tmp_path / f"a{ending}", table, ["x", "y", "z", "w"])
+    found = read_points(path, normalize=True, weights=3)
+    assert_allclose(found.points, X, atol=1e-15)
+    assert_array_equal(found.weights, np.arange(50))
+    swapped = read_points(path, columns=[2, 0], normalize=True)
+    assert_allclose(swapped.points, sphere.normalize(X[:, [2, 0]]), atol=1e-15)
+    degrees = write(tmp_path / f"b{ending}", LONLAT, ["lon", "lat"])
+    assert_allclose(read_points(degrees, lonlat=True).points, sphere.from_lonlat(LONLAT))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_prefix_takes_columns_in_the_order_of_their_numbers(tmp_path, ending):
+    order = [0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9]
+    values = sphere_sample(np.random.default_rng(1), 5, 12)
+    path = write(tmp_path / f"a{ending}", np.c_[values[:, order], np.ones(5)], [f"e_{k}" for k in order] + ["other"])
+    found = read_points(path, prefix="e_")
+    assert_allclose(found.points, values, atol=1e-15)
+    assert found.columns[:3] == ("e_0", "e_1", "e_2")
+
+
+def test_list_typed_columns(tmp_path):
+    path = tmp_path / "a.parquet"
+    single = X.astype(np.float32)
+    frame = pl.DataFrame({"id": range(50), "text": ["a"] * 50, "embedding": X.tolist(), "w": [2.0] * 50})
+    frame.write_parquet(path)
+    found = read_points(path, weights="w")
+    assert_array_equal(found.points, X)
+    assert found.columns == ("embedding",)
+    fixed = frame.with_columns(
+        embedding=pl.Series(single.tolist(), dtype=pl.Array(pl.Float32, 3)), other=frame["embedding"]
+    )
+    fixed.write_parquet(path)
+    named = read_points(path, columns=["embedding"])
+    assert_array_equal(named.points, single)
+    assert named.points.dtype == np.float32
+    rows = X.tolist()
+    rows[3], rows[7], rows[9] = None, [1.0, 0.0], [1.0, None, 0.0]
+    pl.DataFrame({"embedding": rows}, schema={"embedding": pl.List(pl.Float64)}).write_parquet(path)
+    with pytest.raises(ValueError, match=r"a.parquet, row 3: is missing, .*'embedding'"):
+        read_points(path)
+    kept = read_points(path, drop_bad=True)
+    assert kept.dropped == 3
+    assert_array_equal(kept.points, np.delete(X, [3, 7, 9], axis=0))
+
+
+@pytest.mark.parametrize("header", ["lat, lon", "LATITUDE,LONGITUDE", "Latitude , lng", "lat,long", '"lat","lon"'])
+def test_usual_names_of_longitude_and_latitude(tmp_path, header):
+    path = tmp_path / "a.csv"
+    path.write_text(f"\ufeff# a comment\r\n{header}\r\n10, 20\r\n\r\n# another\r\n-30,  40 \r\n\r\n", newline="")
+    found = read_points(path, lonlat=True)
+    assert found.lonlat.tolist() == [[20, 10], [40, -30]]
+    assert found.dropped == 0
+
+
+def test_named_columns_of_degrees(tmp_path):
+    path = write(tmp_path / "a.csv", LONLAT, ["there", "up"])
+    assert_array_equal(read_points(path, lonlat=True, columns=["there", "up"]).lonlat, LONLAT)
+    path = write(tmp_path / "b.csv", LONLAT, ["lon", "lat"])  # names that say what they are come in any order
+    assert_array_equal(read_points(path, lonlat=True, columns=["lat", "lon"]).lonlat, LONLAT)
+
+
+def test_csv_without_names_loses_no_row(tmp_path):
+    path = tmp_path / "a.csv"
+    np.savetxt(path, X, delimiter=";", fmt="%.17g")
+    assert_array_equal(read_points(path).points, X)
+    assert read_points(path).columns == ("0", "1", "2")
+
+
+def test_text_around_the_columns_does_not_matter(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes('place,lon,lat\n"Aachen, ""old""\ntown",6.08,50.78\nK\xf6ln,6.96,50.94\n'.encode("latin-1"))
+    assert read_points(path, lonlat=True).lonlat.tolist() == [[6.08, 50.78], [6.96, 50.94]]
+
+
+GEOJSON = {
+    "type": "FeatureCollection",
+    "features": [
+        {"type": "Feature", "properties": {"n": 3}, "geometry": {"type": "Point", "coordinates": [20, 10, 500.0]}},
+        {
+            "type": "Feature",
+            "properties": {"n": 1.5},
+            "geometry": {"type": "MultiPoint", "coordinates": [[0, 90], [1, -1]]},
+        },
+    ],
+}
+
+
+def test_geojson(tmp_path):
+    path = tmp_path / "a.geojson"
+    path.write_text(json.dumps(GEOJSON))
+    found = read_points(path, weights="n")
+    assert found.lonlat.tolist() == [[20, 10], [0, 90], [1, -1]]
+    assert found.weights.tolist() == [3, 1.5, 1.5]
+    path.write_text(
+        json.dumps({"type": "GeometryCollection", "geometries": [{"type": "Point", "coordinates": [5, 6]}]})
+    )
+    assert read_points(path).lonlat.tolist() == [[5, 6]]
+
+
+def test_keys_of_archives(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, points=X, mass=np.arange(50), other=X)
+    assert_array_equal(read_points(path, key="points", weights="mass").weights, np.arange(50))
+    with pytest.raises(ValueError, match=r"holds 3 arrays .*'points', 'mass', 'other'.*choose one with key"):
+        read_points(path)
+    with pytest.raises(ValueError, match="key: there is no array 'no'"):
+        read_points(path, key="no")
+    np.savez(path, points=X[:3], mass=np.arange(50))
+    with pytest.raises(ValueError, match=r"weights: 'mass' has shape \(50,\).*3 points need"):
+        read_points(path, weights="mass")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".csv", ".parquet"])
+def test_batches_are_the_file(tmp_path, ending):
+    path = write(tmp_path / f"a{ending}", X)
+    batches = list(datasets.iter_points(path, batch_rows=7))
+    assert max(len(batch) for batch in batches) <= 7
+    assert_array_equal(np.concatenate([batch.points for batch in batches]), X)
+
+
+def test_npy_stays_on_the_disk(tmp_path):
+    assert isinstance(read_points(write(tmp_path / "a.npy", X)).points, np.memmap)
+
+
+def test_row_numbers_do_not_depend_on_batches(tmp_path):
+    x = X.copy()
+    x[33] = np.nan
+    for ending, where in ((".npy", "row 33"), (".parquet", "row 33"), (".csv", "line 35")):
+        path = write(tmp_path / f"a{ending}", x)
+        with pytest.raises(ValueError, match=rf"a\{ending}, {where}: "):
+            list(datasets.iter_points(path, batch_rows=4))
+
+
+def test_half_precision_is_rounded_to_unit_length(tmp_path):
+    found = read_points(write(tmp_path / "a.npy", X.astype(np.float16)))
+    assert found.points.dtype == np.float32
+    assert_allclose(np.linalg.norm(found.points, axis=1), 1, atol=1e-6)
+    assert_allclose(found.points, X, atol=2e-3)
+
+
+BAD_LINES = {
+    "text": ("10,abc", "line 5: 'lon' is 'abc', not a finite number"),
+    "missing": ("10,", "line 5: 'lon' is missing"),
+    "short": ("10", "line 5: 'lon' is missing"),
+    "empty fields": (",", "line 5: 'lon' is missing"),
+    "nan": ("nan,4", "line 5: 'lat' is 'nan', not a finite number"),
+    "latitude": ("90.5,100", "line 5: the latitude is 90.5, beyond 90 degrees; mend"),
+    "longitude": ("5,361", "line 5: the longitude is 361, beyond 360 degrees"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_LINES)
+def test_lines_that_are_no_place(tmp_path, fault):
+    """Refused with file and line, the blank and comment lines before it counted; or dropped and counted."""
+    line, message = BAD_LINES[fault]
+    path = tmp_path / "a.csv"
+    path.write_text(f"# c\nlat,lon\n\n10,120\n{line}\n-30,40\n")
+    with pytest.raises(ValueError, match=rf"a\.csv, {message}.*drop_bad=True \(--drop-bad\)\.$"):
+        read_points(path, lonlat=True)
+    found = read_points(path, lonlat=True, drop_bad=True)
+    assert found.lonlat.tolist() == [[120, 10], [40, -30]]
+    assert found.dropped == 1
+
+
+def test_swapped_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    lon, lat = rng.uniform(-180, 180, 40), rng.uniform(-90, 90, 40)
+    path = write(tmp_path / "a.csv", np.c_[lon, lat], ["lat", "lon"])
+    with pytest.raises(ValueError, match=r"a.csv, line \d+: the latitude is .*the columns may be swapped"):
+        read_points(path, lonlat=True)
+    with pytest.raises(ValueError, match=r"latitudes are beyond 90 .* seem to be swapped"):
+        read_points(path, lonlat=True, drop_bad=True)
+
+
+def test_bad_weights(tmp_path):
+    for values, message in (
+        ([1, -2, 3], "line 3: the weight is -2, but weights cannot be negative"),
+        ([1, None, 3], "line 3: 'w' is missing"),
+        ([0, 0, 0], "all weights in 'w' are zero"),
+    ):
+        pl.DataFrame({"x": [1.0, 0, 0], "y": [0.0, 1, 1], "w": values}).write_csv(tmp_path / "a.csv")
+        with pytest.raises(ValueError, match=message):
+            read_points(tmp_path / "a.csv", weights="w")
+
+
+class Trap:
+    """Leaves a mark where it is unpickled."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return (open, (str(self.mark), "w"))
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".pt"])
+def test_nothing_is_unpickled(tmp_path, ending):
+    path, mark = tmp_path / f"a{ending}", tmp_path / "mark"
+    trap = np.array([[Trap(mark)] * 3], dtype=object)
+    if ending == ".npy":
+        np.save(path, trap)
+    elif ending == ".npz":
+        np.savez(path, points=trap)
+    else:
+        pytest.importorskip("torch").save(Trap(mark), path)
+    with pytest.raises(ValueError, match="never unpickled"):
+        read_points(path)
+    path.write_bytes(pickle.dumps(Trap(mark)))
+    with pytest.raises(ValueError, match=str(path)):
+        read_points(path)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, ".geojson"])
+def test_empty_truncated_and_foreign_files(tmp_path, ending):
+    """Each is refused with its name in one line, at whatever byte it breaks off."""
+    path = tmp_path / f"a{ending}"
+    if ending == ".geojson":
+        path.write_text(json.dumps(GEOJSON))
+    else:
+        write(path, X)
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=rf"a\{ending}: is empty"):
+        read_points(path)
+    parts = [b"\x00\xff\xfe not this format \x00" * 9]
+    if ending not in (".csv", ".tsv"):  # text is a table at every length, but for the last row
+        parts += [whole[: len(whole) * k // 8] for k in (1, 3, 5, 7)] + [whole[:-1], whole[:5]]
+    for part in parts:
+        path.write_bytes(part)
+        with pytest.raises(ValueError, match=rf"a\{ending}[:,]") as refused:
+            read_points(path)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".pt", ".safetensors"])
+def test_damaged_files_are_read_or_refused(tmp_path, ending):
+    """Whatever bytes are changed, the only error is ours, in one line, with the file's name."""
+    rng, path = np.random.default_rng(0), tmp_path / f"a{ending}"
+    whole = write(path, X).read_bytes()
+    refused = 0
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for place in rng.integers(-200, 200, size=3):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            read_points(path, drop_bad=True, normalize=True)
+        except ValueError as error:
+            assert str(error).startswith(str(path))
+            assert "\n" not in str(error)
+            refused += 1
+    assert refused > 10
+
+
+def test_truncated_table_of_text(tmp_path):
+    path = write(tmp_path / "a.csv", X)
+    path.write_bytes(path.read_bytes()[:-45])
+    with pytest.raises(ValueError, match=r"a\.csv, line 51: "):
+        read_points(path)
+
+
+FAULTS = {
+    "zero rows": (np.empty((0, 3)), {}, "there are no rows"),
+    "one column": (np.ones((4, 1)), {}, "points have 1 coordinate"),
+    "one dimension": (np.ones(4), {}, r"shape is \(4,\), but points are rows"),
+    "integers": (np.eye(3, dtype=np.uint8), {}, "dtype is uint8, but points are floating numbers; pass normalize"),
+    "complex": (np.eye(3, dtype=complex), {}, "dtype is complex128"),
+    "text": (np.array([["a", "b"]]), {}, "dtype is <U1"),
+    "not unit": (2 * X, {}, r"row 0: has length 2, but points must be unit vectors; pass normalize=True"),
+    "degrees": (LONLAT, {}, r"or lonlat=True \(--lonlat\)"),
+    "zero vector": (np.zeros((2, 3)), {"normalize": True}, "row 0: is the zero vector"),
+    "no such column": (X, {"columns": [0, 3]}, r"columns: there is no column 3; there are '0', '1', '2'"),
+    "twice": (X, {"columns": [0, 0]}, "one is named twice"),
+    "both": (X, {"columns": [0, 1], "prefix": "x"}, "prefix"),
+    "lonlat of three": (X, {"lonlat": True}, "which columns are longitude and latitude"),
+    "key": (X, {"key": "a"}, "key: a .npy file holds a single array"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_arrays_that_are_no_points(tmp_path, fault):
+    array, options, message = FAULTS[fault]
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(ValueError, match=message):
+        read_points(tmp_path / "a.npy", **options)
+
+
+def test_tables_that_are_no_points(tmp_path):
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"x": [1.0], "y": [0.0], "name": ["a"]}).write_parquet(path)
+    with pytest.raises(ValueError, match=r"column 'name' has type String, not numbers; choose the coordinates"):
+        read_points(path)
+    assert read_points(path, columns=["x", "y"]).points.tolist() == [[1, 0]]
+    with pytest.raises(ValueError, match="no column begins with 'e_'; there are 'x', 'y', 'name'"):
+        read_points(path, prefix="e_")
+    with pytest.raises(ValueError, match="weights: there is no column 'w'"):
+        read_points(path, weights="w")
+    pl.DataFrame({"lat": [1.0], "lon": [0.0]}).write_parquet(path)
+    with pytest.raises(ValueError, match="look like longitudes and latitudes; pass lonlat=True"):
+        read_points(path, normalize=True)
+    csv = tmp_path / "a.csv"
+    csv.write_text("x,y\n1,0\n# c\n0,1,5\n")
+    with pytest.raises(ValueError, match=r"a\.csv, line 4: has 3 fields, but the first line has 2"):
+        read_points(csv)
+    for text in ("# nothing\n", "x,y\n", "x,y\n\n\n"):
+        csv.write_text(text)
+        with pytest.raises(ValueError, match=r"a\.csv: there are no rows in it"):
+            read_points(csv)
+    csv.write_text("x,y\na,b\n")
+    with pytest.raises(ValueError, match=r"there are no rows in it but 1 bad ones"):
+        read_points(csv, drop_bad=True)
+
+
+def test_geojson_that_is_no_points(tmp_path):
+    path = tmp_path / "a.geojson"
+    area = {"type": "Feature", "properties": None, "geometry": {"type": "Polygon", "coordinates": [[[0, 0]]]}}
+    for tree, message in (
+        ({"type": "FeatureCollection", "features": [GEOJSON["features"][0], area]}, "feature 1: is a Polygon"),
+        ({"type": "FeatureCollection", "features": []}, "there are no rows"),
+        ({"type": "Feature", "geometry": None}, "feature 0: has no longitude and latitude"),
+        ({"type": "Point", "coordinates": ["a", 1]}, "feature 0: has no longitude and latitude"),
+        ({"type": "Point", "coordinates": [100, 95]}, "feature 0: the latitude is 95"),
+        ([1, 2], "not GeoJSON"),
+    ):
+        path.write_text(json.dumps(tree))
+        with pytest.raises(ValueError, match=message):
+            read_points(path)
+
+
+def test_files_that_cannot_be_opened(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.npy"):
+        read_points(tmp_path / "none.npy")
+    with pytest.raises(IsADirectoryError):
+        read_points(tmp_path)
+    (tmp_path / "a.xlsx").write_text("x")
+    with pytest.raises(ValueError, match=r"files of kind '.xlsx' are not read here; there are .npy"):
+        read_points(tmp_path / "a.xlsx")
+
+
+def test_arguments():
+    with pytest.raises(TypeError, match="columns: got the text 'x,y'"):
+        read_points("a.csv", columns="x,y")
+    with pytest.raises(ValueError, match="columns: none are named"):
+        read_points("a.csv", columns=[])
+    with pytest.raises(ValueError, match="batch_rows: found 0"):
+        datasets.iter_points("a.csv", batch_rows=0)
+
+
+def test_parquet_list_with_a_gap_names_the_row(tmp_path):
+    """The gap is not in the first place of the list, and a list has one name for all places."""
+    path = tmp_path / "gap.parquet"
+    pl.DataFrame({"embedding": [[1.0, 0.0, 0.0], [0.0, 1.0, None], [0.0, 0.0, 1.0]]}).write_parquet(path)
+    with pytest.raises(ValueError, match=r"row 1: .*embedding"):
+        read_points(path)
+
+
+def test_parquet_half_precision(tmp_path):
+    x = sphere.random_uniform(50, 3, seed=0).astype(np.float16)
+    path = tmp_path / "half.parquet"
+    pl.DataFrame({name: x[:, k] for k, name in enumerate("xyz")}).write_parquet(path)
+    found = read_points(path).points
+    np.testing.assert_allclose(found, sphere.normalize(x.astype(np.float64)), atol=1e-3)
+
+
+def test_parquet_that_ends_early_is_refused(tmp_path, monkeypatch):
+    """A reader's thread that fails over a damaged page ends the batches without an error."""
+    path = tmp_path / "x.parquet"
+    write(path, np.tile(X, (4, 1)))
+    whole = pl.LazyFrame.collect_batches
+    short = lambda frame, **_: iter(list(whole(frame, chunk_size=10))[:-1])  # noqa: E731
+    monkeypatch.setattr(pl.LazyFrame, "collect_batches", short)
+    with pytest.raises(ValueError, match=r"only .* can be read; it seems to be damaged"):
+        read_points(path)
+
+
+# ---- compressed files, blank lines ----
+
+
+@pytest.mark.parametrize("ending", [".csv", ".geojson", ".npy", ".parquet", ".gz"])
+@pytest.mark.parametrize(
+    ("name", "compress"), [("gzip", gzip.compress), ("bzip2", bz2.compress), ("xz", lzma.compress)]
+)
+def test_compressed_files_are_named(tmp_path, ending, name, compress):
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(compress(b"x,y\n1,0\n"))
+    with pytest.raises(ValueError, match=rf"a\{ending}: is compressed with {name}; unpack it first\.$"):
+        read_points(path)
+
+
+def test_zip_inside_csv(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.csv", "w") as archive:
+        archive.writestr("sheet.xml", "x")
+    with pytest.raises(ValueError, match=r"a\.csv: is compressed with zip"):
+        read_points(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("before", ["\n", "\r\n\r\n", "  \t \n", "# c\n\n", "\n# c\n \n", "\ufeff\n"])
+@pytest.mark.parametrize("names", ["lat,lon", None])
+def test_blank_lines_before_the_table(tmp_path, before, names):
+    """They are skipped, and counted where a line is named."""
+    path = tmp_path / "a.csv"
+    options = {"lonlat": True, "columns": None if names else [1, 0]}
+    table = f"{names}\n10,20\n   \n-30,40\n" if names else "10,20\n   \n-30,40\n"
+    path.write_text(before + table, newline="")
+    assert read_points(path, **options).lonlat.tolist() == [[20, 10], [40, -30]]
+    path.write_text(f"{before}{table}50,x\n", newline="")
+    line = before.count("\n") + table.count("\n") + 1
+    with pytest.raises(ValueError, match=rf"a\.csv, line {line}: .* is 'x'"):
+        read_points(path, **options)
+
+
+# ---- files that declare more than they hold ----
+
+
+def header(shape, dtype="<f8", fortran=False):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": dtype, "fortran_order": fortran, "shape": shape})
+    return stream.getvalue()
+
+
+def save_repeated(path, rows, fortran=False):
+    """An archive of `rows` times the point (1, 0, 0), deflated to a thousandth."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
+        member.write(header((rows, 3), fortran=fortran))
+        block = np.tile([1.0, 0.0, 0.0], (50_000, 1)).tobytes()
+        for _ in range(rows // 50_000):
+            member.write(block)
+    return path
+
+
+@pytest.mark.parametrize("fortran", [False, True])
+def test_small_archive_with_a_large_array(tmp_path, fortran):
+    """Refused before it is read; in parts, it is read."""
+    path = save_repeated(tmp_path / "a.npz", 12_000_000, fortran)
+    with pytest.raises(ValueError, match=r"a\.npz: a\.npy takes 288 MB in memory, more than 100 times its .* in parts"):
+        read_points(path)
+    if fortran:
+        with pytest.raises(ValueError, match=r"a\.npy takes 288 MB"):
+            read_points(path, max_points=5)
+    else:
+        part = read_points(path, max_points=5)
+        assert part.points.tolist() == [[1, 0, 0]] * 5
+        assert part.total == 12_000_000
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((10**9, 3), "<f8"), ((49, 3), "<f8"), ((50, 3), "<f4")])
+def test_archive_whose_header_does_not_fit(tmp_path, shape, dtype):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", header(shape, dtype) + X.tobytes())
+    with pytest.raises(ValueError, match=r"a\.npz: is not a .npz archive.*takes \d+ bytes, but there are 1200\)"):
+        read_points(tmp_path / "a.npz")
+
+
+def test_archive_in_fortran_order_and_with_weights(tmp_path):
+    np.savez(tmp_path / "a.npz", points=np.asfortranarray(X), mass=np.arange(50))
+    batches = list(datasets.iter_points(tmp_path / "a.npz", key="points", weights="mass", batch_rows=7))
+    assert_array_equal(np.concatenate([batch.points for batch in batches]), X)
+    assert_array_equal(np.concatenate([batch.weights for batch in batches]), np.arange(50))
+
+
+def test_parquet_of_few_bytes_and_many_rows(tmp_path):
+    path = tmp_path / "a.parquet"
+    column = pl.repeat(1.0, 40_000_000, dtype=pl.Float32, eager=True)
+    pl.DataFrame({"x": column, "y": 0 * column}).write_parquet(path, statistics=False)
+    with pytest.raises(ValueError, match=r"a\.parquet: the table takes 320 MB in memory, more than 100 times"):
+        read_points(path)
+    assert next(datasets.iter_points(path)).points[0].tolist() == [1, 0]
+
+
+def test_tensor_that_repeats_its_values(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "a.pt"
+    torch.save(torch.eye(3)[:1].expand(10**9, 3), path)
+    with pytest.raises(ValueError, match=r"a\.pt: the tensor takes 12,000 MB in memory, more than 100 times"):
+        read_points(path)
+    torch.save(torch.eye(3)[:1].expand(1000, 3), path)
+    assert read_points(path).points.tolist() == [[1, 0, 0]] * 1000
+    torch.save(torch.sparse_coo_tensor([[0], [0]], [1.0], (10**9, 3), check_invariants=True), path)
+    with pytest.raises(ValueError, match=r"a\.pt: the tensor takes 12,000 MB in memory"):
+        read_points(path, max_points=3)
+
+
+# ---- tensors of other kinds ----
+
+
+def test_tensors_that_are_no_arrays_of_numbers(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "a.pt"
+    for tensor in (
+        torch.eye(3).to(torch.float8_e4m3fn),
+        torch.eye(3).to(torch.float8_e5m2),
+        torch.empty(4, 3, device="meta"),
+    ):
+        for content, name in ((tensor, "the tensor"), ({"e": tensor}, "'e'")):
+            torch.save(content, path)
+            with pytest.raises(ValueError, match=rf"a\.pt: {name} has dtype torch\.\w+, .*\.cpu\(\)\.float\(\)\.$"):
+                read_points(path)
+
+
+def test_keys_that_are_no_text(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "a.pt"
+    torch.save({0: torch.tensor(X), 1: torch.arange(50.0)}, path)
+    found = read_points(path, key="0", weights="1")
+    assert_array_equal(found.points, X)
+    assert_array_equal(found.weights, np.arange(50))
+    torch.save({0: torch.tensor(X), "0": torch.tensor(X)}, path)
+    with pytest.raises(ValueError, match=r"a\.pt: two keys are written '0'"):
+        read_points(path, key="0")
+
+
+def test_safetensors_of_other_kinds(tmp_path):
+    torch = pytest.importorskip("torch")
+    save = pytest.importorskip("safetensors.torch").save_file
+    path = tmp_path / "a.safetensors"
+    save({"e": torch.eye(3).to(torch.float8_e4m3fn)}, path)
+    with pytest.raises(ValueError, match=r"a\.safetensors: 'e' has dtype F8_E4M3, but points are floating numbers"):
+        read_points(path)
+    save({"e": torch.tensor(X).to(torch.bfloat16)}, path)
+    assert_allclose(read_points(path).points, X, atol=5e-3)
+
+
+# ---- numbers at the ends of what there is ----
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_geojson_with_huge_integers(tmp_path, digits):
+    path = tmp_path / "a.geojson"
+    point = '{"type": "Point", "coordinates": [%s, 10]}'
+    path.write_text(point % ("1" + "0" * digits))
+    with pytest.raises(ValueError, match=r"a\.geojson, feature 0: has no longitude and latitude"):
+        read_points(path)
+    feature = '{"type": "Feature", "properties": {"n": %s, "other": %s}, "geometry": %s}'
+    path.write_text(feature % (3, "9" * digits, point % 20))
+    assert read_points(path, weights="n").weights.tolist() == [3]
+
+
+def test_numbers_beyond_double_precision_are_refused_without_a_warning(tmp_path):
+    np.save(tmp_path / "a.npy", np.full((4, 3), np.longdouble("1e4000")))
+    with pytest.raises(ValueError, match=r"a\.npy, row 0: holds NaN or infinity"):
+        read_points(tmp_path / "a.npy", normalize=True)
+
+
+def test_misaligned_arrays_are_copied(tmp_path):
+    """A header of an odd length puts the numbers where the kernel must not read them."""
+    path = tmp_path / "a.npy"
+    whole = header(X.shape)
+    text = whole[10:].rstrip() + b"\n"
+    text = text if (10 + len(text)) % 8 else b" " + text
+    path.write_bytes(whole[:8] + len(text).to_bytes(2, "little") + text + X.tobytes())
+    assert not np.load(path, mmap_mode="r").flags.aligned
+    found = read_points(path).points
+    assert found.flags.aligned
+    assert_array_equal(found, X)

@@ -1,0 +1,190 @@
+"""A random part of a file, chosen while it is read: which rows, of which seed, and how much memory that takes."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from helpers.generators import sphere_sample
+from helpers.processes import run_python
+from numpy.testing import assert_array_equal
+
+pl = pytest.importorskip("polars")
+
+from sphereot.datasets import iter_points, read_points
+from sphereot.datasets.row_groups import row_group_sizes, row_ranges
+from sphereot.datasets.sampling import random_rows
+
+X = sphere_sample(np.random.default_rng(0), 300, 3)
+X = X[np.lexsort(X.T)]  # rows in a known order, and all different
+WEIGHTS = np.arange(300.0)
+
+
+def write(path, points, weights=None):
+    table = points if weights is None else np.c_[points, weights]
+    if path.suffix == ".npy":
+        np.save(path, table)
+    elif path.suffix == ".npz":
+        np.savez_compressed(path, table=table)
+    elif path.suffix == ".pt":
+        torch = pytest.importorskip("torch")
+        torch.save({0: torch.tensor(table)}, path)
+    elif path.suffix == ".safetensors":
+        pytest.importorskip("safetensors.numpy").save_file({"table": table}, path)
+    else:
+        frame = pl.DataFrame(table, schema=["x", "y", "z", "w"][: table.shape[1]])
+        if path.suffix == ".csv":
+            frame.write_csv(path)
+        else:
+            frame.write_parquet(path, row_group_size=70)
+    return path
+
+
+def rows_of(points):
+    """Which rows of X the points are; each must be one, and only once."""
+    numbers = [int(np.flatnonzero((point == X).all(axis=1))[0]) for point in points]
+    assert len(set(numbers)) == len(numbers)
+    return numbers
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet", ".pt", ".safetensors"])
+def test_rows_are_of_the_file_in_its_order_and_keep_their_weights(tmp_path, ending):
+    path = write(tmp_path / f"a{ending}", X, WEIGHTS)
+    part = read_points(path, weights=3, max_points=40)
+    numbers = rows_of(part.points)
+    assert numbers == sorted(numbers)
+    assert len(part) == 40
+    assert part.total == 300
+    assert_array_equal(part.weights, numbers)
+    whole = read_points(path, weights=3, max_points=300)
+    assert_array_equal(whole.points, X)
+    assert whole.total == 300
+
+
+def test_geojson(tmp_path):
+    path = tmp_path / "a.geojson"
+    path.write_text(json.dumps({"type": "MultiPoint", "coordinates": [[k, 0] for k in range(100)]}))
+    part = read_points(path, max_points=10)
+    assert part.lonlat.shape == (10, 2)
+    assert np.all(np.diff(part.lonlat[:, 0]) > 0)
+
+
+def test_the_choice_depends_on_seed_and_content_alone(tmp_path):
+    path = write(tmp_path / "a.npy", X)
+    chosen = read_points(path, max_points=40).points
+    assert_array_equal(read_points(path, max_points=40).points, chosen)
+    (tmp_path / "other").mkdir()
+    assert_array_equal(read_points(shutil.copy(path, tmp_path / "other" / "b.npy"), max_points=40).points, chosen)
+    assert rows_of(read_points(path, max_points=40, seed=1).points) != rows_of(chosen)
+    turned = X.copy()
+    turned[0] *= -1  # files of one size do not all give the same rows
+    again = read_points(write(tmp_path / "c.npy", turned), max_points=40).points
+    assert not np.array_equal(again[-5:], chosen[-5:])
+
+
+def test_the_choice_does_not_depend_on_batches():
+    column = np.arange(1000)
+    choices = [
+        random_rows(([part, None] for part in np.array_split(column, parts)), 30, np.random.default_rng(5))[0].tolist()
+        for parts in (1, 2, 7, 300)
+    ]
+    assert all(choice == choices[0] for choice in choices)
+
+
+def test_every_row_is_as_likely():
+    """6 of 60 rows, 2,000 times: counts within 5 standard deviations."""
+    counts = np.zeros(60)
+    for seed in range(2000):
+        (rows,) = random_rows(([part] for part in np.array_split(np.arange(60), 5)), 6, np.random.default_rng(seed))
+        counts[rows] += 1
+    assert np.all(np.abs(counts - 200) < 5 * np.sqrt(200 * 0.9))
+
+
+def test_bad_rows_are_refused_even_if_not_chosen_and_dropped_ones_are_not_chosen(tmp_path):
+    points = X.copy()
+    points[123] = np.nan
+    path = write(tmp_path / "a.npy", points)
+    with pytest.raises(ValueError, match=r"a\.npy, row 123: "):
+        read_points(path, max_points=2)
+    part = read_points(path, max_points=299, drop_bad=True)
+    assert (len(part), part.total, part.dropped) == (299, 299, 1)
+    for count in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="max_points: found"):
+            read_points(path, max_points=count)
+    with pytest.raises(ValueError, match="seed: found -1"):
+        read_points(path, max_points=2, seed=-1)
+    with pytest.raises(ValueError, match="there are no rows in it"):
+        read_points(write(tmp_path / "none.npy", X[:0]), max_points=5)
+
+
+# ---- memory ----
+
+PEAK = """
+import sys
+from sphereot.datasets import read_points, source
+
+source._BATCH_VALUES = 1 << 18  # so that a small file has many batches
+
+def peak():  # of this process: ru_maxrss counts that of the parent before exec
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+read_points({warm!r}, max_points=10, normalize=True)  # imports, threads and their buffers
+before = peak()
+part = read_points({path!r}, max_points=500, normalize=True)
+assert len(part) == 500
+print(part.total, peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet", ".safetensors"])
+def test_memory_does_not_grow_with_the_file(tmp_path, ending):
+    """A file of 100 MB takes less than half of that, with batches of 1 MB and row groups of 5 MB."""
+    width, count = 64, 400_000
+    points = np.random.default_rng(0).random((count, width), np.float32)
+    names = [f"x{k}" for k in range(width)]
+    paths = [tmp_path / f"small{ending}", tmp_path / f"large{ending}"]
+    for path, some in zip(paths, (points[:1000], points), strict=True):
+        if ending == ".npy":
+            np.save(path, some)
+        elif ending == ".npz":
+            np.savez(path, some)
+        elif ending == ".safetensors":
+            pytest.importorskip("safetensors.numpy").save_file({"points": some}, path)
+        else:
+            pl.DataFrame(some, schema=names).write_parquet(path, row_group_size=20_000, compression="uncompressed")
+    size = points.nbytes
+    del points
+    code = PEAK.format(warm=str(paths[0]), path=str(paths[1]))
+    total, grown = map(int, run_python(code).split())
+    assert total == count
+    assert grown < size / 2
+
+
+# ---- row groups of Parquet ----
+
+
+@pytest.mark.parametrize("group", [7, 100, 300, 1000])
+def test_row_group_sizes(tmp_path, group):
+    path = tmp_path / "a.parquet"
+    frame = pl.DataFrame({"text": ["a"] * 300, "list": X.tolist(), "flag": [True, None, False] * 100, "x": X[:, 0]})
+    frame.write_parquet(path, row_group_size=group)
+    sizes = row_group_sizes(path)
+    assert sum(sizes) == 300
+    assert max(sizes) <= group or group == 7  # polars has groups of its own size where very small ones are asked for
+    batches = list(iter_points(path, columns=["list"], batch_rows=11))
+    assert max(map(len, batches)) <= 11
+    assert_array_equal(np.concatenate([batch.points for batch in batches]), X)
+
+
+@pytest.mark.parametrize("sizes", [[], [10], [3, 3, 3], [100, 1, 100], [1] * 50, [0, 5, 0]])
+def test_row_ranges_cover_all_rows_and_no_piece_begins_in_a_group_and_ends_in_a_larger_one(sizes):
+    ranges = list(row_ranges(sizes, 10))
+    assert [row for first, size in ranges for row in range(first, first + size)] == list(range(sum(sizes)))
+    ends = np.cumsum(sizes).tolist()
+    for first, size in ranges:
+        assert 0 < size <= 10
+        touched = [s for s, end in zip(sizes, ends, strict=True) if end > first and end - s < first + size]
+        assert len(touched) == 1 or sum(touched) <= 10 or touched[0] > 10

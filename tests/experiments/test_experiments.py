@@ -1,0 +1,297 @@
+"""`sphereot reproduce`: every experiment at its quick preset, resuming, records, and what bad input gets."""
+
+import csv
+import json
+import os
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+
+from helpers.cli import run
+
+from sphereot import experiments
+from sphereot.experiments.lab import Lab, UnitLog
+from sphereot.experiments.rows import means, select
+
+
+def run_quick(name, folder, seed=0):
+    return experiments.run_experiment(experiments.find(name), preset="quick", seed=seed, out=folder)
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_quick_preset_writes_record_table_and_figures(name, tmp_path):
+    """The command runs, and leaves a record from which the run can be told and repeated, and nothing unfinished."""
+    if name == "earth" and "SPHEREOT_DATA" not in os.environ:
+        pytest.skip("SPHEREOT_DATA does not name the folder of earth data")
+    done = run("reproduce", name, "--out", tmp_path, "--seed", "3", terminal_width=200)
+    assert done.exit_code == 0, done.output
+    assert "The paper:" in done.output
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert (record["experiment"], record["preset"], record["seed"]) == (name, "quick", 3)
+    assert record["versions"]["torch"]
+    assert record["machine"]["cores"] >= 1
+    assert record["figures"]
+    with (tmp_path / "result.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= len(record["figures"])
+    assert {file.suffix for file in tmp_path.iterdir()} == {".json", ".csv", ".png", ".pdf"}
+    assert all(file.stat().st_size > 500 for file in tmp_path.iterdir() if file.name != "result.csv")  # its rows count
+
+
+def test_divergences_grow_with_the_concentration(tmp_path):
+    """The paper's claim: KL and SSW grow with kappa; at high kappa KL grows with the dimension, SSW falls."""
+    rows = run_quick("kappa", tmp_path).rows
+    ends = {}
+    for dim in (3, 10):
+        for name in ("kl", "ssw"):
+            values = means(select(rows, dim=dim), "kappa", name)[1]
+            assert all(values[1:] > values[:-1])
+            ends[dim, name] = values[-1]
+    assert ends[10, "kl"] > ends[3, "kl"]
+    assert ends[10, "ssw"] < ends[3, "ssw"]
+
+
+def test_bell_is_highest_at_opposite_means(tmp_path):
+    rows = run_quick("rotation", tmp_path).rows
+    for name in ("ssw2", "ssw1", "sw2"):
+        angles, values = means(select(rows, dim=3), "angle", name)
+        assert angles[values.argmax()] == 180
+
+
+def test_figures_can_be_drawn_again_from_the_rows(tmp_path):
+    """Byte for byte the same: the CSV holds every digit, and figures have no date."""
+    run_quick("kappa", tmp_path)
+    before = (tmp_path / "kappa.pdf").read_bytes()
+    (tmp_path / "kappa.pdf").unlink()
+    done = run("reproduce", "kappa", "--replot", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "kappa.pdf").read_bytes() == before
+
+
+class KilledError(Exception):
+    pass
+
+
+class KilledAfter:
+    """A reporter that breaks the run off after some units."""
+
+    def __init__(self, units):
+        self.left = units
+
+    def begin(self, label, total, done):
+        pass
+
+    def advance(self):
+        self.left -= 1
+        if self.left == 0:
+            raise KilledError
+
+
+def test_a_killed_run_resumes_with_the_same_numbers(tmp_path):
+    """A unit's seed depends on the unit alone, and what is done is not done again."""
+    whole = run_quick("projections", tmp_path / "whole")
+    experiment = experiments.find("projections")
+    with pytest.raises(KilledError):
+        experiments.run_experiment(experiment, out=tmp_path / "broken", reporter=KilledAfter(30))
+    log = tmp_path / "broken" / "unfinished.jsonl"
+    assert len(log.read_text().splitlines()) == 31
+    with log.open("a") as torn:
+        torn.write('{"unit": {"part": "kap')
+    again = experiments.run_experiment(experiment, out=tmp_path / "broken")
+    assert again.rows == whole.rows
+    assert not log.exists()
+    assert json.loads((tmp_path / "broken" / "result.json").read_text())["resumed"]
+
+
+def test_an_unfinished_run_with_other_settings_is_not_taken_up(tmp_path):
+    experiment = experiments.find("kappa")
+    with pytest.raises(KilledError):
+        experiments.run_experiment(experiment, out=tmp_path, seed=1, reporter=KilledAfter(2))
+    with pytest.raises(ValueError, match=r"other settings.*--fresh"):
+        experiments.run_experiment(experiment, out=tmp_path, seed=2)
+    experiments.run_experiment(experiment, out=tmp_path, seed=2, fresh=True)
+
+
+def test_log_knows_units_by_value(tmp_path):
+    log = UnitLog(tmp_path / "log", {"seed": 0})
+    calls = []
+
+    def work(n, seed):
+        calls.append((n, seed))
+        return {"value": n / 3}
+
+    first = Lab(0, log).measure("part", [{"n": 1}, {"n": 2}], work)
+    second = Lab(0, UnitLog(tmp_path / "log", {"seed": 0})).measure("part", [{"n": 2}, {"n": 1}], work)
+    assert second == first[::-1]
+    assert [n for n, _ in calls] == [1, 2]
+    assert calls[0][1] != calls[1][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["kapa"], "did you mean 'kappa'"),
+        (["kappa", "--preset", "huge"], "choose one of quick, cpu, paper"),
+    ],
+)
+def test_bad_requests_get_one_line_and_code_2(arguments, said):
+    done = run("reproduce", *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unwritable_folder_is_named(tmp_path):
+    """A file stands where the folder should be: even the superuser cannot write there."""
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    done = run("reproduce", "kappa", "--out", blocked / "results")
+    assert done.exit_code == 2
+    assert "blocked" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="the superuser may write everywhere")
+def test_a_read_only_folder_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    done = run("reproduce", "kappa", "--out", tmp_path / "results")
+    assert done.exit_code == 2
+    assert "Permission denied" in done.stderr
+
+
+def test_listing_names_every_experiment():
+    done = run("reproduce", "list", terminal_width=200)
+    assert done.exit_code == 0
+    assert all(name in done.output for name in experiments.NAMES)
+
+
+# ---- what may happen to the folder of a run ----
+
+
+def test_a_second_run_in_the_folder_is_refused(tmp_path):
+    """Two would mix their logs; the first goes on unharmed."""
+    experiment = experiments.find("kappa")
+
+    class Intruder:
+        codes = ()
+
+        def begin(self, label, total, done):
+            pass
+
+        def advance(self):
+            if not self.codes:
+                second = run("reproduce", "kappa", "--out", tmp_path)
+                third = run("reproduce", "kappa", "--out", tmp_path, "--fresh")
+                self.codes = (second.exit_code, third.exit_code)
+                assert "another run is at work" in second.stderr
+
+    intruder = Intruder()
+    experiments.run_experiment(experiment, out=tmp_path, reporter=intruder)
+    assert intruder.codes == (2, 2)
+    assert not (tmp_path / "unfinished.lock").exists()
+
+
+def test_the_log_is_never_torn_by_taking_it_up(tmp_path, monkeypatch):
+    """There is no moment at which a kill would leave fewer units than there were."""
+    from sphereot._support import atomic_write as _files
+    from sphereot.experiments import lab
+
+    log = tmp_path / "log"
+    first = UnitLog(log, {"seed": 0})
+    for n in range(200):
+        first.add({"n": n}, {"value": n})
+    whole = log.read_bytes()
+    log.write_bytes(whole + b'{"unit": {"n": 200')
+
+    def killed(path, text):
+        with _files.write_aside(path) as aside:
+            aside.write_text(text[:1000])
+            raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lab, "write_text", killed)
+        with pytest.raises(KilledError):
+            UnitLog(log, {"seed": 0})
+    assert len(UnitLog(log, {"seed": 0}).known) == 200
+    assert log.read_bytes() == whole
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_units_without_room_for_them_are_noted_later(tmp_path):
+    """One warning; the next unit that finds room takes the others along, and no torn line stays."""
+    path = tmp_path / "log"
+    log = UnitLog(path, {"seed": 0})
+    log.add({"n": 0}, {"value": 0})
+    path.rename(tmp_path / "aside")
+    path.mkdir()  # even the superuser cannot write there
+    with pytest.warns(RuntimeWarning, match="log: the log cannot be written"):
+        log.add({"n": 1}, {"value": 1})
+    log.add({"n": 2}, {"value": 2})  # a second warning would be an error here
+    path.rmdir()
+    (tmp_path / "aside").rename(path)
+    with path.open("ab") as torn:
+        torn.write(b'{"unit": {"n": 1}, "res')
+    log.add({"n": 3}, {"value": 3})
+    assert sorted(row["value"] for row in UnitLog(path, {"seed": 0}).known.values()) == [0, 1, 2, 3]
+    assert len(path.read_bytes().splitlines()) == 5
+
+
+def test_a_full_disk_does_not_end_a_run(tmp_path, monkeypatch):
+    """States of all units together give one warning, and every unit is measured."""
+    from sphereot._support import checkpoints as _checkpoints
+    from sphereot.experiments.lab import Checkpoint
+
+    class Full:
+        def __init__(self, path):
+            raise OSError(28, "No space left on device", str(path))
+
+    def work(n, seed, checkpoint):
+        checkpoint.save(lambda: {"n": n})
+        return {"value": n}
+
+    monkeypatch.setattr(_checkpoints, "write_aside", Full)
+    monkeypatch.setattr(Checkpoint, "every", 0.0)
+    lab = Lab(0, UnitLog(tmp_path / "log", {"seed": 0}))
+    with pytest.warns(RuntimeWarning, match=r"log\.pt: the state cannot be written \(No space left") as caught:
+        rows = lab.measure("part", [{"n": n} for n in range(5)], work, checkpoints=True)
+    assert len(caught) == 1
+    assert [row["value"] for row in rows] == list(range(5))
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\xff\xfe\n", b"[" * 10_000 + b"\n", b"5\n", b'{"unit": 3}\n', b'{"result": {}}\n']
+)
+def test_damaged_lines_of_a_log_are_passed_over(damage, tmp_path):
+    path = tmp_path / "log"
+    UnitLog(path, {"seed": 0}).add({"n": 0}, {"value": 1})
+    with path.open("ab") as log:
+        log.write(damage)
+    UnitLog(path, {"seed": 0}).add({"n": 1}, {"value": 2})
+    assert len(UnitLog(path, {"seed": 0}).known) == 2
+    path.write_bytes(damage)
+    with pytest.raises(ValueError, match=r"damaged log.*--fresh"):
+        UnitLog(path, {"seed": 0})
+
+
+def test_a_damaged_state_inside_a_unit_is_named(tmp_path):
+    experiment = experiments.find("flow_vmf")
+    with pytest.raises(KilledError):
+        experiments.run_experiment(experiment, out=tmp_path, reporter=KilledAfter(1))
+    (tmp_path / "unfinished.jsonl").write_text((tmp_path / "unfinished.jsonl").read_text().splitlines()[0] + "\n")
+    (tmp_path / "unfinished.pt").write_bytes(b"PK\x03\x04torn")
+    done = run("reproduce", "flow_vmf", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "unfinished.pt: is no state" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "record", ["", "{}", "[" * 100_000, '{"experiment": "rotation"}', '{"experiment": "kappa", "preset": "huge"}']
+)
+def test_replot_of_a_damaged_record_gets_one_line(record, tmp_path):
+    (tmp_path / "result.json").write_text(record)
+    done = run("reproduce", "kappa", "--replot", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert f"Error: {tmp_path}: holds no whole record of 'kappa'" in done.stderr

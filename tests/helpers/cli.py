@@ -1,0 +1,36 @@
+"""The command line run in this process, and files of points for it. Import this where typer is installed."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typer.testing import CliRunner, Result
+
+from sphereot.cli.app import app
+
+__all__ = ["answer", "run", "save_points"]
+
+
+def run(*arguments: object, **options: Any) -> Result:
+    """Run a command; an error that it does not report itself is raised here."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False, **options)
+
+
+def answer(*arguments: object) -> Any:
+    """What a command that succeeds prints as JSON."""
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def save_points(folder: Path, samples: Mapping[str, np.ndarray], *, csv: bool = False) -> Path:
+    """Write samples as .npy files of their names, and as tables with the columns east, north and up; the folder."""
+    for name, points in samples.items():
+        np.save(folder / f"{name}.npy", points)
+        if csv:
+            import polars as pl
+
+            pl.DataFrame(points, schema=["east", "north", "up"]).write_csv(folder / f"{name}.csv")
+    return folder

@@ -1,0 +1,349 @@
+"""The drift report in a real browser: opened from disk, offline, light and dark, by keyboard, with hostile labels."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from helpers.generators import sphere_sample
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+pytest.importorskip("matplotlib")
+
+from sphereot._html.svg import ticks
+from sphereot.report import drift_page
+from sphereot.report.points import PlaneView, some_points
+from sphereot.report.text import cost_markup, distance_markup, distance_name
+from sphereot.stats import drift_test
+
+HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&amp; " + "long" * 400
+RNG = np.random.default_rng(3)
+X = sphere_sample(RNG, 120, 3, shift=1)
+SAME, NEAR, FAR = (sphere_sample(RNG, 80, 3, shift=shift) for shift in (1, 0.3, -0.5))
+WINDOWS = [SAME, NEAR, FAR]
+RESULT = drift_test(
+    X, WINDOWS, labels=["monday", "tuesday", "wednesday"], p=2, permutations=99, n_projections=30, seed=0
+)
+
+
+# ---- files ----
+
+
+def test_files_are_small_and_the_same_each_time(tmp_path):
+    pages = [drift_page(tmp_path / name / "report.html", RESULT, X, WINDOWS) for name in ("one", "two")]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+    assert pages[0].stat().st_size < 100_000
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="columns"):
+        drift_page(path, RESULT, X, WINDOWS, columns=["one"])
+    assert path.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+FAULTS = {
+    "too few windows": ((X, WINDOWS[:2]), "windows: 2 given, but the result is of 3"),
+    "other windows": ((X, [SAME, NEAR[:-1], FAR]), r"windows\[1\]: 79 points, but 80 were tested"),
+    "other reference": ((X[1:], WINDOWS), r"reference: shape is \(119, 3\), but the result is of 120 points"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input(tmp_path, fault):
+    arguments, message = FAULTS[fault]
+    with pytest.raises(ValueError, match=message):
+        drift_page(tmp_path / "report.html", RESULT, *arguments)
+
+
+def test_many_points_are_thinned(tmp_path):
+    many = sphere_sample(RNG, 3000, 4)
+    shown = some_points(many)
+    assert len(shown) == 1000
+    assert set(map(tuple, shown)) <= set(map(tuple, many))
+    view = PlaneView(many, [many[:700]])
+    assert view.shared().count("h0") == 1000
+    assert view.figure(0, "w").count("h0") == 700
+    assert "1,000 of 3,000 points" in view.figure(0, "w")
+
+
+def test_view_is_that_of_the_principal_axes():
+    """Dots are the points along the leading eigenvectors of the covariance, on one scale for both axes."""
+    wide = sphere_sample(RNG, 300, 5) * np.array([3, 1.5, 0.4, 0.4, 0.4])
+    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    view = PlaneView(wide, [wide])
+    dots = np.array(re.findall(r"M(-?[\d.]+) (-?[\d.]+)h0", view.shared()), dtype=float)
+    _, vectors = np.linalg.eigh(np.cov(wide.T))
+    expected = (wide - wide.mean(axis=0)) @ vectors[:, [-1, -2]]
+    for k in (0, 1):
+        assert abs(np.corrcoef(dots[:, k], expected[:, k])[0, 1]) > 0.9999
+    assert_allclose(dots.std(axis=0) / dots.std(axis=0)[0], expected.std(axis=0) / expected.std(axis=0)[0], rtol=0.01)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 40])
+def test_smallest_samples_have_a_page(tmp_path, dim):
+    one = np.eye(dim)[:1]
+    for window in (one, -one):
+        found = drift_test(one, [window], permutations=19, n_projections=3, seed=0)
+        page = drift_page(tmp_path / "report.html", found, one, [window]).read_text(encoding="utf-8")
+        text = page[page.index("<main>") : page.index("</main>")]  # the words of scripts are others
+        assert "No drift found" in text
+        assert "nan" not in text
+        assert "inf " not in text
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-6, 1e6), st.integers(2, 8))
+def test_ticks_are_round_and_inside(low, width, most):
+    found = ticks(low, low + width, most=most)
+    assert 1 <= len(found) <= most + 1
+    assert all(low - 1e-6 * width <= tick <= low + width * (1 + 1e-6) for tick in found)
+    if len(found) > 2:
+        steps = np.diff(found)
+        assert_allclose(steps, steps[0], rtol=1e-4)
+
+
+def test_names_of_distances():
+    assert [distance_name(p) for p in (1, 2.0, 1.5)] == ["SSW₁", "SSW₂", "SSW₁.₅"]
+    assert [distance_markup(p) for p in (1, 2.0)] == ["SSW<sub>1</sub>", "SSW<sub>2</sub>"]
+    assert [cost_markup(p) for p in (1, 1.5)] == ["SSW<sub>1</sub>", "SSW<sub>1.5</sub><sup>1.5</sup>"]
+
+
+# ---- in the browser ----
+
+
+@pytest.fixture
+def show(open_page, tmp_path):
+    """Write a report and open it; what it complains about at the end fails the test."""
+
+    def show(result=RESULT, reference=X, windows=WINDOWS, *, dark=False, width=1000, **arguments):
+        path = drift_page(tmp_path / "report #1.html", result, reference, windows, **arguments)
+        return open_page(path, dark=dark, width=width)
+
+    return show
+
+
+def count(page, selector):
+    return page.evaluate(f"document.querySelectorAll({selector!r}).length")
+
+
+def enter(page):
+    for kind in ("keyDown", "keyUp"):
+        text = {"text": "\r"} if kind == "keyDown" else {}
+        page.call("Input.dispatchKeyEvent", type=kind, key="Enter", windowsVirtualKeyCode=13, **text)
+
+
+def test_shows_what_was_found(show):
+    page = show(title="Embeddings of May")
+    assert page.evaluate("document.querySelector('h1').textContent") == "Embeddings of May"
+    plain = "document.querySelector('.found').innerHTML.replaceAll('<sub>', '_').replaceAll('<sup>', '^')"
+    assert re.sub("<[^>]+>", "", page.evaluate(plain)) == RESULT.summary
+    assert count(page, "tbody tr") == 3
+    assert count(page, "tbody .mark-drift") == count(page, ".chart-wide .drift-mark") == 2
+    assert count(page, ".chart-wide .calm-mark") == 1
+    assert count(page, "details") == 3
+    assert page.evaluate("document.querySelector('details[open] summary').textContent").startswith("wednesday: drift")
+    row = page.evaluate("document.querySelectorAll('tbody tr')[2].innerText").split()
+    assert row[:3] == ["wednesday", "80", f"{RESULT.windows[2].value ** 0.5:.4g}"]
+
+
+@pytest.mark.parametrize(("width", "chart"), [(375, ".chart-narrow"), (1000, ".chart-wide")])
+def test_marks_stand_above_the_band_where_there_is_drift(show, width, chart):
+    """Where things are on the screen, not what the numbers say."""
+    page = show(width=width)
+    boxes = (
+        "[...document.querySelectorAll({!r})].map(e => e.getBoundingClientRect()).map(b => [b.left, b.top, b.bottom])"
+    )
+    bands = page.evaluate(boxes.format(f"{chart} .band"))
+    marks = sorted(page.evaluate(boxes.format(f"{chart} :is(.calm-mark, .drift-mark)")))
+    assert len(bands) == len(marks) == 3
+    for (_, band_top, _), (_, top, bottom), window in zip(bands, marks, RESULT.windows, strict=True):
+        assert ((top + bottom) / 2 < band_top) == window.drifted
+
+
+def test_densities_are_drawn_to_scale(show):
+    """The curve of the window is as high, beside that of the reference, as its greatest density is."""
+    page = show()
+    height = "document.querySelector('details[open] .{}').getBBox().height"
+    drawn = [page.evaluate(height.format(kind)) for kind in ("reference-area", "window-area")]
+    found = RESULT.farthest.densities
+    assert_allclose(drawn[0] / drawn[1], found.reference.max() / found.window.max(), rtol=0.01)
+
+
+def test_globe_where_there_is_one(show):
+    page = show()
+    page.wait("document.querySelector('.globe').dataset.atRest !== undefined")
+    choices = page.evaluate("document.querySelector('.globe-choices').innerText")
+    assert "wednesday (80)" in choices
+    assert "great circle that differs most" in choices
+    x, y = sphere_sample(RNG, 30, 5), sphere_sample(RNG, 30, 5)
+    flat = show(drift_test(x, [y], permutations=19, n_projections=5, seed=0), x, [y], columns=list("abcde"))
+    assert count(flat, ".globe") == 0
+    assert "Its plane lies nearest to the columns" in flat.evaluate("document.body.textContent")
+
+
+def test_by_keyboard(show):
+    """Tab reaches the first mark of the chart; Enter there unfolds its window and goes to it; Space folds it again."""
+    page = show()
+    page.key("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#window-1"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("monday: ")
+    assert page.evaluate("getComputedStyle(document.activeElement.querySelector('circle')).strokeWidth") == "3px"
+    assert not page.evaluate("document.querySelectorAll('details')[0].open")
+    enter(page)
+    page.wait("document.querySelectorAll('details')[0].open")
+    page.wait("Math.abs(document.querySelector('#window-1').getBoundingClientRect().top) < 400")
+    page.evaluate("document.querySelectorAll('summary')[0].focus()")
+    page.key(" ")
+    page.wait("!document.querySelectorAll('details')[0].open")
+
+
+def test_images_have_words(show):
+    page = show()
+    assert count(page, "svg.chart") == 8  # the first one twice, for wide and narrow screens
+    assert count(page, "svg.chart[aria-label]") == 8
+    assert count(page, "svg.chart > desc") == 8
+    assert count(page, "figure h3") == 6
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_readable_in_light_and_dark(show, dark):
+    """Words have a contrast of 4.5 at least, lines and marks of 3 (WCAG 2.2, level AA)."""
+    page = show(dark=dark)
+    assert (page.screenshot()[5, 5].sum() < 150) == dark
+    for selector in ("p.found", "td", "thead th", "figcaption", "dt", "tbody .mark-drift"):
+        assert page.contrast(selector, "color") >= 4.5, selector
+    for selector in (".chart text", ".chart .axis-name"):
+        assert page.contrast(selector, "fill") >= 4.5, selector
+    for selector, what in (
+        (".calm-mark", "fill"),
+        (".drift-mark", "fill"),
+        (".reference-line", "stroke"),
+        (".window-line", "stroke"),
+    ):
+        assert page.contrast(selector, what) >= 3, selector
+
+
+@pytest.mark.parametrize("width", [400, 1000])
+def test_hostile_labels_are_text(show, width):
+    found = drift_test(X, [SAME, FAR], labels=[HOSTILE, HOSTILE[::-1]], permutations=39, n_projections=5, seed=0)
+    page = show(
+        found, windows=[SAME, FAR], title=HOSTILE, columns=[HOSTILE] * 3, settings={HOSTILE: HOSTILE}, width=width
+    )
+    page.wait("document.querySelector('.globe').dataset.atRest !== undefined")
+    assert page.evaluate("window.hacked") is None
+    assert count(page, "img") == 0
+    assert count(page, "script") == 2  # the globe and its data
+    start = HOSTILE[:60]
+    for selector in ("h1", "tbody th", "summary", "figcaption", "dt", "dd:nth-of-type(6)"):
+        texts = page.evaluate(f"[...document.querySelectorAll({selector!r})].map(e => e.textContent).join()")
+        assert start in texts, selector
+    assert page.evaluate("document.querySelector('tbody th bdi').title") == HOSTILE
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_many_windows(show):
+    windows = [sphere_sample(RNG, 30, 3, shift=1) for _ in range(45)]
+    found = drift_test(X, windows, permutations=899, n_projections=3, seed=0)
+    page = show(found, windows=windows, width=400)
+    assert count(page, ".chart-narrow :is(.calm-mark, .drift-mark)") == 45
+    assert count(page, "details[open]") == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+# ---- on a phone ----
+
+
+VISIBLE = """
+[...document.querySelectorAll({!r})].filter(e => e.checkVisibility()).map(e => {{
+  e.scrollIntoView({{behavior: "instant", block: "center", inline: "nearest"}});
+  const box = e.getBoundingClientRect();
+  const top = document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2);
+  return [box.left, box.right, e.contains(top) || top?.contains(e) || false];
+}})
+"""
+
+
+def assert_within(page, selector, width, number):
+    """So many elements are shown, and none of them is beyond the sides of the screen or below something else."""
+    shown = page.evaluate(VISIBLE.format(selector))
+    assert len(shown) == number, selector
+    for left, right, on_top in shown:
+        assert 0 <= left < right <= width, selector
+        assert on_top, selector
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [320, 375, 600, 720, 850, 1280])
+def test_all_columns_and_windows_are_on_the_screen(show, width, dark):
+    """Nothing has to be moved sideways: the p-values and verdicts of all windows, and all marks of the chart."""
+    page = show(width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(
+        "[...document.querySelectorAll('main *')].every(e => e.scrollWidth <= e.clientWidth"
+        " || getComputedStyle(e).overflowX === 'visible' || !!e.closest('thead'))"
+    )
+    assert_within(page, "tbody td", width, 6 * 3)
+    assert_within(page, "td.verdict", width, 3)
+    assert_within(page, "tbody th a", width, 3)
+    assert_within(page, ":is(.chart-wide, .chart-narrow) :is(.calm-mark, .drift-mark)", width, 3)
+    texts = page.evaluate("document.querySelector('tbody tr:last-child').innerText").split()
+    assert f"{RESULT.windows[2].p_value:.3g}" in texts
+    assert texts[-1] == "drift"
+
+
+@pytest.mark.parametrize("width", [320, 375, 800])
+def test_blocks_name_their_columns(show, width):
+    """Where there are no heads above the values, each value has the name of its column before it."""
+    page = show(width=width)
+    names = page.evaluate(
+        "[...document.querySelectorAll('tbody tr:first-child td[data-column]')]"
+        ".map(e => getComputedStyle(e, '::before').content)"
+    )
+    assert names == [f'"{name}"' for name in ("Points", "SSW₂, turns", "By chance", "p-value", "Corrected")]
+    heads = page.evaluate("document.querySelectorAll('thead th[role=columnheader]').length")
+    assert heads == 7
+    assert page.evaluate("document.querySelector('thead').getBoundingClientRect().width") <= 1
+
+
+@pytest.mark.parametrize("width", [320, 375, 704, 706, 1280])
+def test_words_in_charts_can_be_read(show, width):
+    """They are at least 9 pixels high on the screen, and no two numbers of an axis touch."""
+    page = show(width=width)
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('.chart text')].filter(e => e.checkVisibility())"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"
+    )
+    assert len(sizes) > 20
+    assert min(sizes) >= 8.9
+    labels = page.evaluate(
+        "[...document.querySelectorAll('.chart-wide, .chart-narrow')].filter(e => e.checkVisibility())"
+        ".flatMap(e => [...e.querySelectorAll('text[text-anchor=middle].tick')])"
+        ".map(e => e.getBoundingClientRect()).map(b => [b.left, b.right])"
+    )
+    assert len(labels) == 3
+    assert all(right < left for (_, right), (left, _) in itertools.pairwise(labels))
+    assert all(left >= 0 and right <= width for left, right in labels)
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_names_of_distances_are_set_as_formulas(show, p):
+    """No underscores and carets, and no power of 1."""
+    found = drift_test(X, [FAR], labels=["SSW_2^2 (SSW_1 and SSW_1.5^1.5"], p=p, permutations=39, seed=0)
+    page = show(found, windows=[FAR])
+    for selector in (".found", "summary", "figcaption", "thead"):
+        markup = page.evaluate(f"document.querySelector({selector!r}).innerHTML")
+        assert f"<sub>{p:g}</sub>" in markup, selector
+        assert ("<sup>" in markup) == (p != 1 and selector != "thead"), selector
+    text = page.evaluate("document.body.innerText").replace("SSW_2^2 (SSW_1 and SSW_1.5^1.5", "label")
+    assert "SSW_" not in text
+    assert "^" not in text
+
+
+def test_globe_leaves_no_empty_space_on_a_phone(show):
+    page = show(width=375)
+    box = page.evaluate("(b => [b.width, b.height])(document.querySelector('.globe-view').getBoundingClientRect())")
+    assert box[1] <= box[0]
