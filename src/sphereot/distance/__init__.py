@@ -1,0 +1,14 @@
+"""Spherical Sliced-Wasserstein: the mean, over great circles, of the optimal transport cost on each (Section 3.2).
+
+    SSW_p^p(mu, nu) = E_U [ W_p^p(P^U mu, P^U nu) ]
+
+The functions here return SSW_p^p, as Algorithm 1 does: it is smooth at zero, and its Monte-Carlo mean is unbiased.
+Lengths are in turns of the great circle (2 pi radians are 1).
+"""
+
+from sphereot.distance.arguments import is_rooted_at_once, two_measures
+from sphereot.distance.estimates import SSWEstimate, ssw_estimate
+from sphereot.distance.pairwise import pairwise_ssw
+from sphereot.distance.ssw import ssw, ssw_uniform
+
+__all__ = ["SSWEstimate", "is_rooted_at_once", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform", "two_measures"]

@@ -1,0 +1,86 @@
+"""SSW_p^p between all pairs of several samples."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from sphereot._arrays.libraries import Array, device, namespace
+from sphereot._arrays.validation import as_order, as_points, as_weights, require_same_dim, require_same_kind
+from sphereot._backends import path_for
+from sphereot._support.calls import options_by_name
+from sphereot.distance.arguments import frames_for, is_rooted_at_once, rooted
+
+__all__ = ["pairwise_ssw"]
+
+
+@options_by_name
+def pairwise_ssw(
+    measures: Sequence[Array],
+    *,
+    p: float = 2,
+    weights: Sequence[Array | None] | None = None,
+    n_projections: int | None = None,
+    projections: Array | None = None,
+    seed: Any = None,
+    root: bool = False,
+) -> Array:
+    """SSW_p^p between all pairs of several samples, on shared great circles.
+
+    Parameters
+    ----------
+    measures : sequence of N arrays, shapes (n_i, d)
+        Unit vectors; or one array of shape (N, n, d).
+    p : float
+        Order, from 1 to 1000.
+    weights : sequence of N arrays, shapes (n_i,), or None
+        Nonnegative weights of each sample; None stands for equal weights, of all or of one.
+    n_projections, projections, seed, root
+        As in `ssw`.
+
+    Returns
+    -------
+    array, shape (N, N)
+        Symmetric, with zeros on the diagonal. Each sample is projected and sorted once a slice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sphereot
+    >>> rng = np.random.default_rng(0)
+    >>> samples = [sphereot.sphere.normalize(rng.normal(size=(100, 3)) + [k, 0, 0]) for k in range(3)]
+    >>> d = sphereot.pairwise_ssw(samples, seed=0)
+    >>> bool(d[0, 2] > d[0, 1]), bool(d[0, 1] == d[1, 0])
+    (True, True)
+    """
+    p = as_order(p)
+    count = len(measures)
+    if count == 0:
+        raise ValueError("measures: there are none; give at least one sample.")
+    if weights is not None and len(weights) != count:
+        raise ValueError(f"weights: {len(weights)} given for {count} measures; give one array, or None, for each.")
+    names = [f"measures[{i}]" for i in range(count)]
+    points = [as_points(name, measures[i]) for i, name in enumerate(names)]
+    require_same_kind(**dict(zip(names, points, strict=True)))
+    for name, x in zip(names, points, strict=True):
+        require_same_dim(names[0], points[0], name, x)
+    xp = namespace(points[0])
+    dtype = xp.result_type(*points)
+    points = [xp.astype(x, dtype, copy=False) for x in points]
+    each = [
+        as_weights(f"weights[{i}]", None if weights is None else weights[i], name, points[i])
+        for i, name in enumerate(names)
+    ]
+    frames = frames_for(points[0], n_projections, projections, seed)
+    if count == 1:
+        return xp.zeros((1, 1), dtype=dtype, device=device(points[0]))
+    path, pairs = path_for(points[0]), list(zip(points, each, strict=True))
+    if is_rooted_at_once(p, root):
+        costs = xp.astype(path.pairwise_distances(pairs, frames, p), dtype)
+    else:
+        costs = rooted(xp.astype(path.summed_pairwise_costs(pairs, frames, p) / frames.shape[0], dtype), p, root)
+    # Entry (i, j) of the square is the cost of its pair; a zero in front serves the diagonal.
+    place = [[0] * count for _ in range(count)]
+    for k, (i, j) in enumerate(combinations(range(count), 2), start=1):
+        place[i][j] = place[j][i] = k
+    flat = xp.asarray([k for row in place for k in row], device=device(costs))
+    return xp.reshape(xp.take(xp.concat([xp.zeros_like(costs[:1]), costs]), flat), (count, count))
