@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from sphereot import circle
-from sphereot._backends.array_api import costs as portable
-from sphereot._backends.native import costs as native
+from sphereot._backends.array_api import backend as portable
+from sphereot._backends.native import backend as native
+from sphereot._backends.protocol import Measure
 
 ORDERS = [1, 1.5, 2, 3]
 PATHS = [pytest.param(native, id="native"), pytest.param(portable, id="portable")]
@@ -19,8 +20,8 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def cost(pair: Pair, p: float, path=native) -> float:
-    rows = [None if w is None else w[None] for w in (pair.a, pair.b)]
-    return float(path.circle_costs(pair.u[None] % 1, pair.v[None] % 1, *rows, float(p))[0])
+    a, b = (None if w is None else w[None] for w in (pair.a, pair.b))
+    return float(path.circle_costs([Measure(pair.u[None] % 1, a), Measure(pair.v[None] % 1, b)], float(p))[0])
 
 
 @pytest.mark.parametrize("p", ORDERS)
@@ -61,11 +62,12 @@ def test_paths_agree_in_float32(p, rng):
         pair = random_pair(rng)
         u, v = pair.u.astype(np.float32)[None] % 1, pair.v.astype(np.float32)[None] % 1
         rows = [None if w is None else w[None] for w in (pair.a, pair.b)]
-        single = native.circle_costs(u, v, *rows, float(p))
-        double = native.circle_costs(u.astype(float), v.astype(float), *rows, float(p))
+        single = native.circle_costs(list(map(Measure, (u, v), rows)), float(p))
+        double = native.circle_costs(list(map(Measure, (u.astype(float), v.astype(float)), rows)), float(p))
         assert single.dtype == np.float32
         assert_allclose(single, double, rtol=1e-6, atol=2 * p * 0.5 ** (p - 1) * 6e-8)
-        assert_allclose(portable.circle_costs(u, v, *rows32(rows), float(p)), double, rtol=1e-5, atol=1e-6)
+        other = portable.circle_costs(list(map(Measure, (u, v), rows32(rows))), float(p))
+        assert_allclose(other, double, rtol=1e-5, atol=1e-6)
 
 
 def rows32(rows):
@@ -193,9 +195,9 @@ def test_uniform_equals_quadrature(path, p):
         n = int(rng.integers(1, 8))
         u, a = random_atoms(rng, n), random_weights(rng, n)
         exact = quadrature_uniform(u, a, p)
-        assert_allclose(path.circle_costs_uniform(u[None] % 1, a[None], float(p))[0], exact, rtol=1e-7, atol=1e-10)
+        assert_allclose(path.circle_costs([Measure(u[None] % 1, a[None])], float(p))[0], exact, rtol=1e-7, atol=1e-10)
         exact = quadrature_uniform(u, np.ones(n), p)
-        assert_allclose(path.circle_costs_uniform(u[None] % 1, None, float(p))[0], exact, rtol=1e-7, atol=1e-10)
+        assert_allclose(path.circle_costs([Measure(u[None] % 1)], float(p))[0], exact, rtol=1e-7, atol=1e-10)
 
 
 @given(seed=seeds)
@@ -225,8 +227,8 @@ def test_uniform_paths_agree(p, rng):
     a = rng.random((5, 300))
     for weights in (None, a, a[:1]):
         assert_allclose(
-            native.circle_costs_uniform(u, weights, float(p)),
-            portable.circle_costs_uniform(u, weights, float(p)),
+            native.circle_costs([Measure(u, weights)], float(p)),
+            portable.circle_costs([Measure(u, weights)], float(p)),
             rtol=1e-9,
         )
 

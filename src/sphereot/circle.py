@@ -5,10 +5,12 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.validation import as_circle_weights, as_order, as_turns, require_same_kind
-from sphereot._backends import path_for
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measure
 from sphereot._support.calls import options_by_name
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
@@ -62,10 +64,10 @@ def wasserstein(
     u, v = _same_dtype(u, v)
     a = as_circle_weights("u_weights", u_weights, "u", u)
     b = as_circle_weights("v_weights", v_weights, "v", v)
-    shape, (u, a), (v, b) = _flat_batches((u, a), (v, b))
+    shape, u_rows, v_rows = _flat_batches(Measure(u, a), Measure(v, b))
     if 0 in shape:
         return namespace(u).zeros(shape, dtype=u.dtype, device=device(u))
-    costs = path_for(u).circle_costs(u, v, a, b, p)
+    costs = backend_for(u).circle_costs((u_rows, v_rows), p)
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
 
@@ -99,10 +101,10 @@ def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None)
     p = as_order(p)
     u = as_turns("u", u)
     a = as_circle_weights("weights", weights, "u", u)
-    shape, (u, a) = _flat_batches((u, a))
+    shape, rows = _flat_batches(Measure(u, a))
     if 0 in shape:
         return namespace(u).zeros(shape, dtype=u.dtype, device=device(u))
-    costs = path_for(u).circle_costs_uniform(u, a, p)
+    costs = backend_for(u).circle_costs((rows,), p)
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
 
@@ -161,8 +163,6 @@ def transport_plan(
     >>> round(float(plan.cost), 6)  # (0.1**2 + 0.05**2) / 2
     0.00625
     """
-    from sphereot._backends.array_api.circle import matching
-
     p = as_order(p)
     u, v = as_turns("u", u), as_turns("v", v)
     for name, turns in (("u", u), ("v", v)):
@@ -172,20 +172,8 @@ def transport_plan(
     u, v = _same_dtype(u, v)
     a = as_circle_weights("u_weights", u_weights, "u", u)
     b = as_circle_weights("v_weights", v_weights, "v", v)
-    _, (u, a), (v, b) = _flat_batches((u, a), (v, b))
-    path = path_for(u)
-    u, v = path.on_grid(u), path.on_grid(v)
-    cut = path.circle_cuts(u, v, a, b, p)
-    pairs = matching(u, v, a, b, cut)
-    mass = pairs.mass[0, :]
-    moved = mass > 0
-    return CirclePlan(
-        source=pairs.source[0, :][moved],
-        target=pairs.target[0, :][moved],
-        mass=mass[moved],
-        cost=path.circle_costs(u, v, a, b, p)[0],
-        cut=cut[0],
-    )
+    _, u_row, v_row = _flat_batches(Measure(u, a), Measure(v, b))
+    return CirclePlan(*backend_for(u).circle_plan(u_row, v_row, p))
 
 
 def _same_dtype(u: Array, v: Array) -> tuple[Array, Array]:
@@ -194,7 +182,7 @@ def _same_dtype(u: Array, v: Array) -> tuple[Array, Array]:
     return xp.astype(u, dtype), xp.astype(v, dtype)
 
 
-def _flat_batches(*measures: tuple[Array, Array | None]) -> tuple:  # type: ignore[type-arg]
+def _flat_batches(*measures: Measure) -> Any:
     """The common leading shape, and each (turns, weights) as rows: turns (B, n), weights (B, n) or (1, n)."""
     xp = namespace(measures[0][0])
     lead: tuple[int, ...] = ()
@@ -207,7 +195,7 @@ def _flat_batches(*measures: tuple[Array, Array | None]) -> tuple:  # type: igno
         return xp.reshape(xp.broadcast_to(array, (*lead, array.shape[-1])), (-1, array.shape[-1]))
 
     flat = [
-        (rows(turns), weights if weights is None else weights[None, :] if weights.ndim == 1 else rows(weights))
+        Measure(rows(turns), weights if weights is None else weights[None, :] if weights.ndim == 1 else rows(weights))
         for turns, weights in measures
     ]
     return lead, *flat

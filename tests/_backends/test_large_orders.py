@@ -19,6 +19,7 @@ from numpy.testing import assert_allclose
 import sphereot
 from sphereot import circle
 from sphereot._arrays.orders import LARGEST_ORDER
+from sphereot._backends.protocol import Measure
 
 ORDERS = [10, 45, 70, LARGEST_ORDER]
 SHIFTS = [1e-5, 1e-3, 0.2]
@@ -120,7 +121,7 @@ def test_order_just_above_the_plain_ones_agrees():
 def gradients(problem, p, dtype=np.float64, portable=False):
     """SSW_p of losses, with its gradients in the points and, by the kernel, in the weights."""
     torch = pytest.importorskip("torch")
-    from sphereot._backends.torch.backend import mean_distance, mean_distance_uniform, portable_path
+    from sphereot._backends.torch.backend import mean_cost, portable_path
 
     arrays = (problem.x, problem.y, problem.a, problem.b)
     x, y, a, b = (torch.tensor(t.astype(dtype), requires_grad=True) for t in arrays)
@@ -128,8 +129,8 @@ def gradients(problem, p, dtype=np.float64, portable=False):
     weights = [t.detach() if portable else t for t in (a, b)]
     wanted = [x, y] if portable else [x, y, a, b]
     with portable_path(force=portable):
-        between = mean_distance(x, y, *weights, frames, p)
-        to_uniform = mean_distance_uniform(x, a, frames, p)
+        between = mean_cost([Measure(x, weights[0]), Measure(y, weights[1])], frames, p, root=True)
+        to_uniform = mean_cost([Measure(x, a)], frames, p, root=True)
     found = [*torch.autograd.grad(between, wanted), *torch.autograd.grad(to_uniform, [x, a])]
     return [t.numpy() for t in found]
 
@@ -145,14 +146,17 @@ def test_gradients_are_slopes(p, shift):
     dx, dy, da, db, ex, ea = gradients(problem, p)
     rng = np.random.default_rng(1)
     frames, h = torch.tensor(problem.frames), 1e-6 * shift
-    from sphereot._backends.torch.backend import mean_distance, mean_distance_uniform
+    from sphereot._backends.torch.backend import mean_cost
 
-    def value(moves, function, *measures):
-        ahead, behind = (
-            float(function(*(torch.tensor(m + sign * h * d) for m, d in zip(measures, moves, strict=True)), frames, p))
-            for sign in (1, -1)
-        )
-        return (ahead - behind) / (2 * h)
+    def value(moves, *arrays):
+        """The slope along moves of points and weights: those of x, y, a, b or of x, a."""
+
+        def distance(sign):
+            tensors = [torch.tensor(m + sign * h * d) for m, d in zip(arrays, moves, strict=True)]
+            count = len(tensors) // 2
+            return float(mean_cost(list(map(Measure, tensors[:count], tensors[count:])), frames, p, root=True))
+
+        return (distance(1) - distance(-1)) / (2 * h)
 
     arrays = [problem.x, problem.y, problem.a * 1.0, problem.b * 1.0]
     for _ in range(3):
@@ -160,9 +164,9 @@ def test_gradients_are_slopes(p, shift):
         if shift < 0.1:
             moves[2:] = [np.zeros(7), np.zeros(7)]
         slope = sum(np.sum(g * d) for g, d in zip((dx, dy, da, db), moves, strict=True) if np.any(d))
-        assert_allclose(value(moves, mean_distance, *arrays), slope, rtol=2e-4, atol=1e-6)
+        assert_allclose(value(moves, *arrays), slope, rtol=2e-4, atol=1e-6)
         slope = np.sum(ex * moves[0]) + np.sum(ea * moves[2])
-        assert_allclose(value([moves[0], moves[2]], mean_distance_uniform, *arrays[::2]), slope, rtol=2e-4, atol=1e-6)
+        assert_allclose(value([moves[0], moves[2]], *arrays[::2]), slope, rtol=2e-4, atol=1e-6)
 
 
 @needs_kernel
@@ -179,8 +183,8 @@ def test_gradients_of_the_portable_path(p, shift):
 @pytest.mark.parametrize("implementation", ["kernel", "jax.numpy"])
 def test_gradients_in_jax(implementation, monkeypatch):
     jax = pytest.importorskip("jax")
-    from sphereot._backends.jax import backend as path
     from sphereot._backends.jax import callbacks as _host
+    from sphereot._backends.jax.backend import mean_cost
 
     # Programs are kept by their order: one that no other test has.
     p = {"kernel": 20, "jax.numpy": 21}[implementation]
@@ -191,8 +195,10 @@ def test_gradients_in_jax(implementation, monkeypatch):
     expected = gradients(problem, p)
     arrays = [jax.numpy.asarray(t) for t in (problem.x, problem.y, problem.a * 1.0, problem.b * 1.0, problem.frames)]
 
-    def in_points_and_weights(*arrays):
-        return jax.grad(path.mean_distance, argnums=(0, 2))(*arrays, p)
+    def distance(x, y, a, b, frames):
+        return mean_cost([Measure(x, a), Measure(y, b)], frames, p, root=True)
+
+    in_points_and_weights = jax.grad(distance, argnums=(0, 2))
 
     found = jax.jit(in_points_and_weights, compiler_options={"xla_backend_optimization_level": 0})(*arrays)
     for got, wanted in zip(found, expected[::2], strict=False):

@@ -40,9 +40,10 @@ def traced_gradient(x, y, frames):
     jax = pytest.importorskip("jax")
     from sphereot._backends.jax import traced as _traced
     from sphereot._backends.native.gradients import Wanted
+    from sphereot._backends.protocol import Measure
 
     y, frames = jax.numpy.asarray(y), jax.numpy.asarray(frames)
-    measures = ((jax.numpy.asarray(x), None), (y, None))
+    measures = (Measure(jax.numpy.asarray(x)), Measure(y))
     wanted = (Wanted(True, False), Wanted(False, False))
     return np.asarray(_traced.gradients(measures, frames, 2.0, wanted)[1][0][0])
 

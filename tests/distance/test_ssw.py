@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot._backends import native as _native
-from sphereot._backends.array_api import costs as portable
+from sphereot._backends.array_api import backend as portable
+from sphereot._backends.protocol import Measure
 
 ORDERS = [1, 1.5, 2, 3]
 
@@ -35,11 +36,12 @@ def test_paths_agree_on_slices(d, dtype, rng):
     rtol = 1e-9 if dtype == np.float64 else 1e-4
     for weights in ((None, None), (a, None), (a, b)):
         native = sphereot.ssw(x, y, projections=frames, x_weights=weights[0], y_weights=weights[1])
-        other = portable.slice_costs(x, y, *[None if w is None else w.astype(dtype) for w in weights], frames, 2.0)
+        a32, b32 = (None if w is None else w.astype(dtype) for w in weights)
+        other = portable.slice_costs([Measure(x, a32), Measure(y, b32)], frames, 2.0)
         assert native.dtype == dtype
         assert_allclose(native, np.mean(other), rtol=rtol)
     uniform = sphereot.ssw_uniform(x, projections=frames, weights=a)
-    assert_allclose(uniform, np.mean(portable.slice_costs_uniform(x, a.astype(dtype), frames, 2.0)), rtol=rtol)
+    assert_allclose(uniform, np.mean(portable.slice_costs([Measure(x, a.astype(dtype))], frames, 2.0)), rtol=rtol)
 
 
 @pytest.mark.parametrize("p", ORDERS)
@@ -249,7 +251,7 @@ def test_on_the_circle_every_slice_is_the_circle(rng):
 
 def test_whoever_projects_the_costs_are_the_same(rng, monkeypatch):
     """In many dimensions: tiles of slices, products of matrices in blocks of any size, or slice by slice."""
-    from sphereot._backends.native import costs as native
+    from sphereot._backends.native import blocks
 
     x, y = sphere_sample(rng, 50, 100), sphere_sample(rng, 45, 100, shift=3)
     z = sphere_sample(rng, 30, 100)
@@ -264,7 +266,7 @@ def test_whoever_projects_the_costs_are_the_same(rng, monkeypatch):
 
     whole = costs()
     for name, value in (("MOST_COORDINATES_BY_TILE", 0), ("PLANAR_BYTES", 1), ("LARGEST_DIM_WITHOUT_PRODUCT", 1000)):
-        monkeypatch.setattr(native, name, value)
+        monkeypatch.setattr(blocks, name, value)
         for ours, theirs in zip(costs(), whole, strict=True):
             assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
 

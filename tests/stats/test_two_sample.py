@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 import sphereot
 from sphereot._backends import native as _native
 from sphereot._backends.array_api import permutations as portable
+from sphereot._backends.protocol import Labelings
 from sphereot.stats import two_sample_test
 from sphereot.stats._random import numpy_generator
 from sphereot.stats.two_sample import _labelings
@@ -29,11 +30,16 @@ def unpacked(labels, count):
 def native_costs(*arguments):
     from sphereot._backends.native.permutations import relabeled_costs
 
-    return np.concatenate([costs for _, costs in relabeled_costs(*arguments)])
+    return all_costs(relabeled_costs, *arguments)
 
 
 def portable_costs(*arguments):
-    return np.concatenate([costs for _, costs in portable.relabeled_costs(*arguments)])
+    return all_costs(portable.relabeled_costs, *arguments)
+
+
+def all_costs(relabeled_costs, pool, n_first, labels, count, frames, p):
+    blocks = relabeled_costs(pool, Labelings(labels, count, n_first), frames, p)
+    return np.concatenate([costs for _, costs in blocks])
 
 
 PATHS = [pytest.param(native_costs, marks=needs_kernel, id="native"), pytest.param(portable_costs, id="portable")]
@@ -187,7 +193,7 @@ def test_threads_and_blocks_do_not_show(rng, monkeypatch):
     if _native.available:
         from sphereot._backends.native import permutations
 
-        monkeypatch.setattr(permutations, "POINTS_A_CALL", 1)
+        monkeypatch.setattr(permutations, "POINTS_PER_CALL", 1)
         results.append(two_sample_test(x, y, permutations=50, n_projections=30, seed=0))
     for other in results[1:]:
         assert other.statistic == results[0].statistic
@@ -287,7 +293,7 @@ def test_kernel_refuses_labels_of_another_size():
 def test_progress_is_told_and_changes_nothing(monkeypatch, dim):
     """Blocks of great circles are the steps, and the result is the same to the last bit."""
     if sphereot.info().path.startswith("native"):
-        monkeypatch.setattr("sphereot._backends.native.permutations.POINTS_A_CALL", 1)
+        monkeypatch.setattr("sphereot._backends.native.permutations.POINTS_PER_CALL", 1)
     rng = np.random.default_rng(1)
     x, y = sphere_sample(rng, 30, dim), sphere_sample(rng, 20, dim)
     settings = {"permutations": 29, "n_projections": 21, "seed": 4}

@@ -6,7 +6,7 @@ W_p: costs are added in units of the largest, and the root of the sum is multipl
 
 from sphereot._arrays.libraries import Array, namespace, readable, without_gradient
 
-__all__ = ["LARGEST_ORDER", "LARGEST_PLAIN_ORDER", "costs_of", "power_mean", "rooted_in_unit", "unit_of"]
+__all__ = ["LARGEST_ORDER", "LARGEST_PLAIN_ORDER", "costs_of", "power_mean", "rooted", "rooted_in_unit", "unit_of"]
 
 # Displacements are multiples of 2^-24 in single precision: their fourth powers are 2^-96 at least.
 LARGEST_PLAIN_ORDER = 4.0
@@ -30,6 +30,16 @@ def power_mean(distances: Array, p: float) -> Array:
     xp = namespace(distances)
     largest = xp.max(distances, axis=0)
     return largest * xp.mean((distances / unit_of(largest)) ** p, axis=0) ** (1.0 / p)
+
+
+def rooted(costs: Array, p: float, root: bool) -> Array:
+    """The root of order p of costs if `root` is set, else the costs; the gradient of the root at 0 is 0, its limit."""
+    if not root or p == 1:
+        return costs
+    xp = namespace(costs)
+    positive = costs > 0
+    roots = xp.where(positive, xp.where(positive, costs, xp.ones_like(costs)) ** (1.0 / p), xp.zeros_like(costs))
+    return roots[()] if roots.ndim == 0 else roots
 
 
 def rooted_in_unit(distance: Array, mean: Array, p: float) -> Array:

@@ -1,32 +1,31 @@
-"""The implementations of the mathematics, and which one an array takes.
+"""Implementations of the sliced costs, one per array library, behind one protocol.
 
-`_native` is the compiled kernel, for NumPy arrays; `_portable` is array-API code, for every library. Both give the same
-functions, and so do the doors of the frameworks (`torch`, `jax`), which choose between the two and add gradients.
+`native` is the compiled kernel, for NumPy arrays. `array_api` runs on every library that follows the array API
+standard. `torch` and `jax` choose between the two by device, and add gradients.
 """
 
-from types import ModuleType
-
 from sphereot._arrays.libraries import Array, framework
-from sphereot._backends import native as _native
+from sphereot._backends import native
+from sphereot._backends.protocol import Backend
 
-__all__ = ["path_for"]
+__all__ = ["backend_for"]
 
 
-def path_for(array: Array) -> ModuleType:
-    """The module of slice functions for arrays of this kind."""
-    kind = framework(array)
-    if kind == "torch":
-        from sphereot._backends.torch import backend as torch_path
+def backend_for(array: Array) -> Backend:
+    """The backend for arrays of this library."""
+    library = framework(array)
+    if library == "torch":
+        from sphereot._backends.torch import backend as torch_backend
 
-        return torch_path
-    if kind == "jax":
-        from sphereot._backends.jax import backend as jax_path
+        return torch_backend
+    if library == "jax":
+        from sphereot._backends.jax import backend as jax_backend
 
-        return jax_path
-    if kind == "numpy" and _native.available:
-        from sphereot._backends.native import costs as native_path
+        return jax_backend
+    if native.serves(array):
+        from sphereot._backends.native import backend as native_backend
 
-        return native_path
-    from sphereot._backends.array_api import costs as portable_path
+        return native_backend
+    from sphereot._backends.array_api import backend as array_api_backend
 
-    return portable_path
+    return array_api_backend

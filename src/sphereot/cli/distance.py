@@ -220,7 +220,8 @@ def _estimate(
     import numpy as np
 
     from sphereot._arrays.validation import as_order, as_points, as_weights
-    from sphereot._backends import path_for
+    from sphereot._backends import backend_for
+    from sphereot._backends.protocol import Measure
 
     p = as_order(p)
     dtype = np.result_type(x.points, y.points)
@@ -235,7 +236,9 @@ def _estimate(
         steps = max(1, min(len(frames) // _LEAST_CIRCLES_A_STEP, by_work))
         with progress_bar(True, "great circles", len(costs) + len(frames), len(costs)) as show:
             for part in np.array_split(frames, steps):
-                costs = np.concatenate([costs, path_for(first).slice_costs(first, second, a, b, part, p)])
+                costs = np.concatenate(
+                    [costs, backend_for(first).slice_costs([Measure(first, a), Measure(second, b)], part, p)]
+                )
                 show(len(costs))
         value = float(np.mean(costs))
         error = float(np.std(costs, ddof=1)) / math.sqrt(len(costs)) if len(costs) > 1 else math.nan

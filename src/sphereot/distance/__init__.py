@@ -6,9 +6,9 @@ The functions here return SSW_p^p, as Algorithm 1 does: it is smooth at zero, an
 Lengths are in turns of the great circle (2 pi radians are 1).
 """
 
-from sphereot.distance.arguments import is_rooted_at_once, two_measures
+from sphereot.distance.arguments import two_measures
 from sphereot.distance.estimates import SSWEstimate, ssw_estimate
 from sphereot.distance.pairwise import pairwise_ssw
 from sphereot.distance.ssw import ssw, ssw_uniform
 
-__all__ = ["SSWEstimate", "is_rooted_at_once", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform", "two_measures"]
+__all__ = ["SSWEstimate", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform", "two_measures"]

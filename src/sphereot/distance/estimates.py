@@ -9,7 +9,8 @@ from typing import Any
 from sphereot._arrays.libraries import Array, namespace, without_gradient
 from sphereot._arrays.random import normal_source
 from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_weights, as_whole_number
-from sphereot._backends import path_for
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.calls import options_by_name
 from sphereot.distance.arguments import frames_for, two_measures
 from sphereot.slicing.circles import independent_frames
@@ -101,24 +102,13 @@ def ssw_estimate(
     >>> estimate.standard_error <= 0.01 * estimate.value
     True
     """
-    if y is None:
-        if y_weights is not None:
-            raise ValueError("y_weights: given without y; pass y too, or leave y_weights out.")
-        p, x = as_order(p), as_points("x", x)
-        a = as_weights("x_weights", x_weights, "x", x)
-    else:
-        p, x, y, a, b = two_measures(x, y, p, x_weights, y_weights)
-        b = None if b is None else without_gradient(b)
-    # A number with its error is no loss.
-    x, y, a = (
-        without_gradient(x),
-        None if y is None else without_gradient(y),
-        None if a is None else without_gradient(a),
-    )
-    path = path_for(x)
+    p = as_order(p)
+    measures = _constant_measures(x, y, x_weights, y_weights)
+    x = measures[0].points
+    backend = backend_for(x)
 
     def costs(frames: Array) -> Array:
-        return path.slice_costs_uniform(x, a, frames, p) if y is None else path.slice_costs(x, y, a, b, frames, p)
+        return backend.slice_costs(measures, frames, p)
 
     if rtol is None:
         return _estimate(costs(frames_for(x, n_projections, projections, seed)), p)
@@ -129,13 +119,29 @@ def ssw_estimate(
     most = as_whole_number("max_projections", max_projections, 1, "the most great circles to draw")
     draw = normal_source(seed, x)
     xp, dim = namespace(x), x.shape[1]
-    found = costs(independent_frames(draw, min(as_slice_count(n_projections), most), dim))
+    slice_costs = costs(independent_frames(draw, min(as_slice_count(n_projections), most), dim))
     while True:
-        estimate = _estimate(found, p)
+        estimate = _estimate(slice_costs, p)
         count = estimate.n_projections
         if estimate.standard_error <= rtol * estimate.value or count >= most:
             return estimate
-        found = xp.concat([found, costs(independent_frames(draw, min(count, most - count), dim))])
+        slice_costs = xp.concat([slice_costs, costs(independent_frames(draw, min(count, most - count), dim))])
+
+
+def _constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
+    """The validated measures, cut off from automatic differentiation: a number with its error is no loss."""
+    measures: Measures
+    if y is None:
+        if y_weights is not None:
+            raise ValueError("y_weights: given without y; pass y too, or leave y_weights out.")
+        x = as_points("x", x)
+        measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
+    else:
+        measures = two_measures(x, y, x_weights, y_weights)
+    return [
+        Measure(without_gradient(points), None if weights is None else without_gradient(weights))
+        for points, weights in measures
+    ]
 
 
 def _estimate(costs: Array, p: float) -> SSWEstimate:

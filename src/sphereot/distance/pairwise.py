@@ -6,9 +6,10 @@ from typing import Any
 
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.validation import as_order, as_points, as_weights, require_same_dim, require_same_kind
-from sphereot._backends import path_for
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measure
 from sphereot._support.calls import options_by_name
-from sphereot.distance.arguments import frames_for, is_rooted_at_once, rooted
+from sphereot.distance.arguments import frames_for
 
 __all__ = ["pairwise_ssw"]
 
@@ -40,7 +41,7 @@ def pairwise_ssw(
     Returns
     -------
     array, shape (N, N)
-        Symmetric, with zeros on the diagonal. Each sample is projected and sorted once a slice.
+        Symmetric, with zeros on the diagonal. Each sample is projected and sorted once per slice.
 
     Examples
     --------
@@ -66,21 +67,17 @@ def pairwise_ssw(
     xp = namespace(points[0])
     dtype = xp.result_type(*points)
     points = [xp.astype(x, dtype, copy=False) for x in points]
-    each = [
-        as_weights(f"weights[{i}]", None if weights is None else weights[i], name, points[i])
+    weighted = [
+        Measure(points[i], as_weights(f"weights[{i}]", None if weights is None else weights[i], name, points[i]))
         for i, name in enumerate(names)
     ]
     frames = frames_for(points[0], n_projections, projections, seed)
     if count == 1:
         return xp.zeros((1, 1), dtype=dtype, device=device(points[0]))
-    path, pairs = path_for(points[0]), list(zip(points, each, strict=True))
-    if is_rooted_at_once(p, root):
-        costs = xp.astype(path.pairwise_distances(pairs, frames, p), dtype)
-    else:
-        costs = rooted(xp.astype(path.summed_pairwise_costs(pairs, frames, p) / frames.shape[0], dtype), p, root)
+    costs = xp.astype(backend_for(points[0]).pairwise_costs(weighted, frames, p, root=root), dtype, copy=False)
     # Entry (i, j) of the square is the cost of its pair; a zero in front serves the diagonal.
-    place = [[0] * count for _ in range(count)]
+    index = [[0] * count for _ in range(count)]
     for k, (i, j) in enumerate(combinations(range(count), 2), start=1):
-        place[i][j] = place[j][i] = k
-    flat = xp.asarray([k for row in place for k in row], device=device(costs))
+        index[i][j] = index[j][i] = k
+    flat = xp.asarray([k for row in index for k in row], device=device(costs))
     return xp.reshape(xp.take(xp.concat([xp.zeros_like(costs[:1]), costs]), flat), (count, count))

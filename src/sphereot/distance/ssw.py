@@ -4,9 +4,10 @@ from typing import Any
 
 from sphereot._arrays.libraries import Array
 from sphereot._arrays.validation import as_order, as_points, as_weights
-from sphereot._backends import path_for
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measure
 from sphereot._support.calls import options_by_name
-from sphereot.distance.arguments import frames_for, is_rooted_at_once, rooted, two_measures
+from sphereot.distance.arguments import frames_for, two_measures
 
 __all__ = ["ssw", "ssw_uniform"]
 
@@ -76,11 +77,11 @@ def ssw(
     >>> bool(sphereot.ssw(x, y, seed=0) > 0.01)
     True
     """
-    p, x, y, a, b = two_measures(x, y, p, x_weights, y_weights)
-    frames = frames_for(x, n_projections, projections, seed)
-    if is_rooted_at_once(p, root):
-        return path_for(x).mean_distance(x, y, a, b, frames, p)
-    return rooted(path_for(x).mean_cost(x, y, a, b, frames, p), p, root)
+    p = as_order(p)
+    measures = two_measures(x, y, x_weights, y_weights)
+    points = measures[0].points
+    frames = frames_for(points, n_projections, projections, seed)
+    return backend_for(points).mean_cost(measures, frames, p, root=root)
 
 
 @options_by_name
@@ -124,8 +125,6 @@ def ssw_uniform(
     True
     """
     p, x = as_order(p), as_points("x", x)
-    a = as_weights("weights", weights, "x", x)
+    measure = Measure(x, as_weights("weights", weights, "x", x))
     frames = frames_for(x, n_projections, projections, seed)
-    if is_rooted_at_once(p, root):
-        return path_for(x).mean_distance_uniform(x, a, frames, p)
-    return rooted(path_for(x).mean_cost_uniform(x, a, frames, p), p, root)
+    return backend_for(x).mean_cost((measure,), frames, p, root=root)

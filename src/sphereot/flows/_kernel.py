@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sphereot._backends import native as _native
+from sphereot._backends import native
 from sphereot._backends.native.expmap import Record, flow_backward, flow_forward
 from sphereot.flows._expmap import refuse_second_derivatives
 
@@ -15,10 +15,9 @@ __all__ = ["kernel_forward", "kernel_forward_and_log_det", "kernel_serves"]
 def kernel_serves(columns: Tensor, slopes: Tensor) -> bool:
     """Whether the kernel can take points (d, n) through blocks: those on S^2, in host memory, outside torch.compile."""
     return (
-        _native.available
+        native.serves(columns)
         and columns.shape[0] == 3
         and columns.shape[1] > 0
-        and columns.device.type == "cpu"
         and columns.dtype == slopes.dtype
         and not torch.compiler.is_compiling()
     )

@@ -24,8 +24,8 @@ from sphereot._arrays.libraries import (
 )
 from sphereot._arrays.random import fresh_generator, is_own_generator, normal_source, require_seed_when_staged
 from sphereot._arrays.validation import as_frames, as_points, as_whole_number
+from sphereot._backends import backend_for
 from sphereot._backends import native as _native
-from sphereot._backends import path_for
 from sphereot._backends.native.frames import FramesToDraw, frames_to_draw
 from sphereot._support.calls import options_by_name
 from sphereot.slicing.designs import harmonic_planes, spread_planes
@@ -147,7 +147,7 @@ def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> 
 
 
 def _kernel_draws(method: str, like: Array | None) -> bool:
-    return method == "iid" and _native.available and in_host_memory(like) and not is_double(like)
+    return method == "iid" and in_host_memory(like) and _native.serves(like) and not is_double(like)
 
 
 def _frames(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:
@@ -183,7 +183,7 @@ def project(x: Array, projections: Array) -> Array:
     array([[0.  , 0.25, 0.75]])
     """
     x = as_points("x", x)
-    return path_for(x).project(x, as_frames(projections, x))
+    return backend_for(x).project(x, as_frames(projections, x))
 
 
 def independent_frames(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:

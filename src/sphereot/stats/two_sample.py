@@ -5,7 +5,6 @@ observed distance is set beside those of random partings, and the test has its l
 sizes, the dimension and the number of great circles. The pool is projected and sorted once a great circle.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, namespace, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
-from sphereot._backends import native as _native
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Labelings
 from sphereot._support.calls import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
@@ -225,7 +225,7 @@ def two_sample_test(
     total = np.zeros(count)
     slice_costs, null_means, null_deviations = (np.empty(len(frames)) for _ in range(3))
     with progress_bar(progress, "great circles", len(frames)) as show:
-        for block, costs in _relabeled_costs(pool, n, labels, count, frames, p):
+        for block, costs in backend_for(pool).relabeled_costs(pool, Labelings(labels, count, n), frames, p):
             slice_costs[block] = costs[:, 0]
             null_means[block], null_deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
             for row in costs:  # slice after slice, so that the size of a block cannot show in the sum
@@ -247,18 +247,6 @@ def two_sample_test(
         dim=int(pool.shape[1]),
         p=p,
     )
-
-
-def _relabeled_costs(
-    pool: NDArray[Any], first: int, labels: NDArray[np.uint8], count: int, frames: NDArray[Any], p: float
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    if _native.available:
-        from sphereot._backends.native.permutations import relabeled_costs as native_costs
-
-        return native_costs(pool, first, labels, count, frames, p)
-    from sphereot._backends.array_api.permutations import relabeled_costs as portable_costs
-
-    return portable_costs(pool, first, labels, count, frames, p)
 
 
 def _labelings(n: int, m: int, permutations: int, generator: np.random.Generator) -> NDArray[np.uint8]:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_whole_number
-from sphereot._backends import path_for
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measure
 from sphereot._support.calls import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
@@ -211,7 +212,7 @@ def uniformity_test(
 
     points = np.asarray(to_numpy(x))
     frames = kept.frames.astype(points.dtype, copy=False)
-    slice_costs = np.asarray(path_for(points).slice_costs_uniform(points, None, frames, p), dtype=np.float64)
+    slice_costs = np.asarray(backend_for(points).slice_costs([Measure(points)], frames, p), dtype=np.float64)
     statistic = float(np.mean(slice_costs))
     # Samples are simulated in float32, whatever the type of the points.
     tolerance = cost_tolerance(float(np.finfo(np.float32).eps), p, n + len(frames))
@@ -271,7 +272,7 @@ def _simulate(
         for k in range(simulations):
             sample = generator.standard_normal((n, dim), dtype=np.float32)
             sample /= np.linalg.norm(sample, axis=1, keepdims=True)
-            distances[k] = np.mean(path_for(sample).slice_costs_uniform(sample, None, single, p), dtype=np.float64)
+            distances[k] = np.mean(backend_for(sample).slice_costs([Measure(sample)], single, p), dtype=np.float64)
             several = _unit_in_double(sample)
             for name, statistic in _CLASSICAL.items():
                 of = several[:_MOST_NULL_POINTS_IN_PAIRS] if statistic is gine else several

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.libraries import is_torch_traced
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
 from sphereot._arrays.random import seed_of_draw
 from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_weights, as_whole_number
 from sphereot._backends.native.frames import FramesToDraw
-from sphereot._backends.torch import backend as path
+from sphereot._backends.protocol import Measure
+from sphereot._backends.torch import backend
 from sphereot._backends.torch import operators as ops
-from sphereot.distance import is_rooted_at_once, two_measures
+from sphereot.distance import two_measures
 from sphereot.slicing.circles import fresh_circles, great_circles
 from sphereot.torch.distributed import (
     gather_batch,
@@ -195,7 +197,7 @@ class _SlicedLoss(nn.Module):
 
     @property
     def _rooted_at_once(self) -> bool:
-        return is_rooted_at_once(self.p, self.root)
+        return self.root and self.p > LARGEST_PLAIN_ORDER
 
     def _whole(self, points: Tensor) -> Tensor:
         return gather_batch(points) if self.gather else points
@@ -280,11 +282,11 @@ class SSWLoss(_SlicedLoss):
     def _between(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor) -> Tensor:
         """SSW_p^p on frames that the loss has drawn, and that need no check of their own; or its root, at once."""
         try:
-            p, x, y, a, b = two_measures(x, y, self.p, a, b)
+            measures = two_measures(x, y, a, b)
         except ValueError as error:
             raise _with_option_normalize(error) from None
-        value_of = path.mean_distance if self._rooted_at_once else path.mean_cost
-        return value_of(x, y, a, b, frames.to(x.dtype), p, self.block_size)
+        frames = frames.to(measures[0].points.dtype)
+        return backend.mean_cost(measures, frames, self.p, root=self._rooted_at_once, block_size=self.block_size)
 
 
 class UniformityLoss(_SlicedLoss):
@@ -326,11 +328,10 @@ class UniformityLoss(_SlicedLoss):
             points = as_points("x", x)
         except ValueError as error:
             raise _with_option_normalize(error) from None
-        a = as_weights("weights", weights, "x", points)
+        measure = Measure(points, as_weights("weights", weights, "x", points))
         if isinstance(frames, Tensor):
             frames = frames.to(points.dtype)
-        value_of = path.mean_distance_uniform if self._rooted_at_once else path.mean_cost_uniform
-        return value_of(points, a, frames, self.p, self.block_size)
+        return backend.mean_cost((measure,), frames, self.p, root=self._rooted_at_once, block_size=self.block_size)
 
 
 def _with_option_normalize(error: ValueError) -> ValueError:

@@ -1,4 +1,4 @@
-"""The JAX door: the kernel's values and gradients under jit, grad and vmap, and the same from `jax.numpy` elsewhere."""
+"""The JAX backend: the kernel under jit, grad and vmap, and the same values from `jax.numpy` elsewhere."""
 
 import importlib
 import os
@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sphereot
 from sphereot import circle
 from sphereot._backends import native as _native
+from sphereot._backends.protocol import Measure
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -54,14 +55,15 @@ def weighted(p):
 @pytest.mark.parametrize("p", ORDERS)
 def test_gradients_are_the_kernels(sample, p):
     x, y, a, b, frames = sample
-    value, (dx, da), (dy, db) = kernel.mean_gradients(x, y, a, b, frames, p, [ALL, ALL])
+    measures = [Measure(x, a), Measure(y, b)]
+    value, [(dx, da), (dy, db)] = kernel.mean_gradients(measures, frames, p, [ALL, ALL])
     assert_allclose(weighted(p)(*in_jax(*sample)), value, rtol=1e-14)
     got, gradients = jax.jit(jax.value_and_grad(weighted(p), argnums=(0, 1, 2, 3)))(*in_jax(*sample))
     assert_allclose(got, sphereot.ssw(x, y, p=p, x_weights=a, y_weights=b, projections=frames), rtol=1e-14)
     for gradient, expected in zip(gradients, (dx, dy, da, db), strict=True):
         assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
 
-    _, (dx, da) = kernel.mean_gradients_uniform(x, a, frames, p, ALL)
+    _, [(dx, da)] = kernel.mean_gradients(measures[:1], frames, p, [ALL])
     to_uniform = jax.grad(lambda x, a, f: sphereot.ssw_uniform(x, p=p, weights=a, projections=f), argnums=(0, 1))
     for gradient, expected in zip(to_uniform(*in_jax(x, a, frames)), (dx, da), strict=True):
         assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
@@ -91,14 +93,14 @@ def test_circle_gradients(rng):
         return jnp.sum(jnp.arange(1, 4) * circle.wasserstein(u, v, p=1.5, u_weights=a, v_weights=b))
 
     rows = np.arange(1, 4)[:, None]
-    costs, (du, da), (dv, db) = kernel.circle_gradients(u, v, a, b, 1.5, [ALL, ALL])
+    costs, [(du, da), (dv, db)] = kernel.circle_gradients([Measure(u, a), Measure(v, b)], 1.5, [ALL, ALL])
     value, gradients = jax.value_and_grad(total, argnums=(0, 1, 2, 3))(*in_jax(u, v, a, b))
     assert_allclose(value, np.sum(rows[:, 0] * costs), rtol=1e-14)
     for got, expected in zip(gradients, (rows * du, rows * dv, np.sum(rows * da, axis=0), rows * db), strict=True):
         assert_allclose(got, expected, rtol=1e-12, atol=1e-15)
 
     uniform = jax.jacrev(lambda u: circle.wasserstein_uniform(u, p=3))(jnp.asarray(u))
-    _, (du, _) = kernel.circle_gradients_uniform(u, None, 3.0, POINTS)
+    _, [(du, _)] = kernel.circle_gradients([Measure(u)], 3.0, [POINTS])
     assert_allclose(uniform[1, 1], du[1], rtol=1e-12)
     assert_array_equal(uniform[0, 1], 0)
 
@@ -280,7 +282,8 @@ def test_which_transforms_need_a_seed(sample):
 def test_traced_gradients_are_the_kernels(sample, p):
     """Different code, different algorithms: points and dual potentials agree."""
     x, y, a, b, frames = in_jax(*sample)
-    for measures in (((x, a), (y, b)), ((x, a),)) if p in (1.5, 2) else (((x, a), (y, b)),):
+    both = (Measure(x, a), Measure(y, b))
+    for measures in (both, both[:1]) if p in (1.5, 2) else (both,):
         wanted = (ALL,) * len(measures)
         value, gradients = compiled(lambda m, f: traced.gradients(m, f, p, wanted))(measures, frames)  # noqa: B023
         expected_value, expected = host.gradients(measures, frames, p, wanted)
@@ -292,21 +295,21 @@ def test_traced_gradients_are_the_kernels(sample, p):
 def test_traced_blocks_add_up(sample, monkeypatch):
     """Slices in blocks of four, four and one give what they give at once."""
     x, y, a, _, frames = in_jax(*sample)
-    three = ((x, a), (y, None), (y[:4], None))
+    three = (Measure(x, a), Measure(y), Measure(y[:4]))
     whole = compiled(lambda f: traced.slice_costs(three[:1], f, 2.0))(frames)
-    square = host.pairwise_sums(three, frames, 1.0) if _native.available else None
-    monkeypatch.setattr(traced, "TURNS_A_BLOCK", 4 * 17)
+    square = host.pairwise_means(three, frames, 1.0) if _native.available else None
+    monkeypatch.setattr(traced, "TURNS_PER_BLOCK", 4 * 17)
     assert_allclose(compiled(lambda f: traced.slice_costs(three[:1], f, 2.0))(frames), whole, rtol=1e-12)
     assert_allclose(compiled(lambda f: traced.costs(three[:1], f, 2.0))(frames), jnp.mean(whole), rtol=1e-12)
     if square is not None:
-        monkeypatch.setattr(traced, "TURNS_A_BLOCK", 4 * 33)
-        assert_allclose(compiled(lambda f: traced.pairwise_sums(three, f, 1.0))(frames), square, rtol=1e-10)
+        monkeypatch.setattr(traced, "TURNS_PER_BLOCK", 4 * 33)
+        assert_allclose(compiled(lambda f: traced.pairwise_means(three, f, 1.0))(frames), square, rtol=1e-10)
 
 
 def test_traced_potentials_support_the_cost(rng):
     """Equal weights have many ties, and the cost a kink: any step in the weights costs at least what is foretold."""
     u, v, ones = jnp.asarray(rng.random((8, 4))), jnp.asarray(rng.random((8, 4))), jnp.ones((8, 4))
-    gradients = compiled(lambda u, v, a, b: traced.gradients(((u, a), (v, b)), None, 3.0, (ALL, ALL)))
+    gradients = compiled(lambda u, v, a, b: traced.gradients((Measure(u, a), Measure(v, b)), None, 3.0, (ALL, ALL)))
     cost, ((_, da), (_, db)) = gradients(u, v, ones, ones)
     for _ in range(100):
         a, b = (4 * rng.dirichlet(np.ones(4) / 2, size=8) for _ in range(2))
@@ -321,7 +324,7 @@ def test_gradients_are_finite_everywhere(module, p):
     """Points that coincide, that are antipodes, and that are orthogonal to a slice, which gives them no gradient."""
     x = jnp.asarray([[1.0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 0, 1], [0, 0, -1], [0, 1, 0]])
     frames = jnp.asarray(np.stack([np.eye(3)[:, :2], np.eye(3)[:, 1:]]))
-    gradients = compiled(lambda x, y, f: module.gradients(((x, None), (y, None)), f, p, (POINTS, POINTS)))
+    gradients = compiled(lambda x, y, f: module.gradients((Measure(x), Measure(y)), f, p, (POINTS, POINTS)))
     for y in (x, -x, x[::-1]):
         value, ((dx, _), (dy, _)) = gradients(x, y, frames)
         assert np.isfinite(value)

@@ -6,10 +6,10 @@ import scipy.stats
 
 from sphereot import great_circles, sphere
 from sphereot._backends import native as _native
-from sphereot._backends.native import costs as slices
-from sphereot._backends.native import gradients
+from sphereot._backends.native import backend, blocks, gradients
 from sphereot._backends.native.frames import frames_to_draw
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.protocol import Measure
 
 pytestmark = pytest.mark.skipif(not _native.available, reason="there is no compiled kernel")
 
@@ -19,17 +19,17 @@ def test_frames_drawn_in_the_kernel_are_those_of_the_array(dim, monkeypatch):
     """Slice by slice they are made first, by tiles never; in blocks of slices the planes go on where they stopped."""
     x = sphere.random_uniform(70, dim, seed=0).astype(np.float32)
     drawn = frames_to_draw(50, dim, seed=4)
-    wanted = Wanted(True, False)
+    measures, wanted = [Measure(x)], [Wanted(True, False)]
     for planar_bytes in (None, 1):
         if planar_bytes is not None:  # in 40 dimensions by products of matrices, a few slices at a time
-            monkeypatch.setattr(slices, "MOST_COORDINATES_BY_TILE", 0)
-            monkeypatch.setattr(slices, "PLANAR_BYTES", planar_bytes)
-        value, (gradient, _) = gradients.mean_gradients_uniform(x, None, drawn, 2.0, wanted)
-        expected, (expected_gradient, _) = gradients.mean_gradients_uniform(x, None, drawn.array(), 2.0, wanted)
+            monkeypatch.setattr(blocks, "MOST_COORDINATES_BY_TILE", 0)
+            monkeypatch.setattr(blocks, "PLANAR_BYTES", planar_bytes)
+        value, [(gradient, _)] = gradients.mean_gradients(measures, drawn, 2.0, wanted)
+        expected, [(expected_gradient, _)] = gradients.mean_gradients(measures, drawn.array(), 2.0, wanted)
         assert value == expected
         assert np.array_equal(gradient, expected_gradient)
-        costs = slices.slice_costs_uniform(x, None, drawn, 2.0)
-        assert np.array_equal(costs, slices.slice_costs_uniform(x, None, drawn.array(), 2.0))
+        costs = backend.slice_costs(measures, drawn, 2.0)
+        assert np.array_equal(costs, backend.slice_costs(measures, drawn.array(), 2.0))
     assert np.array_equal(drawn[10:20].array(), drawn.array()[10:20])
 
 

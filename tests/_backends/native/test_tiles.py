@@ -5,9 +5,9 @@ import pytest
 
 from sphereot import get_num_threads, great_circles, set_num_threads, sphere
 from sphereot._backends import native as _native
-from sphereot._backends.native import costs as slices
-from sphereot._backends.native import gradients
+from sphereot._backends.native import blocks, gradients
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.protocol import Measure
 
 pytestmark = pytest.mark.skipif(not _native.available, reason="there is no compiled kernel")
 
@@ -23,12 +23,14 @@ def problem(n, m, dim, n_slices, dtype, seed=0):
 
 def results(x, y, a, b, frames, p):
     """Values and gradients, with weights and without, to another measure and to the uniform one."""
-    two = gradients.mean_gradients(x, y, a, b, frames, p, [BOTH, BOTH])
-    plain = gradients.mean_gradients(x, y, None, None, frames, p, [Wanted(True, False), Wanted(False, False)])
-    one = gradients.mean_gradients_uniform(x, a, frames, p, BOTH)
-    equal = gradients.mean_gradients_uniform(x, None, frames, p, Wanted(True, False))
-    found = [two[0], *two[1], *two[2], plain[0], plain[1][0], one[0], *one[1], equal[0], equal[1][0]]
-    return [np.asarray(value) for value in found]
+    weighted, equal = [Measure(x, a), Measure(y, b)], [Measure(x), Measure(y)]
+    points, nothing = Wanted(True, False), Wanted(False, False)
+    value, (first, second) = gradients.mean_gradients(weighted, frames, p, [BOTH, BOTH])
+    plain, ((plain_points, _), _) = gradients.mean_gradients(equal, frames, p, [points, nothing])
+    one, (one_gradients,) = gradients.mean_gradients(weighted[:1], frames, p, [BOTH])
+    even, ((even_points, _),) = gradients.mean_gradients(equal[:1], frames, p, [points])
+    arrays = [value, *first, *second, plain, plain_points, one, *one_gradients, even, even_points]
+    return [np.asarray(array) for array in arrays]
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 2.5])
@@ -49,7 +51,7 @@ def test_tiles_are_products_of_matrices(n, m, dim, n_slices, p, dtype, tolerance
     """Sizes about those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
     arguments = problem(n, m, dim, n_slices, dtype)
     found = results(*arguments, p)
-    monkeypatch.setattr(slices, "MOST_COORDINATES_BY_TILE", 0)
+    monkeypatch.setattr(blocks, "MOST_COORDINATES_BY_TILE", 0)
     for ours, theirs in zip(found, results(*arguments, p), strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours - theirs).max() <= tolerance * max(1.0, np.abs(theirs).max())
@@ -75,4 +77,4 @@ def test_the_number_of_threads_does_not_show():
 def test_transpose(shape, dtype):
     """Sizes about those of the squares, and of the blocks of rows."""
     matrix = np.random.default_rng(0).normal(size=shape).astype(dtype)
-    assert np.array_equal(slices.coordinate_rows(matrix), matrix.T)
+    assert np.array_equal(blocks.coordinate_rows(matrix), matrix.T)

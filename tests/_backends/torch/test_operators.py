@@ -10,7 +10,8 @@ from helpers.tensors import points, weights
 
 import sphereot
 from sphereot import circle
-from sphereot._backends.native import costs as native
+from sphereot._backends.native import backend as native
+from sphereot._backends.protocol import Measure
 from sphereot.torch import portable_path
 
 ORDERS = [1, 1.5, 2, 3]
@@ -196,7 +197,7 @@ def test_values_are_the_kernels():
     """CPU tensors go to the kernel: the same digits as NumPy."""
     x, y = points(50, 3), points(40, 3, shift=1)
     frames = sphereot.great_circles(9, 3, seed=0)
-    expected = native.mean_cost(x.numpy(), y.numpy(), None, None, frames, 2.0)
+    expected = native.mean_cost([Measure(x.numpy()), Measure(y.numpy())], frames, 2.0)
     assert float(sphereot.ssw(x, y, projections=torch.tensor(frames))) == float(expected)
 
 

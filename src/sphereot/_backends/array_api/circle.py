@@ -21,15 +21,25 @@ from typing import Any, NamedTuple
 
 from sphereot._arrays.libraries import Array, device, namespace, running_sums, take_in_rows
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, unit_of
+from sphereot._backends.protocol import Measure, Measures, Plan
 
 __all__ = [
+    "Atoms",
     "Matching",
+    "atoms_in_units",
     "circle_cost",
     "circle_cost_uniform",
     "circle_cut",
     "circle_distance",
     "circle_distance_uniform",
     "matching",
+    "optimal_cut",
+    "plan_of_cut",
+    "power_difference",
+    "row_costs",
+    "row_distances",
+    "trace_of_mass",
+    "wide_dtype",
 ]
 
 
@@ -45,13 +55,37 @@ class Matching(NamedTuple):
     mass: Array
 
 
-class _Atoms(NamedTuple):
+class Atoms(NamedTuple):
     """A batch of measures on the circle, sorted."""
 
     turn: Array  # (B, n), ascending in [0, 1)
     order: Array  # (B, n), where each atom stood in the input
     level: Array  # (B, n) or (1, n), the cumulative mass up to and with each atom, in whole units
     share: int | None  # units an atom where all weigh the same
+
+
+def row_costs(measures: Measures, p: float, length: Array | None = None) -> Array:
+    """W_p^p of each row of turns: between two measures, or of one to the uniform measure. `length`: `circle_cost`."""
+    if len(measures) == 1:
+        return circle_cost_uniform(*measures[0], p, length)
+    (u, a), (v, b) = measures
+    return circle_cost(u, v, a, b, p, length)
+
+
+def row_distances(measures: Measures, p: float) -> Array:
+    """W_p of each row of turns, for large orders. No gradient."""
+    if len(measures) == 1:
+        return circle_distance_uniform(*measures[0], p)
+    (u, a), (v, b) = measures
+    return circle_distance(u, v, a, b, p)
+
+
+def plan_of_cut(u: Measure, v: Measure, cut: Array, cost: Array) -> Plan:
+    """The pairs of atoms between which a cut (1,) moves mass; `cost` (1,) goes into the plan as it is."""
+    pairs = matching(u.points, v.points, u.weights, v.weights, cut)
+    mass = pairs.mass[0, :]
+    moved = mass > 0
+    return Plan(pairs.source[0, :][moved], pairs.target[0, :][moved], mass[moved], cost[0], cut[0])
 
 
 def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float, length: Array | None = None) -> Array:
@@ -85,9 +119,9 @@ def _of_pairs(
     """`function` (B, 1) of the masses and displacements of the optimal coupling of each row."""
     xp = namespace(u, v)
     (a, fit_a), (b, fit_b) = _harmless(xp, a), _harmless(xp, b)
-    source, target, unit = _atoms_in_units(u, v, a, b)
-    i, j, winding, mass = _pairs(source, target, unit, _cut(source, target, unit, p))
-    trace = _trace(source, target, unit, p)
+    source, target, unit = atoms_in_units(u, v, a, b)
+    i, j, winding, mass = _pairs(source, target, unit, optimal_cut(source, target, unit, p))
+    trace = trace_of_mass(source, target, unit, p)
     if trace:
         mass = xp.where(mass > trace / unit, mass, xp.zeros_like(mass))
     displacement = _displacement(xp, take_in_rows(source.turn, i), take_in_rows(target.turn, j), winding)
@@ -102,8 +136,8 @@ def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -
     is more than the whole cost between concentrated measures.
     """
     xp = namespace(u, v)
-    source, target, unit = _atoms_in_units(u, v, a, b)
-    return xp.astype(_cut(source, target, unit, p)[:, 0], _wide(xp, u)) / unit
+    source, target, unit = atoms_in_units(u, v, a, b)
+    return xp.astype(optimal_cut(source, target, unit, p)[:, 0], wide_dtype(xp, u)) / unit
 
 
 def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -> Matching:
@@ -113,8 +147,8 @@ def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -
     its cost is the sum of mass * |displacement|^p.
     """
     xp = namespace(u, v)
-    source, target, unit = _atoms_in_units(u, v, a, b)
-    units = xp.astype(xp.round(xp.astype(cut, _wide(xp, u)) * unit), source.order.dtype)
+    source, target, unit = atoms_in_units(u, v, a, b)
+    units = xp.astype(xp.round(xp.astype(cut, wide_dtype(xp, u)) * unit), source.order.dtype)
     i, j, winding, mass = _pairs(source, target, unit, units[:, None])
     i, j = take_in_rows(source.order, i), take_in_rows(target.order, j)
     lift = winding + take_in_rows(_turns(xp, u)[1], i) - take_in_rows(_turns(xp, v)[1], j)
@@ -155,13 +189,13 @@ def circle_distance_uniform(u: Array, a: Array | None, p: float) -> Array:
 
 def _offsets(xp: Any, u: Array, a: Array | None) -> tuple[Array, Array]:
     """How far the sorted atoms lie from the middles of their levels, and their weights; both in wide precision."""
-    wide = _wide(xp, u)
+    wide = wide_dtype(xp, u)
     x, order = _sorted(xp, u)
     weight, level = _normalized(xp, u, order, a, wide)
     return xp.astype(x, wide) - (level - weight / 2), weight
 
 
-def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
+def optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
     """A best cut, (B, 1), in units of mass.
 
     C falls for alpha < -1, where every target atom lies below its source atom, and does not fall from alpha = 1 on,
@@ -169,7 +203,7 @@ def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
     """
     xp = namespace(source.turn)
     if source.share is None and target.share is not None:
-        return -_cut(target, source, unit, p)  # equal shares need no search for a quantile
+        return -optimal_cut(target, source, unit, p)  # equal shares need no search for a quantile
     if p == 1 and not _one_to_one(source, target):
         return -_level_median(source, target)
 
@@ -190,13 +224,13 @@ def _cut(source: _Atoms, target: _Atoms, unit: int, p: float) -> Array:
         return _slope(xp, take_in_rows(x, source_index(tried)), y, next_y, p) < 0
 
     start = xp.zeros_like(source.order[:, :1])
-    trace = _trace(source, target, unit, p)
+    trace = trace_of_mass(source, target, unit, p)
     if trace:  # cuts are multiples of the trace, and slopes are looked at between them, where no levels meet
         return trace * _count_while(2 * unit // trace, lambda tried: falls(trace * tried + trace // 2), start) - unit
     return _count_while(2 * unit, falls, start) - unit
 
 
-def _trace(source: _Atoms, target: _Atoms, unit: int, p: float) -> int:
+def trace_of_mass(source: Atoms, target: Atoms, unit: int, p: float) -> int:
     """The mass, in units, of which large orders take no notice; 0 where masses are exact, or the order is not large.
 
     Sums of weights are rounded. Levels that should meet then differ by a trace of mass, which goes to the next atom
@@ -207,7 +241,7 @@ def _trace(source: _Atoms, target: _Atoms, unit: int, p: float) -> int:
     return 1 << (10 if unit > 1 << 32 else 3)
 
 
-def _level_median(source: _Atoms, target: _Atoms) -> Array:
+def _level_median(source: Atoms, target: Atoms) -> Array:
     """LevMed(F - G), (B, 1), in units of mass: the best cut for p = 1, but for its sign (Equation levmedformula)."""
     xp = namespace(source.turn)
     z = xp.concat([source.turn, target.turn], axis=-1)
@@ -220,7 +254,7 @@ def _level_median(source: _Atoms, target: _Atoms) -> Array:
     arc = xp.concat([z[:, 1:] - z[:, :-1], (1 - z[:, -1:]) + z[:, :1]], axis=-1)
 
     ascending = xp.argsort(difference, axis=-1, stable=False)
-    length = xp.astype(take_in_rows(arc, ascending), _wide(xp, z))
+    length = xp.astype(take_in_rows(arc, ascending), wide_dtype(xp, z))
     covered = running_sums(length)
     below = xp.astype(covered < covered[:, -1:] / 2, order.dtype)
     median = xp.sum(below, axis=-1, keepdims=True, dtype=order.dtype)
@@ -244,7 +278,7 @@ def _uniform_cut(xp: Any, offset: Array, half: Array, p: float) -> Array:
     return alpha(_count_while(2 * grid, falls, start))
 
 
-def _pairs(source: _Atoms, target: _Atoms, unit: int, cut: Array) -> tuple[Array, Array, Array, Array]:
+def _pairs(source: Atoms, target: Atoms, unit: int, cut: Array) -> tuple[Array, Array, Array, Array]:
     """Sorted indices i, j, winding and mass of the pairs of a cut: x_i meets y_j + winding."""
     xp = namespace(source.turn)
     n, m = source.turn.shape[-1], target.turn.shape[-1]
@@ -265,7 +299,7 @@ def _pairs(source: _Atoms, target: _Atoms, unit: int, cut: Array) -> tuple[Array
         i = seen - xp.astype(seen == n, order.dtype)  # past the last level there is no mass, but there must be an index
         first = xp.sum(xp.astype(passed, order.dtype), axis=-1, keepdims=True)
         shifted = _positions(xp, level) - seen + first + (cut // unit) * m
-        mass = xp.astype(xp.astype(_masses(xp, level), _wide(xp, source.turn)) / unit, dtype)
+        mass = xp.astype(xp.astype(_masses(xp, level), wide_dtype(xp, source.turn)) / unit, dtype)
     winding = shifted // m
     return xp.broadcast_to(i, shifted.shape), shifted - winding * m, xp.astype(winding, dtype), mass
 
@@ -276,7 +310,7 @@ def _displacement(xp: Any, x: Array, y: Array, winding: Array) -> Array:
     return (x - forward) - (y + (winding - forward))
 
 
-def _atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tuple[_Atoms, _Atoms, int]:
+def atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tuple[Atoms, Atoms, int]:
     """Both measures sorted, and how many units make the whole mass.
 
     Equal weights fit the common multiple of n and m without any rounding. Other weights are rounded once, after they
@@ -285,7 +319,7 @@ def _atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tup
     xp = namespace(u, v)
     n, m = u.shape[-1], v.shape[-1]
     # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same whole number.
-    finest = _grid(xp, _wide(xp, u)) // 4
+    finest = _grid(xp, wide_dtype(xp, u)) // 4
     common = _common_multiple(n, m)
     if a is None and b is None and 4 * common <= _largest_index(xp, u):
         unit = common
@@ -297,13 +331,13 @@ def _atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tup
     return _atoms(xp, u, a, unit), _atoms(xp, v, b, unit), unit
 
 
-def _atoms(xp: Any, u: Array, weights: Array | None, unit: int) -> _Atoms:
+def _atoms(xp: Any, u: Array, weights: Array | None, unit: int) -> Atoms:
     n = u.shape[-1]
     turn, order = _sorted(xp, u)
     if weights is None and unit % n == 0:
-        return _Atoms(turn, order, (_positions(xp, u) + 1) * (unit // n), unit // n)
-    _, level = _normalized(xp, u, order, weights, _wide(xp, u))
-    return _Atoms(turn, order, xp.astype(xp.round(level * unit), order.dtype), None)
+        return Atoms(turn, order, (_positions(xp, u) + 1) * (unit // n), unit // n)
+    _, level = _normalized(xp, u, order, weights, wide_dtype(xp, u))
+    return Atoms(turn, order, xp.astype(xp.round(level * unit), order.dtype), None)
 
 
 def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: Any) -> tuple[Array, Array]:
@@ -335,7 +369,7 @@ def _nan_unless(xp: Any, fit: Array | None, costs: Array) -> Array:
     return costs if fit is None else xp.where(fit, costs, xp.full_like(costs, xp.nan))
 
 
-def _one_to_one(source: _Atoms, target: _Atoms) -> bool:
+def _one_to_one(source: Atoms, target: Atoms) -> bool:
     """As many atoms on both sides, each of the same mass: a cut is a shift of indices, and no atom is split."""
     return source.share == target.share == 1
 
@@ -372,7 +406,7 @@ def _power(xp: Any, s: Array, p: float, length: Array | None = None) -> Array:
     return size if p == 1 else size**p
 
 
-def _power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float, length: Array | None = None) -> Array:
+def power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float, length: Array | None = None) -> Array:
     """|x - next_y|^p - |x - y|^p, term by term."""
     if p == 2:
         return (next_y - y) * ((next_y - x) + (y - x))
@@ -380,9 +414,9 @@ def _power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float, leng
 
 
 def _slope(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
-    """The sum (B, 1) of `_power_difference` in each row; of large orders in units of the largest, for its sign."""
+    """The sum (B, 1) of `power_difference` in each row; of large orders in units of the largest, for its sign."""
     if p <= LARGEST_PLAIN_ORDER:
-        return _sum(xp, _power_difference(xp, x, y, next_y, p))
+        return _sum(xp, power_difference(xp, x, y, next_y, p))
     here, there = xp.abs(x - y), xp.abs(x - next_y)
     largest = unit_of(xp.max(xp.where(here > there, here, there), axis=-1, keepdims=True))
     return _sum(xp, (there / largest) ** p - (here / largest) ** p)
@@ -422,7 +456,7 @@ def _large_interval_integral(xp: Any, center: Array, half: Array, p: float, leng
 
 
 def _sum(xp: Any, terms: Array) -> Array:
-    return xp.sum(terms, axis=-1, keepdims=True, dtype=_wide(xp, terms))
+    return xp.sum(terms, axis=-1, keepdims=True, dtype=wide_dtype(xp, terms))
 
 
 def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Array:
@@ -460,7 +494,7 @@ def _positions(xp: Any, like: Array) -> Array:
     return xp.arange(like.shape[-1], device=device(like))[None, :]
 
 
-def _wide(xp: Any, like: Array) -> Any:
+def wide_dtype(xp: Any, like: Array) -> Any:
     """float64 where the library and device have it, else the array's own type: masses and sums are kept in it."""
     if str(device(like)).startswith("mps"):
         return like.dtype  # torch lists float64 for every device, but this one refuses it

@@ -1,56 +1,39 @@
 """Costs of a pooled sample under many labelings, in array-API terms.
 
-Same function as `sphereot._backends.native.permutations`. The pool is projected once; each pair of samples is then
-sorted anew.
+The pool is projected once; each pair of samples is then sorted anew.
 """
 
 from collections.abc import Iterator
 
-from sphereot._arrays.libraries import Array, namespace
+from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
-from sphereot._backends.array_api.circle import circle_distance
-from sphereot._backends.array_api.costs import TURNS_A_BLOCK, circle_costs, project
+from sphereot._backends.array_api.circle import circle_cost, circle_distance
+from sphereot._backends.array_api.projection import blocks, project
+from sphereot._backends.protocol import Labelings, Measure
 
 __all__ = ["relabeled_costs"]
 
 
-def relabeled_costs(
-    pool: Array, first: int, labels: Array, count: int, frames: Array, p: float
-) -> Iterator[tuple[slice, Array]]:
-    """W_p^p on each great circle between the two samples that each labeling makes of the pool.
+def relabeled_costs(pool: Array, labelings: Labelings, frames: Array, p: float) -> Iterator[tuple[slice, Array]]:
+    """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
 
-    Parameters
-    ----------
-    pool : array, shape (n + m, d)
-        Unit vectors.
-    first : int
-        How many points n each labeling puts into the first sample.
-    labels : array of bytes, shape (ceil(count / 8), n + m)
-        Bit b of byte (g, i) is set where labeling 8 g + b puts point i into the first sample.
-    count : int
-        How many labelings there are.
-    frames : array, shape (L, d, 2)
-        The great circles.
-    p : float
-        The order.
-
-    Yields
-    ------
-    slice, array of shape (slices, count)
-        A block of great circles, and their costs under all labelings.
+    Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
     """
     xp = namespace(pool)
     large = p > LARGEST_PLAIN_ORDER
-    size = max(1, TURNS_A_BLOCK // pool.shape[0])
-    for start in range(0, frames.shape[0], size):
-        block = slice(start, min(start + size, frames.shape[0]))
-        turns = project(pool, frames[block, ...])
+    of_rows = circle_distance if large else circle_cost
+    bytes_of_points = xp.asarray(labelings.bits, device=device(pool))
+    start = 0
+    for block in blocks(frames, [Measure(pool)]):
+        turns = project(pool, block)
         columns = []
-        for k in range(count):
-            bits = (labels[k // 8, :] // 2 ** (k % 8)) % 2
+        for k in range(labelings.n_labelings):
+            bits = (bytes_of_points[k // 8, :] // 2 ** (k % 8)) % 2
             # The points of the first sample, then those of the second.
             order = xp.argsort(bits, descending=True)
-            x, y = (xp.take(turns, part, axis=1) for part in (order[:first], order[first:]))
-            columns.append((circle_distance if large else circle_costs)(x, y, None, None, p))
+            indices = order[: labelings.n_first], order[labelings.n_first :]
+            x, y = (xp.take(turns, part, axis=1) for part in indices)
+            columns.append(of_rows(x, y, None, None, p))
         costs = xp.stack(columns, axis=-1)
-        yield block, costs_of(costs, p) if large else costs
+        yield slice(start, start + block.shape[0]), costs_of(costs, p) if large else costs
+        start += block.shape[0]

@@ -1,4 +1,4 @@
-"""Slice functions for JAX arrays, with gradients in the points and in the weights.
+"""The backend for JAX arrays, with gradients in the points and in the weights.
 
 On the CPU the compiled kernel runs inside the JAX program; on other platforms, or without a kernel, `jax.numpy` code
 does. The choice falls when a program is lowered, so it holds under `jit` too.
@@ -17,7 +17,7 @@ n = m, slices          kernel       `jax.numpy`
 The kernel's own time, called with NumPy arrays, is 0.09 / 0.11, 0.54 / 0.78 and 10 / 17.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -26,54 +26,58 @@ import jax
 import jax.numpy as jnp
 
 from sphereot._arrays.libraries import Array
-from sphereot._arrays.orders import rooted_in_unit, unit_of
-from sphereot._backends.array_api import costs as _portable
-from sphereot._backends.jax import callbacks as _host
-from sphereot._backends.jax import traced as _traced
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted, rooted_in_unit, unit_of
+from sphereot._backends.array_api.backend import relabeled_costs
+from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
+from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.protocol import Measure, Measures, Plan
 
 __all__ = [
     "circle_costs",
-    "circle_costs_uniform",
-    "circle_cuts",
+    "circle_plan",
     "mean_cost",
-    "mean_cost_uniform",
-    "mean_distance",
-    "mean_distance_uniform",
-    "on_grid",
-    "pairwise_distances",
+    "pairwise_costs",
     "project",
+    "relabeled_costs",
     "slice_costs",
-    "slice_costs_uniform",
-    "summed_pairwise_costs",
 ]
 
-Measures = Sequence[tuple[Array, Array | None]]
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
-on_grid = _portable.on_grid
-project = jax.jit(_traced.project)
-circle_cuts = jax.jit(_portable.circle_cuts, static_argnums=4)
+project = jax.jit(traced.project)
+_circle_cut = jax.jit(circle_cut, static_argnums=4)
 
 
-def mean_cost(x: Array, y: Array, a: Array | None, b: Array | None, frames: Array, p: float) -> Array:
-    """The mean of `slice_costs`."""
-    return _cost(((x, a), (y, b)), frames, None, p)
+def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
+    """W_p^p on each great circle, shape (L,); not differentiable."""
+    return _slice_costs(tuple(measures), frames, p)
 
 
-def mean_cost_uniform(x: Array, a: Array | None, frames: Array, p: float) -> Array:
-    """The mean of `slice_costs_uniform`."""
-    return _cost(((x, a),), frames, None, p)
+def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
+    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
+    if root and p > LARGEST_PLAIN_ORDER:
+        return _distance(tuple(measures), frames, p)
+    return rooted(_cost(tuple(measures), frames, None, p), p, root)
 
 
-def mean_distance(x: Array, y: Array, a: Array | None, b: Array | None, frames: Array, p: float) -> Array:
-    """The root of order p of `mean_cost`, for large orders: right where the mean itself vanishes."""
-    return _distance(((x, a), (y, b)), frames, p)
+def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
+    """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
+    if root and p > LARGEST_PLAIN_ORDER:
+        return jnp.stack([_distance(pair, frames, p) for pair in combinations(measures, 2)])
+    return rooted(_pairwise(tuple(measures), frames, p), p, root)
 
 
-def mean_distance_uniform(x: Array, a: Array | None, frames: Array, p: float) -> Array:
-    """The root of order p of `mean_cost_uniform`, for large orders."""
-    return _distance(((x, a),), frames, p)
+def circle_costs(measures: Measures, p: float) -> Array:
+    """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
+    rows = tuple(Measure(u, None if a is None else jnp.broadcast_to(a, u.shape)) for u, a in measures)
+    return _cost(rows, None, None, p)
+
+
+def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
+    """The optimal coupling of two measures on the circle, each given as one row of turns."""
+    cut = _circle_cut(u.points, v.points, u.weights, v.weights, p)
+    return plan_of_cut(u, v, cut, circle_costs([u, v], p))
 
 
 def _distance(measures: Measures, frames: Array, p: float) -> Array:
@@ -81,57 +85,40 @@ def _distance(measures: Measures, frames: Array, p: float) -> Array:
     return rooted_in_unit(distance, _cost(measures, frames, unit_of(distance), p), p)
 
 
-def circle_costs(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
-    """W_p^p on the circle, row by row: turns (B, n) and (B, m), weights (B or 1, n) and (B or 1, m) or None."""
-    return _cost(((u, _in_rows(a, u)), (v, _in_rows(b, v))), None, None, p)
-
-
-def circle_costs_uniform(u: Array, a: Array | None, p: float) -> Array:
-    """W_p^p between each row of turns (B, n) and the uniform measure on the circle."""
-    return _cost(((u, _in_rows(a, u)),), None, None, p)
-
-
-def slice_costs(x: Array, y: Array, a: Array | None, b: Array | None, frames: Array, p: float) -> Array:
-    """W_p^p between the projections of two measures on each great circle, shape (L,); not differentiable."""
-    return _slice_costs(((x, a), (y, b)), frames, p)
-
-
-def slice_costs_uniform(x: Array, a: Array | None, frames: Array, p: float) -> Array:
-    """W_p^p between the projection of a measure and the uniform measure, shape (L,); not differentiable."""
-    return _slice_costs(((x, a),), frames, p)
-
-
-def _in_rows(weights: Array | None, turns: Array) -> Array | None:
-    return None if weights is None else jnp.broadcast_to(weights, turns.shape)
-
-
 # ---- which implementation ----
 
 
-def _on_platform(name: str, measures: Measures, frames: Array | None, *static: Any, **unit: Array | None) -> Any:
-    """The function `name` of the kernel on the CPU, and of `_traced` elsewhere."""
+def _on_platform(
+    kernel: Callable[..., Any],
+    portable: Callable[..., Any],
+    measures: Measures,
+    frames: Array | None,
+    *static: Any,
+    **unit: Array | None,
+) -> Any:
+    """A function of `callbacks` (the kernel) on the CPU, and its counterpart in `traced` elsewhere."""
 
-    def native(measures: Measures, frames: Array | None, unit: dict[str, Any]) -> Any:
-        return getattr(_host, name)(measures, frames, *static, **unit)
+    def on_cpu(measures: Measures, frames: Array | None, unit: dict[str, Any]) -> Any:
+        return kernel(measures, frames, *static, **unit)
 
-    def traced(*arrays: Any) -> Any:
+    def elsewhere(*arrays: Any) -> Any:
         # Without the barrier, XLA takes minutes to sort the slices of a constant measure while it compiles.
         measures, frames, unit = jax.lax.optimization_barrier(arrays)
-        return getattr(_traced, name)(measures, frames, *static, **unit)
+        return portable(measures, frames, *static, **unit)
 
-    if not _host.available:
-        return traced(measures, frames, unit)
-    return jax.lax.platform_dependent(measures, frames, unit, cpu=native, default=traced)
+    if not callbacks.available:
+        return elsewhere(measures, frames, unit)
+    return jax.lax.platform_dependent(measures, frames, unit, cpu=on_cpu, default=elsewhere)
 
 
 @partial(jax.jit, static_argnums=3)
 def _value(measures: Measures, frames: Array | None, unit: Array | None, p: float) -> Array:
-    return _on_platform("costs", measures, frames, p, unit=unit)
+    return _on_platform(callbacks.costs, traced.costs, measures, frames, p, unit=unit)
 
 
 @partial(jax.jit, static_argnums=2)
 def _mean_distance(measures: Measures, frames: Array, p: float) -> Array:
-    return _on_platform("mean_distance", measures, frames, p)
+    return _on_platform(callbacks.mean_distance, traced.mean_distance, measures, frames, p)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3, 4))
@@ -139,14 +126,16 @@ def _mean_distance(measures: Measures, frames: Array, p: float) -> Array:
 def _value_and_gradients(
     measures: Measures, frames: Array | None, unit: Array | None, p: float, wanted: tuple[Wanted, ...]
 ) -> tuple[Array, Gradients]:
-    found: tuple[Array, Gradients] = _on_platform("gradients", measures, frames, p, wanted, unit=unit)
-    return found
+    value_and_gradients: tuple[Array, Gradients] = _on_platform(
+        callbacks.gradients, traced.gradients, measures, frames, p, wanted, unit=unit
+    )
+    return value_and_gradients
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 @partial(jax.jit, static_argnums=2)
 def _slice_costs(measures: Measures, frames: Array, p: float) -> Array:
-    return _on_platform("slice_costs", measures, frames, p)
+    return _on_platform(callbacks.slice_costs, traced.slice_costs, measures, frames, p)
 
 
 @_value_and_gradients.defjvp
@@ -199,20 +188,10 @@ def _moves(tangent: Any) -> bool:
 _cost.defjvp(_cost_jvp, symbolic_zeros=True)
 
 
-def pairwise_distances(measures: Measures, frames: Array, p: float) -> Array:
-    """`mean_distance` of the pairs i < j, in order."""
-    return jnp.stack([_distance(pair, frames, p) for pair in combinations(measures, 2)])
-
-
-def summed_pairwise_costs(measures: Sequence[tuple[Array, Array | None]], frames: Array, p: float) -> Array:
-    """Sums over all slices of the costs of the pairs i < j, in order."""
-    return _pairwise(tuple(measures), frames, p)
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 @partial(jax.jit, static_argnums=2)
 def _pairwise(measures: Measures, frames: Array, p: float) -> Array:
-    return _on_platform("pairwise_sums", measures, frames, p)
+    return _on_platform(callbacks.pairwise_means, traced.pairwise_means, measures, frames, p)
 
 
 @_pairwise.defjvp
@@ -220,7 +199,7 @@ def _pairwise_jvp(p: float, primals: tuple[Any, Any], tangents: tuple[Any, Any])
     measures, frames = primals
 
     def pair_by_pair(measures: Measures) -> Array:
-        return frames.shape[0] * jnp.stack([_cost(pair, frames, None, p) for pair in combinations(measures, 2)])
+        return jnp.stack([_cost(pair, frames, None, p) for pair in combinations(measures, 2)])
 
     value, slope = jax.jvp(pair_by_pair, (measures,), tangents[:1])
     return value, slope

@@ -14,36 +14,22 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, aligned
 from sphereot._arrays.orders import power_mean
-from sphereot._backends import native as _native
-from sphereot._backends.native import costs as kernel_slices
-from sphereot._backends.native import gradients as kernel_gradients
+from sphereot._backends import native
+from sphereot._backends.native import backend as native_backend
+from sphereot._backends.native import gradients as native_gradients
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.protocol import Measure, Measures
 
 try:
     from jax.experimental.buffer_callback import buffer_callback
 except ImportError:  # an older JAX
     buffer_callback = None
 
-__all__ = ["available", "costs", "gradients", "mean_distance", "pairwise_sums", "slice_costs"]
+__all__ = ["available", "costs", "gradients", "mean_distance", "pairwise_means", "slice_costs"]
 
-available: bool = _native.available and buffer_callback is not None
+available: bool = native.available and buffer_callback is not None
 
-Measures = Sequence[tuple[Array, Array | None]]
 Kernel = Callable[[Measures, Array | None, Array | None], Sequence[Any]]
-
-# By the number of measures, and whether points on slices are meant or rows of turns.
-_COSTS = {
-    (1, True): kernel_slices.mean_cost_uniform,
-    (2, True): kernel_slices.mean_cost,
-    (1, False): kernel_slices.circle_costs_uniform,
-    (2, False): kernel_slices.circle_costs,
-}
-_GRADIENTS = {
-    (1, True): kernel_gradients.mean_gradients_uniform,
-    (2, True): kernel_gradients.mean_gradients,
-    (1, False): kernel_gradients.circle_gradients_uniform,
-    (2, False): kernel_gradients.circle_gradients,
-}
 
 
 def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None = None) -> Array:
@@ -54,9 +40,10 @@ def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None
 
     def kernel(measures: Measures, frames: Array | None, unit: Array | None) -> Sequence[Any]:
         if frames is not None and unit is not None:
-            return [np.mean((kernel_slices.slice_distances(measures, frames, p) / unit) ** p)]
-        function: Any = _COSTS[len(measures), frames is not None]
-        return [function(*_arguments(measures, frames), p)]
+            return [np.mean((native_backend.slice_distances(measures, frames, p) / unit) ** p)]
+        if frames is None:
+            return [native_backend.circle_costs(measures, p)]
+        return [native_backend.mean_cost(measures, frames, p)]
 
     return _call(kernel, [_value(measures, frames)], measures, frames, unit)[0]
 
@@ -65,7 +52,7 @@ def mean_distance(measures: Measures, frames: Array, p: float) -> Array:
     """The root of order p of the mean cost, for large orders."""
 
     def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
-        return [power_mean(kernel_slices.slice_distances(measures, frames, p), p)]
+        return [power_mean(native_backend.slice_distances(measures, frames, p), p)]
 
     return _call(kernel, [_value(measures, frames)], measures, frames)[0]
 
@@ -76,10 +63,10 @@ def gradients(
     """`costs`, and the gradients in the points and weights of each measure; None where not wanted."""
 
     def kernel(measures: Measures, frames: Array | None, unit: Array | None) -> Sequence[Any]:
-        function: Any = _GRADIENTS[len(measures), frames is not None]
-        in_unit = {} if unit is None else {"unit": float(unit)}
-        found = function(*_arguments(measures, frames), p, wanted if len(measures) == 2 else wanted[0], **in_unit)
-        return jax.tree.leaves(found)
+        if frames is None:
+            return jax.tree.leaves(native_gradients.circle_gradients(measures, p, wanted))
+        length = 1.0 if unit is None else float(unit)
+        return jax.tree.leaves(native_gradients.mean_gradients(measures, frames, p, wanted, length))
 
     like = tuple(
         (x if wants.points else None, a if wants.weights else None)
@@ -92,17 +79,20 @@ def gradients(
 
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, (L,)."""
-    function: Any = kernel_slices.slice_costs if len(measures) == 2 else kernel_slices.slice_costs_uniform
     result = jax.ShapeDtypeStruct(frames.shape[:1], frames.dtype)
-    return _call(lambda m, f, _: [function(*_arguments(m, f), p)], [result], measures, frames)[0]
+
+    def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
+        return [native_backend.slice_costs(measures, frames, p)]
+
+    return _call(kernel, [result], measures, frames)[0]
 
 
-def pairwise_sums(measures: Measures, frames: Array, p: float) -> Array:
-    """Sums over the slices of the costs of the pairs i < j, in order; each measure is sorted once a slice."""
+def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
+    """Means over the slices of the costs of the pairs i < j, in order; each measure is sorted once per slice."""
     result = jax.ShapeDtypeStruct((len(measures) * (len(measures) - 1) // 2,), frames.dtype)
 
     def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
-        return [kernel_slices.summed_pairwise_costs(measures, frames, p)]
+        return [native_backend.pairwise_costs(measures, frames, p)]
 
     return _call(kernel, [result], measures, frames)[0]
 
@@ -110,11 +100,6 @@ def pairwise_sums(measures: Measures, frames: Array, p: float) -> Array:
 def _value(measures: Measures, frames: Array | None) -> jax.ShapeDtypeStruct:
     points = measures[0][0]
     return jax.ShapeDtypeStruct(points.shape[:1] if frames is None else (), points.dtype)
-
-
-def _arguments(measures: Measures, frames: Array | None) -> list[Any]:
-    """The arguments as the kernel's functions take them: points, then weights, then frames if there are any."""
-    return [x for x, _ in measures] + [a for _, a in measures] + ([] if frames is None else [frames])
 
 
 def _call(
@@ -151,7 +136,7 @@ def _fill_rows(kernel: Kernel, outputs: Sequence[NDArray[Any]], measures: Measur
     """All rows that are fit in one call."""
     fit = np.logical_and.reduce([_fit(u, a) for u, a in measures])
     if not fit.all():
-        measures = [(u[fit], None if a is None else a[fit]) for u, a in measures]
+        measures = [Measure(u[fit], None if a is None else a[fit]) for u, a in measures]
     values = kernel(measures, None, None) if fit.any() else [np.nan] * len(outputs)
     for output, value in zip(outputs, values, strict=True):
         output[~fit] = np.nan

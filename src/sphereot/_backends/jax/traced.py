@@ -17,23 +17,21 @@ import jax.numpy as jnp
 from sphereot._arrays.libraries import Array
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, power_mean
 from sphereot._backends.array_api.circle import (
-    _Atoms,
-    _atoms_in_units,
-    _cut,
-    _power_difference,
-    _trace,
-    _wide,
-    circle_cost,
-    circle_cost_uniform,
-    circle_distance,
-    circle_distance_uniform,
+    Atoms,
+    atoms_in_units,
+    optimal_cut,
+    power_difference,
+    row_costs,
+    row_distances,
+    trace_of_mass,
+    wide_dtype,
 )
-from sphereot._backends.array_api.costs import TURNS_A_BLOCK
+from sphereot._backends.array_api.projection import TURNS_PER_BLOCK
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.protocol import Measure, Measures, n_atoms
 
-__all__ = ["costs", "gradients", "mean_distance", "pairwise_sums", "project", "slice_costs"]
+__all__ = ["costs", "gradients", "mean_distance", "pairwise_means", "project", "slice_costs"]
 
-Measures = Sequence[tuple[Array, Array | None]]
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
 
@@ -43,10 +41,10 @@ def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None
     A mean of a large order (see `sphereot._arrays.orders`) may be wanted in a unit of length: that of (W_p / unit)^p.
     """
     if frames is None:
-        return _row_costs(measures, p)
+        return row_costs(measures, p)
 
     def of_block(block: Array) -> Array:
-        return jnp.sum(_row_costs(_sliced(measures, block), p, unit))
+        return jnp.sum(row_costs(_sliced(measures, block), p, unit))
 
     return _summed(of_block, frames, measures) / frames.shape[0]
 
@@ -80,17 +78,18 @@ def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, (L,)."""
     if p > LARGEST_PLAIN_ORDER:
         return _slice_distances(measures, frames, p) ** p
-    return _by_slice(lambda block: _row_costs(_sliced(measures, block), p), frames, measures)
+    return _by_slice(lambda block: row_costs(_sliced(measures, block), p), frames, measures)
 
 
-def pairwise_sums(measures: Measures, frames: Array, p: float) -> Array:
-    """Sums over the slices of the costs of the pairs i < j, in order; each measure is projected once a block."""
+def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
+    """Means over the slices of the costs of the pairs i < j, in order; each measure is projected once per block."""
 
     def of_block(block: Array) -> Array:
         rows = _sliced(measures, block)
-        return jnp.stack([jnp.sum(_row_costs(pair, p)) for pair in combinations(rows, 2)])
+        return jnp.stack([jnp.sum(row_costs(pair, p)) for pair in combinations(rows, 2)])
 
-    return _summed(of_block, frames, measures)
+    mean: Array = _summed(of_block, frames, measures) / frames.shape[0]
+    return mean
 
 
 def project(x: Array, frames: Array) -> Array:
@@ -118,20 +117,6 @@ def project(x: Array, frames: Array) -> Array:
 # ---- on one circle a row ----
 
 
-def _row_costs(measures: Measures, p: float, unit: Array | None = None) -> Array:
-    if len(measures) == 1:
-        return circle_cost_uniform(*measures[0], p, unit)
-    (u, a), (v, b) = measures
-    return circle_cost(u, v, a, b, p, unit)
-
-
-def _row_distances(measures: Measures, p: float) -> Array:
-    if len(measures) == 1:
-        return circle_distance_uniform(*measures[0], p)
-    (u, a), (v, b) = measures
-    return circle_distance(u, v, a, b, p)
-
-
 def _row_gradients(
     measures: Measures, p: float, wanted: Sequence[Wanted], unit: Array | None
 ) -> tuple[Array, Gradients]:
@@ -139,7 +124,7 @@ def _row_gradients(
     turns, weights = zip(*measures, strict=True)
 
     def values(turns: Sequence[Array], weights: Sequence[Array | None]) -> Array:
-        return _row_costs(tuple(zip(turns, weights, strict=True)), p, unit)
+        return row_costs(tuple(map(Measure, turns, weights)), p, unit)
 
     value, pull_back = jax.vjp(values, turns, weights)
     by_turns, by_weights = pull_back(jnp.ones_like(value))
@@ -154,13 +139,13 @@ def _row_gradients(
 def _weight_gradients(measures: Measures, p: float, length: Array | None) -> tuple[Array, Array]:
     """The gradients of the cost between two measures in their weights: the dual potentials."""
     (u, a), (v, b) = measures
-    source, target, unit = _atoms_in_units(u, v, a, b)
-    cut = _cut(source, target, unit, p)
+    source, target, unit = atoms_in_units(u, v, a, b)
+    cut = optimal_cut(source, target, unit, p)
     return _potential(source, target, unit, cut, p, a, length), _potential(target, source, unit, -cut, p, b, length)
 
 
 def _potential(
-    x: _Atoms, y: _Atoms, unit: int, cut: Array, p: float, weights: Array | None, length: Array | None
+    x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None, length: Array | None
 ) -> Array:
     """The derivative of the cost in the weights of `x`, (B, n), in the order of the input.
 
@@ -168,7 +153,7 @@ def _potential(
     one of y they share none: any step from what they pay for the y after that level to what they pay for the one before
     is optimal there. The best cut has at least one such place, and the steps around the whole circle must add up to 0.
     """
-    wide = _wide(jnp, x.turn)
+    wide = wide_dtype(jnp, x.turn)
     turn, y_turn = x.turn.astype(wide), y.turn.astype(wide)
     next_turn = jnp.concat([turn[:, 1:], turn[:, :1] + 1], axis=-1)
     reached = jnp.broadcast_to(x.level, x.turn.shape) + cut
@@ -177,11 +162,11 @@ def _potential(
     def step(reached: Array, lap: Array, side: str) -> Array:
         search = jax.vmap(lambda levels, sought: jnp.searchsorted(levels, sought, side=side))
         paid_for = jnp.take_along_axis(y_turn, search(y_level, reached - lap * unit), axis=-1) + lap.astype(wide)
-        return _power_difference(jnp, paid_for, turn, next_turn, p, length)
+        return power_difference(jnp, paid_for, turn, next_turn, p, length)
 
     # The level within its lap: in (0, 1] for the y before it, and in [0, 1) for the y after it.
     # The cut of a large order is known to a trace of mass: levels closer than that meet.
-    trace = _trace(x, y, unit, p)
+    trace = trace_of_mass(x, y, unit, p)
     below, above = reached - trace, reached + trace
     before, after = step(below, -(-below // unit) - 1, "left"), step(above, above // unit, "right")
     short = -jnp.sum(after, axis=-1, keepdims=True)
@@ -204,7 +189,7 @@ def _sliced(measures: Measures, block: Array) -> Measures:
 
 
 def _slice_distances(measures: Measures, frames: Array, p: float) -> Array:
-    return _by_slice(lambda block: _row_distances(_sliced(measures, block), p), frames, measures)
+    return _by_slice(lambda block: row_distances(_sliced(measures, block), p), frames, measures)
 
 
 def _by_slice(of_block: Callable[[Array], Array], frames: Array, measures: Measures) -> Array:
@@ -219,7 +204,7 @@ def _by_slice(of_block: Callable[[Array], Array], frames: Array, measures: Measu
 def _rows(measures: Measures, turns: Sequence[Array]) -> Measures:
     """The measures on the circle: turns (L, n) with the same weights in each row."""
     return tuple(
-        (u, None if weights is None else jnp.broadcast_to(weights, u.shape))
+        Measure(u, None if weights is None else jnp.broadcast_to(weights, u.shape))
         for u, (_, weights) in zip(turns, measures, strict=True)
     )
 
@@ -238,7 +223,7 @@ def _summed(of_block: Callable[[Array], Any], frames: Array, measures: Measures)
 def _blocks(frames: Array, measures: Measures) -> tuple[Array, Array]:
     """The frames as blocks of one size, (k, size, d, 2), and the rest, at least one and at most `size` frames."""
     n_slices = frames.shape[0]
-    most = max(1, TURNS_A_BLOCK // sum(x.shape[0] for x, _ in measures))
+    most = max(1, TURNS_PER_BLOCK // n_atoms(measures))
     size = math.ceil(n_slices / math.ceil(n_slices / most))
     count = math.ceil(n_slices / size) - 1
     return jnp.reshape(frames[: count * size], (count, size, *frames.shape[1:])), frames[count * size :]

@@ -1,4 +1,4 @@
-"""The door to the compiled kernel: which build of it runs here, and its functions on NumPy arrays.
+"""The compiled kernel: which build of it runs here, and its functions on NumPy arrays.
 
 The kernel is built once for each instruction set (see CMakeLists.txt); the best one that this machine can run is
 imported. The environment variable SPHEREOT_KERNEL names another (`baseline`, `avx2`, `avx512`) or turns it `off`.
@@ -10,9 +10,11 @@ import re
 from numbers import Integral
 from types import ModuleType
 
+from sphereot._arrays.libraries import Array, is_numpy, is_torch
+
 _THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # more threads than any machine has are refused as well
 
-__all__ = ["available", "get_num_threads", "instruction_set", "kernel", "set_num_threads"]
+__all__ = ["available", "get_num_threads", "instruction_set", "kernel", "serves", "set_num_threads"]
 
 
 def _load() -> tuple[str | None, ModuleType | None]:
@@ -38,6 +40,11 @@ def _load() -> tuple[str | None, ModuleType | None]:
 
 instruction_set, kernel = _load()
 available = kernel is not None
+
+
+def serves(array: Array) -> bool:
+    """Whether the kernel can take `array`: it was built, and the numbers are in the memory that NumPy uses."""
+    return available and (is_numpy(array) or (is_torch(array) and array.device.type == "cpu"))
 
 
 def _default_threads() -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from sphereot._backends.native.blocks import Floats
 from sphereot._backends.native.calls import kernel, threads_for
-from sphereot._backends.native.costs import Floats
 
 __all__ = ["Record", "flow_backward", "flow_forward"]
 

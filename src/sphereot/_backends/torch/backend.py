@@ -1,6 +1,6 @@
-"""Slice functions for torch tensors: the kernel on the CPU, array-API code with autograd on other devices.
+"""The backend for torch tensors: the kernel on the CPU, array-API code with autograd on other devices.
 
-Where the kernel serves, one fused call gives value and gradients. Elsewhere the portable path runs on the device
+Where the kernel serves, one fused call gives value and gradients. Elsewhere array-API code runs on the device
 without looking at a value, block by block of slices. Memory stays bounded: a mean is differentiated block by block as
 it is computed; other costs, where there is more than one block, are computed again in the backward pass.
 """
@@ -8,40 +8,40 @@ it is computed; other costs, where there is more than one block, are computed ag
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sphereot._arrays.libraries import aligned, is_torch_traced
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted_in_unit, unit_of
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted, rooted_in_unit, unit_of
 from sphereot._arrays.validation import as_whole_number
-from sphereot._backends import native as _native
-from sphereot._backends.array_api import costs as portable
-from sphereot._backends.array_api.circle import circle_distance, circle_distance_uniform
-from sphereot._backends.array_api.costs import on_grid, project
-from sphereot._backends.native import costs as native
+from sphereot._backends import native
+from sphereot._backends.array_api import backend as array_api
+from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs, row_distances
+from sphereot._backends.array_api.projection import TURNS_PER_BLOCK, on_circles, project
+from sphereot._backends.native import backend as kernel
 from sphereot._backends.native.frames import FramesToDraw
-from sphereot._backends.torch import operators as ops
+from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, n_atoms
+from sphereot._backends.torch import operators
 
 __all__ = [
     "circle_costs",
-    "circle_costs_uniform",
-    "circle_cuts",
+    "circle_plan",
     "mean_cost",
-    "mean_cost_uniform",
-    "mean_distance",
-    "mean_distance_uniform",
-    "on_grid",
-    "pairwise_distances",
+    "pairwise_costs",
     "portable_path",
     "project",
+    "relabeled_costs",
     "slice_costs",
-    "slice_costs_uniform",
-    "summed_pairwise_costs",
 ]
+
+
+Costs: TypeAlias = Callable[[Measures, Tensor], Tensor]
+"""Costs (block,) of measures on the great circles of a block of frames."""
 
 
 @dataclass(frozen=True)
@@ -77,211 +77,131 @@ def portable_path(*, force: bool | None = None, block_size: int | None = None) -
 
 
 def _kernel_serves(tensor: Tensor) -> bool:
-    return _native.available and tensor.device.type == "cpu" and not _settings.force
+    return not _settings.force and native.serves(tensor)
+
+
+def slice_costs(measures: Measures, frames: Tensor, p: float) -> Tensor:
+    """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
+    if not _differentiated(measures):
+        if _kernel_serves(frames):
+            return torch.from_numpy(kernel.slice_costs(_in_numpy(measures), *_numpy(frames), p))
+        if p > LARGEST_PLAIN_ORDER:
+            return torch.as_tensor(costs_of(_in_blocks(partial(_distances, p), measures, frames), p))
+    _refuse_weight_gradients(measures)
+    return _in_blocks(partial(_costs, p, None), measures, frames)
 
 
 def mean_cost(
-    x: Tensor,
-    y: Tensor,
-    a: Tensor | None,
-    b: Tensor | None,
-    frames: Tensor,
+    measures: Measures,
+    frames: Tensor | FramesToDraw,
     p: float,
+    *,
+    root: bool = False,
     block_size: int | None = None,
 ) -> Tensor:
-    """The mean over slices of W_p^p, differentiable in the points, and on the CPU in the weights."""
-    if _kernel_serves(x):
-        return ops.mean_cost(x, y, a, b, frames, p)
-    _refuse_weight_gradients(a, b)
-    return _mean_in_blocks(_costs(p), (x, y, a, b), frames, x.shape[0] + y.shape[0], block_size)
+    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order.
+
+    Differentiable in the points, and in the weights of measures on the CPU. `block_size` is the number of slices held
+    at once where the kernel does not serve.
+    """
+    large = root and p > LARGEST_PLAIN_ORDER
+    if _kernel_serves(measures[0].points):
+        value = operators.mean_cost(measures, frames, p, root=large)
+    else:
+        _refuse_weight_gradients(measures)
+        if isinstance(frames, FramesToDraw):
+            frames = torch.from_numpy(frames.array())
+        mean = _distance_in_blocks if large else _mean_in_blocks
+        value = mean(measures, frames, p, block_size)
+    return value if large else torch.as_tensor(rooted(value, p, root))
 
 
-def mean_cost_uniform(
-    x: Tensor, a: Tensor | None, frames: Tensor | FramesToDraw, p: float, block_size: int | None = None
-) -> Tensor:
-    """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
-    if _kernel_serves(x):
-        return ops.mean_cost_uniform(x, a, frames, p)
-    if isinstance(frames, FramesToDraw):
-        frames = torch.from_numpy(frames.array())
-    return _mean_in_blocks(_costs_uniform(p), (x, a), frames, x.shape[0], block_size)
+def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool = False) -> Tensor:
+    """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
+    if _kernel_serves(frames) and not _differentiated(measures):
+        (frames_array,) = _numpy(frames)
+        return torch.from_numpy(kernel.pairwise_costs(_in_numpy(measures), frames_array, p, root=root))
+    return torch.stack([mean_cost(pair, frames, p, root=root) for pair in combinations(measures, 2)])
 
 
-def mean_distance(
-    x: Tensor,
-    y: Tensor,
-    a: Tensor | None,
-    b: Tensor | None,
-    frames: Tensor,
-    p: float,
-    block_size: int | None = None,
-) -> Tensor:
-    """The root of order p of `mean_cost`, for large orders: right where the mean itself vanishes."""
-    if _kernel_serves(x):
-        return ops.mean_distance(x, y, a, b, frames, p)
-    _refuse_weight_gradients(a, b)
-    return _distance_in_blocks(_distances(p), _costs, p, (x, y, a, b), frames, x.shape[0] + y.shape[0], block_size)
-
-
-def mean_distance_uniform(
-    x: Tensor, a: Tensor | None, frames: Tensor | FramesToDraw, p: float, block_size: int | None = None
-) -> Tensor:
-    """The root of order p of `mean_cost_uniform`, for large orders."""
-    if _kernel_serves(x):
-        return ops.mean_distance_uniform(x, a, frames, p)
-    if isinstance(frames, FramesToDraw):
-        frames = torch.from_numpy(frames.array())
-    return _distance_in_blocks(_distances_uniform(p), _costs_uniform, p, (x, a), frames, x.shape[0], block_size)
-
-
-def slice_costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
-    """W_p^p on each slice, shape (L,)."""
-    if not _differentiated(x, y, a, b):
-        if _kernel_serves(x):
-            return torch.from_numpy(native.slice_costs(*_numpy(x, y, a, b, frames), p))
-        if p > LARGEST_PLAIN_ORDER:
-            distances = _in_blocks(_distances(p), (x, y, a, b), frames, x.shape[0] + y.shape[0])
-            return torch.as_tensor(costs_of(distances, p))
-    _refuse_weight_gradients(a, b)
-    return _in_blocks(_costs(p), (x, y, a, b), frames, x.shape[0] + y.shape[0])
-
-
-def slice_costs_uniform(x: Tensor, a: Tensor | None, frames: Tensor, p: float) -> Tensor:
-    """W_p^p to the uniform measure on each slice, shape (L,)."""
-    if not _differentiated(x, a):
-        if _kernel_serves(x):
-            return torch.from_numpy(native.slice_costs_uniform(*_numpy(x, a, frames), p))
-        if p > LARGEST_PLAIN_ORDER:
-            return torch.as_tensor(costs_of(_in_blocks(_distances_uniform(p), (x, a), frames, x.shape[0]), p))
-    return _in_blocks(_costs_uniform(p), (x, a), frames, x.shape[0])
-
-
-def summed_pairwise_costs(measures: Sequence[tuple[Tensor, Tensor | None]], frames: Tensor, p: float) -> Tensor:
-    """Sums over all slices of the costs of the pairs i < j, in order."""
-    tensors = [t for pair in measures for t in pair]
-    if _kernel_serves(frames) and not _differentiated(*tensors):
-        arrays = [_numpy(*measure) for measure in measures]
-        return torch.from_numpy(native.summed_pairwise_costs(arrays, *_numpy(frames), p))
-    count = len(measures)
-    pairs = [(measures[i], measures[j]) for i in range(count) for j in range(i + 1, count)]
-    return frames.shape[0] * torch.stack([mean_cost(x, y, a, b, frames, p) for (x, a), (y, b) in pairs])
-
-
-def pairwise_distances(measures: Sequence[tuple[Tensor, Tensor | None]], frames: Tensor, p: float) -> Tensor:
-    """`mean_distance` of the pairs i < j, in order."""
-    if _kernel_serves(frames) and not _differentiated(*(t for pair in measures for t in pair)):
-        arrays = [_numpy(*measure) for measure in measures]
-        return torch.from_numpy(native.pairwise_distances(arrays, *_numpy(frames), p))
-    pairs = combinations(measures, 2)
-    return torch.stack([mean_distance(x, y, a, b, frames, p) for (x, a), (y, b) in pairs])
-
-
-def circle_costs(u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float) -> Tensor:
+def circle_costs(measures: Measures, p: float) -> Tensor:
     """W_p^p on the circle, row by row, differentiable in the turns, and on the CPU in the weights."""
-    if _kernel_serves(u):
-        return ops.circle_costs(u, v, a, b, p)
-    _refuse_weight_gradients(a, b)
-    return portable.circle_costs(u, v, a, b, p)
+    if _kernel_serves(measures[0].points):
+        return operators.circle_costs(measures, p)
+    _refuse_weight_gradients(measures)
+    return torch.as_tensor(row_costs(measures, p))
 
 
-def circle_costs_uniform(u: Tensor, a: Tensor | None, p: float) -> Tensor:
-    """W_p^p to the uniform measure, row by row, differentiable in turns and weights."""
-    if _kernel_serves(u):
-        return ops.circle_costs_uniform(u, a, p)
-    return portable.circle_costs_uniform(u, a, p)
-
-
-def circle_cuts(u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float) -> Tensor:
-    """The optimal cut of each row, in units of mass."""
+def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
+    """The optimal coupling of two measures on the circle, each given as one row of turns."""
     with torch.no_grad():
-        return portable.circle_cuts(u, v, a, b, p)
+        cut = circle_cut(u.points, v.points, u.weights, v.weights, p)
+    return plan_of_cut(u, v, cut, circle_costs([u, v], p))
 
 
-# ---- the portable path, a block of slices at a time ----
+def relabeled_costs(pool: Tensor, labelings: Labelings, frames: Tensor, p: float) -> Iterator[tuple[slice, Tensor]]:
+    """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
+
+    Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
+    """
+    if not _kernel_serves(pool):
+        yield from array_api.relabeled_costs(pool, labelings, frames, p)
+        return
+    points, frames_array = _numpy(pool, frames)
+    for block, costs in kernel.relabeled_costs(points, labelings, frames_array, p):
+        yield block, torch.from_numpy(costs)
 
 
-def _costs(p: float, unit: Tensor | None = None) -> Callable[..., Tensor]:
-    def costs(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, block: Tensor) -> Tensor:
-        return portable.circle_costs(project(x, block), project(y, block), _row(a), _row(b), p, unit)
+# ---- where the kernel does not serve: a block of slices at a time ----
 
+
+def _costs(p: float, unit: Tensor | None, measures: Measures, block: Tensor) -> Tensor:
+    costs: Tensor = row_costs(on_circles(measures, block), p, unit)
     return costs
 
 
-def _costs_uniform(p: float, unit: Tensor | None = None) -> Callable[..., Tensor]:
-    def costs(x: Tensor, a: Tensor | None, block: Tensor) -> Tensor:
-        return portable.circle_costs_uniform(project(x, block), _row(a), p, unit)
-
-    return costs
-
-
-def _distances(p: float) -> Callable[..., Tensor]:
-    def distances(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, block: Tensor) -> Tensor:
-        return circle_distance(project(x, block), project(y, block), _row(a), _row(b), p)
-
+def _distances(p: float, measures: Measures, block: Tensor) -> Tensor:
+    distances: Tensor = row_distances(on_circles(measures, block), p)
     return distances
 
 
-def _distances_uniform(p: float) -> Callable[..., Tensor]:
-    def distances(x: Tensor, a: Tensor | None, block: Tensor) -> Tensor:
-        return circle_distance_uniform(project(x, block), _row(a), p)
-
-    return distances
+def _blocks(frames: Tensor, measures: Measures, size: int | None) -> tuple[Tensor, ...]:
+    return torch.split(frames, size or _settings.block_size or max(1, TURNS_PER_BLOCK // n_atoms(measures)))
 
 
-def _blocks(frames: Tensor, atoms: int, size: int | None) -> tuple[Tensor, ...]:
-    return torch.split(frames, size or _settings.block_size or max(1, portable.TURNS_A_BLOCK // atoms))
-
-
-def _in_blocks(
-    costs: Callable[..., Tensor],
-    tensors: tuple[Tensor | None, ...],
-    frames: Tensor,
-    atoms: int,
-    size: int | None = None,
-) -> Tensor:
+def _in_blocks(costs: Costs, measures: Measures, frames: Tensor, size: int | None = None) -> Tensor:
     """Costs of all slices. Where they are differentiated, and are several blocks, each is computed again for that.
 
     The transforms of torch.func cannot do so, and hold all blocks.
     """
-    blocks = _blocks(frames, atoms, size)
+    blocks = _blocks(frames, measures, size)
     transformed = is_torch_traced() and not torch.compiler.is_compiling()
-    if len(blocks) == 1 or transformed or not _differentiated(*tensors):
-        return torch.cat([costs(*tensors, block) for block in blocks])
-    return torch.cat(
-        [checkpoint(costs, *tensors, block, use_reentrant=False, preserve_rng_state=False) for block in blocks]
-    )
+    if len(blocks) == 1 or transformed or not _differentiated(measures):
+        return torch.cat([costs(measures, block) for block in blocks])
+    again = partial(checkpoint, costs, use_reentrant=False, preserve_rng_state=False)
+    return torch.cat([again(measures, block) for block in blocks])
 
 
 def _mean_in_blocks(
-    costs: Callable[..., Tensor],
-    tensors: tuple[Tensor | None, ...],
-    frames: Tensor,
-    atoms: int,
-    size: int | None,
+    measures: Measures, frames: Tensor, p: float, size: int | None, unit: Tensor | None = None
 ) -> Tensor:
-    """The mean of the costs of all slices."""
-    if not _differentiated(*tensors) or is_torch_traced():
-        return _in_blocks(costs, tensors, frames, atoms, size).mean()
-    mean: Tensor = _MeanWithGradients.apply(costs, _blocks(frames, atoms, size), *tensors)
+    """The mean of the costs of all slices; for large orders in a unit of length."""
+    costs = partial(_costs, p, unit)
+    if not _differentiated(measures) or is_torch_traced():
+        return _in_blocks(costs, measures, frames, size).mean()
+    flat = [tensor for measure in measures for tensor in measure]
+    mean: Tensor = _MeanWithGradients.apply(costs, _blocks(frames, measures, size), *flat)
     return mean
 
 
-def _distance_in_blocks(
-    distances: Callable[..., Tensor],
-    costs: Callable[..., Callable[..., Tensor]],
-    p: float,
-    tensors: tuple[Tensor | None, ...],
-    frames: Tensor,
-    atoms: int,
-    size: int | None,
-) -> Tensor:
+def _distance_in_blocks(measures: Measures, frames: Tensor, p: float, size: int | None) -> Tensor:
     """The root of order p of the mean cost of all slices; it is differentiated in units of its own value."""
     with torch.no_grad():
-        held = tuple(None if t is None else t.detach() for t in tensors)
-        distance = power_mean(_in_blocks(distances, held, frames, atoms, size), p).detach()
-    if not _differentiated(*tensors) and not is_torch_traced():
+        constant = [Measure(x.detach(), None if a is None else a.detach()) for x, a in measures]
+        distance = power_mean(_in_blocks(partial(_distances, p), constant, frames, size), p).detach()
+    if not _differentiated(measures) and not is_torch_traced():
         return distance
-    mean = _mean_in_blocks(costs(p, unit_of(distance)), tensors, frames, atoms, size)
+    mean = _mean_in_blocks(measures, frames, p, size, unit_of(distance))
     return torch.as_tensor(rooted_in_unit(distance, mean, p))
 
 
@@ -292,19 +212,20 @@ class _MeanWithGradients(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, costs: Callable[..., Tensor], blocks: Sequence[Tensor], *tensors: Tensor | None) -> Tensor:
+    def forward(ctx: Any, costs: Costs, blocks: Sequence[Tensor], *tensors: Tensor | None) -> Tensor:
         needed = ctx.needs_input_grad[2:]
         pairs = list(zip(tensors, needed, strict=True))
         leaves = [None if t is None else t.detach().requires_grad_(need) for t, need in pairs]
+        measures = [Measure(*leaves[k : k + 2]) for k in range(0, len(leaves), 2)]
         wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
         share = 1.0 / sum(block.shape[0] for block in blocks)
         values, gradients = [], [torch.zeros_like(leaf) for leaf in wanted]
         for block in blocks:
             with torch.enable_grad():
-                part = share * costs(*leaves, block).sum()
+                part = share * costs(measures, block).sum()
             values.append(part.detach())
-            for gradient, one in zip(gradients, torch.autograd.grad(part, wanted), strict=True):
-                gradient += one
+            for total, gradient in zip(gradients, torch.autograd.grad(part, wanted), strict=True):
+                total += gradient
         ctx.needed = needed
         ctx.save_for_backward(*gradients, *(t for t, need in pairs if need))
         return torch.stack(values).sum()
@@ -313,25 +234,25 @@ class _MeanWithGradients(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         saved, count = ctx.saved_tensors, sum(ctx.needed)  # once: a checkpoint computes them when they are asked for
         gradients, inputs = saved[:count], saved[count:]
-        scaled = iter(ops.once(gradient * upstream[0], inputs) for gradient in gradients)
+        scaled = iter(operators.once(gradient * upstream[0], inputs) for gradient in gradients)
         return None, None, *(next(scaled) if need else None for need in ctx.needed)
 
 
-def _differentiated(*tensors: Tensor | None) -> bool:
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+def _differentiated(measures: Measures) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for measure in measures for t in measure)
 
 
-def _refuse_weight_gradients(*weights: Tensor | None) -> None:
+def _refuse_weight_gradients(measures: Measures) -> None:
     """Holding the cut gives a wrong derivative in the weights; their dual potentials are the kernel's to compute."""
-    if _differentiated(*weights):
+    if len(measures) == 2 and _differentiated([Measure(weights) for _, weights in measures]):
         raise RuntimeError(
             "sphereot: gradients in the weights are computed by the compiled kernel, for CPU tensors; move the tensors "
             "to the CPU, or detach the weights."
         )
 
 
-def _row(weights: Tensor | None) -> Tensor | None:
-    return None if weights is None else weights[None, :]
+def _in_numpy(measures: Measures) -> list[Measure]:
+    return [Measure(*_numpy(*measure)) for measure in measures]
 
 
 def _numpy(*tensors: Tensor | None) -> Any:

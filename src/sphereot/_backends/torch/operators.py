@@ -15,22 +15,13 @@ from torch import Tensor
 
 from sphereot._arrays.libraries import aligned, floating_dtype, is_torch_traced
 from sphereot._arrays.random import seed_of_draw
-from sphereot._backends.native import costs as slices
+from sphereot._backends.native import backend as native
 from sphereot._backends.native import gradients
 from sphereot._backends.native.frames import FramesToDraw
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.protocol import Measure, Measures
 
-__all__ = [
-    "circle_costs",
-    "circle_costs_uniform",
-    "great_circles",
-    "mean_cost",
-    "mean_cost_uniform",
-    "mean_distance",
-    "mean_distance_uniform",
-    "next_great_circles",
-    "once",
-]
+__all__ = ["circle_costs", "great_circles", "mean_cost", "next_great_circles", "once"]
 
 _SECOND_DERIVATIVE = (
     "sphereot: the gradient of SSW has no derivative of its own here (double backward); compute it without "
@@ -90,12 +81,8 @@ def _mean_cost(
     wanted: Sequence[bool],
     root: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    arrays = _numpy(x, y, a, b, frames)
-    if not any(wanted):
-        return _scalar((slices.mean_distance if root else slices.mean_cost)(*arrays, p), x), *_empties(x, 4)
-    differentiate = gradients.distance_gradients if root else gradients.mean_gradients
-    value, *pairs = differentiate(*arrays, p, [Wanted(*wanted[:2]), Wanted(*wanted[2:])])
-    return _scalar(value, x), *_gradient_tensors(x, pairs)
+    value, first, second = _mean_and_gradients([(x, a), (y, b)], frames, p, wanted, root)
+    return value, *first, *second
 
 
 @_mean_cost.register_fake
@@ -107,13 +94,8 @@ def _(x: Tensor, y: Tensor, a: Any, b: Any, frames: Any, p: float, wanted: Seque
 def _mean_cost_uniform(
     x: Tensor, a: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool], root: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    arrays = _numpy(x, a, frames)
-    if not any(wanted):
-        value_of = slices.mean_distance_uniform if root else slices.mean_cost_uniform
-        return _scalar(value_of(*arrays, p), x), *_empties(x, 2)
-    differentiate = gradients.distance_gradients_uniform if root else gradients.mean_gradients_uniform
-    value, pair = differentiate(*arrays, p, Wanted(*wanted))
-    return _scalar(value, x), *_gradient_tensors(x, [pair])
+    value, pair = _mean_and_gradients([(x, a)], frames, p, wanted, root)
+    return value, *pair
 
 
 @_mean_cost_uniform.register_fake
@@ -125,11 +107,8 @@ def _(x: Tensor, a: Any, frames: Tensor, p: float, wanted: Sequence[bool], root:
 def _circle_costs(
     u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    arrays = _numpy(u, v, a, b)
-    if not any(wanted):
-        return torch.from_numpy(slices.circle_costs(*arrays, p)), *_empties(u, 4)
-    costs, *pairs = gradients.circle_gradients(*arrays, p, [Wanted(*wanted[:2]), Wanted(*wanted[2:])])
-    return torch.from_numpy(costs), *_gradient_tensors(u, pairs)
+    costs, first, second = _costs_and_gradients([(u, a), (v, b)], p, wanted)
+    return costs, *first, *second
 
 
 @_circle_costs.register_fake
@@ -141,11 +120,8 @@ def _(u: Tensor, v: Tensor, a: Any, b: Any, p: float, wanted: Sequence[bool]) ->
 def _circle_costs_uniform(
     u: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    arrays = _numpy(u, a)
-    if not any(wanted):
-        return torch.from_numpy(slices.circle_costs_uniform(*arrays, p)), *_empties(u, 2)
-    costs, pair = gradients.circle_gradients_uniform(*arrays, p, Wanted(*wanted))
-    return torch.from_numpy(costs), *_gradient_tensors(u, [pair])
+    costs, pair = _costs_and_gradients([(u, a)], p, wanted)
+    return costs, *pair
 
 
 @_circle_costs_uniform.register_fake
@@ -178,6 +154,40 @@ def _(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like:
     return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
 
 
+def _mean_and_gradients(
+    tensors: Sequence[tuple[Tensor, Tensor | None]],
+    frames: Tensor | FramesToDraw,
+    p: float,
+    wanted: Sequence[bool],
+    root: bool,
+) -> list[Any]:
+    """The mean cost, or its root, and for each measure the gradients in points and weights; empty if not wanted."""
+    x = tensors[0][0]
+    measures, (frames_array,) = [Measure(*_numpy(*pair)) for pair in tensors], _numpy(frames)
+    if not any(wanted):
+        value = native.mean_cost(measures, frames_array, p, root=root)
+        return [_scalar(value, x), *(_empty_pair(x) for _ in measures)]
+    differentiate = gradients.distance_gradients if root else gradients.mean_gradients
+    value, pairs = differentiate(measures, frames_array, p, _wanted_by_measure(wanted))
+    return [_scalar(value, x), *(_gradient_tensors(x, pair) for pair in pairs)]
+
+
+def _costs_and_gradients(
+    tensors: Sequence[tuple[Tensor, Tensor | None]], p: float, wanted: Sequence[bool]
+) -> list[Any]:
+    """The costs of rows of turns, and for each measure the gradients in turns and weights; empty if not wanted."""
+    u = tensors[0][0]
+    measures = [Measure(*_numpy(*pair)) for pair in tensors]
+    if not any(wanted):
+        return [torch.from_numpy(native.circle_costs(measures, p)), *(_empty_pair(u) for _ in measures)]
+    costs, pairs = gradients.circle_gradients(measures, p, _wanted_by_measure(wanted))
+    return [torch.from_numpy(costs), *(_gradient_tensors(u, pair) for pair in pairs)]
+
+
+def _wanted_by_measure(wanted: Sequence[bool]) -> list[Wanted]:
+    return [Wanted(*wanted[k : k + 2]) for k in range(0, len(wanted), 2)]
+
+
 def _numpy(*tensors: Tensor | FramesToDraw | None) -> Any:
     return [aligned(t.detach().contiguous().numpy()) if isinstance(t, Tensor) else t for t in tensors]
 
@@ -187,20 +197,19 @@ def _scalar(value: float, like: Tensor) -> Tensor:
     return torch.from_numpy(np.asarray(value, np.float32 if like.dtype == torch.float32 else np.float64))
 
 
-def _empties(like: Tensor, count: int) -> list[Tensor]:
-    return [like.new_empty((0,)) for _ in range(count)]
+def _empty_pair(like: Tensor) -> list[Tensor]:
+    return [like.new_empty((0,)), like.new_empty((0,))]
 
 
 def _fakes(like: Tensor, wanted: Sequence[bool], shapes: Sequence[Sequence[int]]) -> list[Tensor]:
     return [like.new_empty(shape if want else (0,)) for want, shape in zip(wanted, shapes, strict=True)]
 
 
-def _gradient_tensors(like: Tensor, pairs: Sequence[Sequence[Any]]) -> list[Tensor]:
+def _gradient_tensors(like: Tensor, gradient: Sequence[Any]) -> list[Tensor]:
     dtype = np.float32 if like.dtype == torch.float32 else np.float64
     return [
-        like.new_empty((0,)) if g is None else torch.from_numpy(np.ascontiguousarray(g, dtype))
-        for pair in pairs
-        for g in pair
+        like.new_empty((0,)) if part is None else torch.from_numpy(np.ascontiguousarray(part, dtype))
+        for part in gradient
     ]
 
 
@@ -423,37 +432,23 @@ def _call(op: Any, given: Sequence[Tensor | FramesToDraw | None], *rest: Any) ->
     return result
 
 
-# ---- what the path calls ----
+# ---- what the backend calls ----
 
 
-def mean_cost(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
-    """The mean over slices of W_p^p, differentiable in points and weights."""
-    return _call(_mean_cost, (x, y, a, b, frames), p, _wanted(x, a, y, b), False)
+def mean_cost(measures: Measures, frames: Tensor | FramesToDraw, p: float, *, root: bool) -> Tensor:
+    """SSW_p^p, differentiable in points and weights; with `root`, for large orders only, SSW_p."""
+    op = _mean_cost if len(measures) == 2 else _mean_cost_uniform
+    return _call(op, (*_points_then_weights(measures), frames), p, _wanted(measures), root)
 
 
-def mean_cost_uniform(x: Tensor, a: Tensor | None, frames: Tensor | FramesToDraw, p: float) -> Tensor:
-    """The mean over slices of W_p^p to the uniform measure, differentiable in points and weights."""
-    return _call(_mean_cost_uniform, (x, a, frames), p, _wanted(x, a), False)
-
-
-def mean_distance(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor, p: float) -> Tensor:
-    """The root of order p of `mean_cost`, for large orders."""
-    return _call(_mean_cost, (x, y, a, b, frames), p, _wanted(x, a, y, b), True)
-
-
-def mean_distance_uniform(x: Tensor, a: Tensor | None, frames: Tensor | FramesToDraw, p: float) -> Tensor:
-    """The root of order p of `mean_cost_uniform`, for large orders."""
-    return _call(_mean_cost_uniform, (x, a, frames), p, _wanted(x, a), True)
-
-
-def circle_costs(u: Tensor, v: Tensor, a: Tensor | None, b: Tensor | None, p: float) -> Tensor:
+def circle_costs(measures: Measures, p: float) -> Tensor:
     """W_p^p on the circle, row by row, differentiable in turns and weights."""
-    return _call(_circle_costs, (u, v, a, b), p, _wanted(u, a, v, b))
+    op = _circle_costs if len(measures) == 2 else _circle_costs_uniform
+    return _call(op, _points_then_weights(measures), p, _wanted(measures))
 
 
-def circle_costs_uniform(u: Tensor, a: Tensor | None, p: float) -> Tensor:
-    """W_p^p to the uniform measure, row by row, differentiable in turns and weights."""
-    return _call(_circle_costs_uniform, (u, a), p, _wanted(u, a))
+def _points_then_weights(measures: Measures) -> list[Tensor | None]:
+    return [points for points, _ in measures] + [weights for _, weights in measures]
 
 
 def great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
@@ -468,9 +463,10 @@ def next_great_circles(n_projections: int, dim: int, method: str, seed: int, dra
     return frames
 
 
-def _wanted(*tensors: Tensor | None) -> list[bool]:
-    """Points and weights by turns: a gradient is computed where autograd will ask for it."""
-    return [torch.is_grad_enabled() and t is not None and _requires_grad(t) for t in tensors]
+def _wanted(measures: Measures) -> list[bool]:
+    """Whether autograd will ask for the gradient in the points and in the weights of each measure."""
+    enabled = torch.is_grad_enabled()
+    return [enabled and t is not None and _requires_grad(t) for measure in measures for t in measure]
 
 
 def _requires_grad(tensor: Tensor) -> bool:

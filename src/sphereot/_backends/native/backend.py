@@ -1,0 +1,127 @@
+"""The backend for NumPy arrays: the compiled kernel."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted, unit_of
+from sphereot._backends.array_api.circle import plan_of_cut
+from sphereot._backends.native.blocks import PLANAR_BYTES, Floats, blocks, from_turns
+from sphereot._backends.native.calls import kernel, threads_for
+from sphereot._backends.native.frames import Frames
+from sphereot._backends.native.permutations import relabeled_costs
+from sphereot._backends.protocol import Measure, Measures, Plan, n_atoms
+
+__all__ = [
+    "circle_costs",
+    "circle_plan",
+    "mean_cost",
+    "pairwise_costs",
+    "project",
+    "relabeled_costs",
+    "slice_costs",
+    "slice_distances",
+]
+
+
+def project(x: Floats, frames: Floats) -> Floats:
+    """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
+    out = np.empty((frames.shape[0], x.shape[0]), x.dtype)
+    for block, (sliced,), _ in blocks([Measure(x)], frames):
+        kernel().turns(sliced, threads_for(out[block].size, x.shape[1]), out[block])
+    return out
+
+
+def slice_costs(measures: Measures, frames: Frames, p: float) -> NDArray[np.float64]:
+    """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
+    if p > LARGEST_PLAIN_ORDER:
+        costs: NDArray[np.float64] = costs_of(slice_distances(measures, frames, p), p)
+        return costs
+    return _solve_slices(measures, frames, p)
+
+
+def slice_distances(measures: Measures, frames: Frames, p: float) -> NDArray[np.float64]:
+    """W_p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
+    return _solve_slices(measures, frames, p, root=True)
+
+
+def mean_cost(measures: Measures, frames: Frames, p: float, *, root: bool = False) -> Any:
+    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
+    dtype = measures[0].points.dtype.type
+    if root and p > LARGEST_PLAIN_ORDER:
+        return dtype(power_mean(slice_distances(measures, frames, p), p))
+    return rooted(dtype(np.mean(_solve_slices(measures, frames, p))), p, root)
+
+
+def pairwise_costs(measures: Measures, frames: Floats, p: float, *, root: bool = False) -> Floats:
+    """`mean_cost` of the pairs i < j, in order; each measure is projected and sorted once per slice."""
+    dtype = measures[0].points.dtype
+    if root and p > LARGEST_PLAIN_ORDER:
+        return _pairwise_distances(measures, frames, p).astype(dtype, copy=False)
+    total = np.zeros(len(measures) * (len(measures) - 1) // 2)
+    for costs in _pairwise_rows(measures, frames, p):
+        total += costs
+    means: Floats = rooted((total / frames.shape[0]).astype(dtype, copy=False), p, root)
+    return means
+
+
+def circle_costs(measures: Measures, p: float) -> Floats:
+    """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
+    turns = measures[0].points
+    out = np.empty(turns.shape[0])
+    threads = threads_for(sum(measure.points.size for measure in measures))
+    if len(measures) == 1:
+        kernel().costs_uniform(*from_turns(measures), p, threads, out)
+    else:
+        kernel().costs(*from_turns(measures), p, threads, out)
+    return out.astype(turns.dtype, copy=False)
+
+
+def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
+    """The optimal coupling of two measures on the circle, each given as one row of turns."""
+    # A turn just below 1 may round to 0 on the kernel's grid. It stays where it is on the circle, but comes first
+    # instead of last, and a cut counts from the first.
+    u, v = (Measure(_on_grid(turns), weights) for turns, weights in (u, v))
+    # In double precision, as the levels whose difference it is.
+    cut = np.empty(1)
+    kernel().cuts(*from_turns([u, v]), p, threads_for(u.points.size + v.points.size), cut)
+    return plan_of_cut(u, v, cut, circle_costs([u, v], p))
+
+
+def _on_grid(turns: Floats) -> Floats:
+    """Turns (B, n) as the kernel sees them: in [0, 1), on the grid that it counts in."""
+    out = np.empty(turns.shape, turns.dtype)
+    kernel().turns(*from_turns([Measure(turns)]), threads_for(turns.size), out)
+    return out
+
+
+def _solve_slices(measures: Measures, frames: Frames, p: float, root: bool = False) -> NDArray[np.float64]:
+    out = np.empty(frames.shape[0])
+    atoms = n_atoms(measures)
+    solve = kernel().costs if len(measures) == 2 else kernel().costs_uniform
+    for block, sliced, _ in blocks(measures, frames):
+        solve(*sliced, p, threads_for(out[block].size * atoms, frames.shape[1]), out[block], root)
+    return out
+
+
+def _pairwise_distances(measures: Measures, frames: Floats, p: float) -> NDArray[np.float64]:
+    """SSW_p of the pairs, for large orders: sums in units of the largest distance so far."""
+    largest = total = np.zeros(len(measures) * (len(measures) - 1) // 2)
+    for distances in _pairwise_rows(measures, frames, p, root=True):
+        before, largest = largest, np.maximum(largest, distances)
+        unit = unit_of(largest)
+        total = total * (before / unit) ** p + (distances / unit) ** p
+    result: NDArray[np.float64] = largest * (total / frames.shape[0]) ** (1.0 / p)
+    return result
+
+
+def _pairwise_rows(measures: Measures, frames: Floats, p: float, root: bool = False) -> Iterator[NDArray[np.float64]]:
+    """The costs of all pairs on one slice after another: added in this order, blocks do not show in a sum."""
+    pairs = len(measures) * (len(measures) - 1) // 2
+    atoms = n_atoms(measures)
+    for block, sliced, _ in blocks(measures, frames, most=max(1, PLANAR_BYTES // (8 * pairs))):
+        out = np.empty((block.stop - block.start, pairs))
+        kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms, frames.shape[1]), out, root)
+        yield from out

@@ -1,0 +1,97 @@
+"""The backend protocol: the functions that every array library's implementation provides, and their arguments.
+
+A backend is a module with these functions. What reaches it is validated: floating arrays of one library, device and
+dtype, unit vectors as points, orthonormal frames, an order p of at least 1.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array
+
+__all__ = ["Backend", "Labelings", "Measure", "Measures", "Plan", "n_atoms"]
+
+
+class Measure(NamedTuple):
+    """A discrete measure: atoms with weights.
+
+    Attributes
+    ----------
+    points : array, shape (n, d)
+        Unit vectors; for the circle functions, which work on B pairs of measures at once, turns of shape (B, n).
+    weights : array or None
+        Shape (n,), or (B, n) or (1, n) beside turns; nonnegative, of any positive total. None: equal weights.
+    """
+
+    points: Array
+    weights: Array | None = None
+
+
+Measures: TypeAlias = Sequence[Measure]
+"""One measure, to be compared with the uniform measure; or two, to be compared with each other."""
+
+
+class Plan(NamedTuple):
+    """An optimal coupling of two measures on the circle; the fields are those of `sphereot.circle.CirclePlan`."""
+
+    source: Array
+    target: Array
+    mass: Array
+    cost: Array
+    cut: Array
+
+
+class Labelings(NamedTuple):
+    """Ways to divide a pooled sample in two.
+
+    Attributes
+    ----------
+    bits : array of bytes, shape (ceil(n_labelings / 8), N)
+        Bit b of byte (g, i) is set where labeling 8 g + b puts point i into the first sample.
+    n_labelings : int
+        The number of labelings.
+    n_first : int
+        The number of points that each of them puts into the first sample.
+    """
+
+    bits: NDArray[np.uint8]
+    n_labelings: int
+    n_first: int
+
+
+class Backend(Protocol):
+    """Costs of optimal transport on great circles, for the arrays of one library."""
+
+    def project(self, x: Array, frames: Array) -> Array:
+        """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
+
+    def slice_costs(self, measures: Measures, frames: Array, p: float) -> Array:
+        """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
+
+    def mean_cost(self, measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
+        """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
+
+    def pairwise_costs(self, measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
+        """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
+
+    def circle_costs(self, measures: Measures, p: float) -> Array:
+        """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
+
+    def circle_plan(self, u: Measure, v: Measure, p: float) -> Plan:
+        """The optimal coupling of two measures on the circle, each given as one row of turns."""
+
+    def relabeled_costs(
+        self, pool: Array, labelings: Labelings, frames: Array, p: float
+    ) -> Iterator[tuple[slice, Array]]:
+        """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
+
+        Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
+        """
+
+
+def n_atoms(measures: Measures) -> int:
+    """The number of atoms of all measures together."""
+    return sum(int(points.shape[0]) for points, _ in measures)
