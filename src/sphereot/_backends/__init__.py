@@ -6,6 +6,8 @@ standard. `torch` and `jax` choose between the two by device, and add gradients.
 
 from sphereot._arrays.libraries import Array, framework
 from sphereot._backends import native
+from sphereot._backends.array_api import backend as array_api_backend
+from sphereot._backends.native import backend as native_backend
 from sphereot._backends.protocol import Backend
 
 __all__ = ["backend_for"]
@@ -22,10 +24,4 @@ def backend_for(array: Array) -> Backend:
         from sphereot._backends.jax import backend as jax_backend
 
         return jax_backend
-    if native.serves(array):
-        from sphereot._backends.native import backend as native_backend
-
-        return native_backend
-    from sphereot._backends.array_api import backend as array_api_backend
-
-    return array_api_backend
+    return native_backend if native.serves(array) else array_api_backend

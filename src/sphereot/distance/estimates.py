@@ -13,7 +13,7 @@ from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.calls import options_by_name
 from sphereot.distance.arguments import frames_for, two_measures
-from sphereot.slicing.circles import independent_frames
+from sphereot.slicing.drawing import independent_frames
 
 __all__ = ["SSWEstimate", "ssw_estimate"]
 

@@ -16,9 +16,9 @@ from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_
 from sphereot._backends.native.frames import FramesToDraw
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
-from sphereot._backends.torch import operators as ops
 from sphereot.distance import two_measures
 from sphereot.slicing.circles import fresh_circles, great_circles
+from sphereot.slicing.operators import next_great_circles_operator
 from sphereot.torch.distributed import (
     gather_batch,
     mean_over_ranks,
@@ -151,7 +151,7 @@ class _SlicedLoss(nn.Module):
         if self.fixed or self.seed is None:
             frames = great_circles(self.n_projections, dim, method=method, seed=self.seed, like=x)
         elif is_torch_traced():  # counted by the operator: torch.func forbids `+=` on a tensor from outside
-            frames = ops.next_great_circles(self.n_projections, dim, method, self.seed, self._draws, x)
+            frames = next_great_circles_operator(self.n_projections, dim, method, self.seed, self._draws, x)
         else:
             seed = seed_of_draw(self.seed, int(self._draws))
             frames = great_circles(self.n_projections, dim, method=method, seed=seed, like=x)

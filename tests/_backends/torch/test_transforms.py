@@ -11,6 +11,7 @@ from helpers.tensors import points, weights
 import sphereot
 from sphereot import circle
 from sphereot._backends.torch import operators as ops
+from sphereot.slicing import operators as circles
 from sphereot.torch import SSWLoss, UniformityLoss, portable_path
 
 ORDERS = [1, 1.5, 2, 3]
@@ -29,7 +30,7 @@ def test_operators_pass_opcheck():
     torch.library.opcheck(ops._mean_cost_uniform, (x, a, frames, 50.0, [True, True], True))
     torch.library.opcheck(ops._circle_costs, (u.requires_grad_(), v, None, None, 2.0, [True, False, False, False]))
     torch.library.opcheck(ops._circle_costs_uniform, (u, None, 2.0, [True, False]))
-    torch.library.opcheck(ops._next_great_circles, (4, 3, "iid", 0, torch.zeros((), dtype=torch.int64), x.detach()))
+    torch.library.opcheck(circles._next_great_circles, (4, 3, "iid", 0, torch.zeros((), dtype=torch.int64), x.detach()))
 
 
 @pytest.mark.parametrize("path", ["native", "portable"])
@@ -188,7 +189,7 @@ def test_checkpoints_and_batched_gradients(block_size):
 def test_half_types_compiled():
     """What a compiled graph believes of the dtype of the circles is what they have."""
     x, y = (points(20, 3, seed=s).bfloat16() for s in range(2))
-    torch.library.opcheck(ops._great_circles, (5, 3, "iid", 0, x))
+    torch.library.opcheck(circles._great_circles, (5, 3, "iid", 0, x))
     loss = SSWLoss(seed=0, fixed=True)
     value = loss(x, y)
     assert torch.compile(loss, backend="aot_eager")(x, y) == value

@@ -13,15 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sphereot._arrays.libraries import aligned, floating_dtype, is_torch_traced
-from sphereot._arrays.random import seed_of_draw
+from sphereot._arrays.libraries import aligned, is_torch_traced
 from sphereot._backends.native import backend as native
 from sphereot._backends.native import gradients
 from sphereot._backends.native.frames import FramesToDraw
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures
 
-__all__ = ["circle_costs", "great_circles", "mean_cost", "next_great_circles", "once"]
+__all__ = ["circle_costs", "mean_cost", "once"]
 
 _SECOND_DERIVATIVE = (
     "sphereot: the gradient of SSW has no derivative of its own here (double backward); compute it without "
@@ -127,31 +126,6 @@ def _circle_costs_uniform(
 @_circle_costs_uniform.register_fake
 def _(u: Tensor, a: Any, p: float, wanted: Sequence[bool]) -> tuple[Tensor, ...]:
     return u.new_empty(u.shape[:1]), *_fakes(u, wanted, [u.shape, u.shape])
-
-
-@torch.library.custom_op("sphereot::great_circles", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
-def _great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
-    from sphereot.slicing.circles import great_circles as draw
-
-    frames: Tensor = draw(n_projections, dim, method=method, seed=seed, like=like)
-    return frames
-
-
-@_great_circles.register_fake
-def _(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
-    return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
-
-
-@torch.library.custom_op("sphereot::next_great_circles", mutates_args=("draws",))
-def _next_great_circles(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like: Tensor) -> Tensor:
-    frames = _great_circles(n_projections, dim, method, seed_of_draw(seed, int(draws)), like)
-    draws += 1
-    return frames
-
-
-@_next_great_circles.register_fake
-def _(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like: Tensor) -> Tensor:
-    return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
 
 
 def _mean_and_gradients(
@@ -323,16 +297,6 @@ for _op, _backward in _BACKWARD.items():
     _op.register_vmap(lambda info, in_dims, *args, op=_op: _one_by_one(op, info, in_dims, args))
 
 
-def _shared_by_members(op: Any, info: Any, in_dims: Sequence[int | None], args: Sequence[Any]) -> tuple[Tensor, None]:
-    """The circles of a batch: `like`, the last argument, tells no more than a dtype and a device."""
-    *settings, like = args
-    return op(*settings, like if in_dims[-1] is None else like.select(in_dims[-1], 0)), None
-
-
-for _op in (_great_circles, _next_great_circles):
-    _op.register_vmap(lambda info, in_dims, *args, op=_op: _shared_by_members(op, info, in_dims, args))
-
-
 class _UnderFunc(torch.autograd.Function):
     """An operator under the transforms of `torch.func`, which do not follow the autograd of `torch.library`."""
 
@@ -449,18 +413,6 @@ def circle_costs(measures: Measures, p: float) -> Tensor:
 
 def _points_then_weights(measures: Measures) -> list[Tensor | None]:
     return [points for points, _ in measures] + [weights for _, weights in measures]
-
-
-def great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
-    """`sphereot.great_circles` as one operator, drawn when a compiled graph runs, not when it is traced."""
-    frames: Tensor = _great_circles(n_projections, dim, method, seed, like.detach())
-    return frames
-
-
-def next_great_circles(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like: Tensor) -> Tensor:
-    """The same for a loss that goes on drawing from a seed: draws the circles of number `draws`, and counts them."""
-    frames: Tensor = _next_great_circles(n_projections, dim, method, seed, draws, like.detach())
-    return frames
 
 
 def _wanted(measures: Measures) -> list[bool]:

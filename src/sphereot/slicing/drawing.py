@@ -1,0 +1,137 @@
+"""Drawing the frames of great circles: independent, in orthogonal blocks, or well placed (Section 3.2).
+
+A great circle is the intersection of the sphere with a plane, and a plane is an orthonormal frame U in V_{d,2}.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import (
+    Array,
+    device,
+    full_precision,
+    in_host_memory,
+    is_double,
+    namespace,
+    to_kind,
+)
+from sphereot._arrays.random import fresh_generator, is_own_generator, normal_source, require_seed_when_staged
+from sphereot._backends import native
+from sphereot._backends.native.frames import FramesToDraw, frames_to_draw
+from sphereot.slicing.designs import harmonic_planes, spread_planes
+
+__all__ = ["METHODS", "draw_frames", "fresh_frames", "independent_frames"]
+
+METHODS = ("iid", "orthogonal", "quasi")
+_LARGEST_SPREAD_SET = 400  # Spreading costs L^2 d: more planes go in several sets, rotated independently.
+_HIGHEST_SPREAD_DIM = 64  # Spreading saves about 2 L / d^2 of what blocks leave: ever less, and it costs more.
+
+
+def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:
+    """Frames (L, d, 2) of great circles in the library, dtype and device of `like`; see `sphereot.great_circles`."""
+    if seed is None:
+        if _kernel_draws(method, like):
+            return to_kind(frames_to_draw(n_projections, dim).array(), like)
+        seed = fresh_generator(like)
+    if is_own_generator(seed):
+        draw = normal_source(seed, like)
+        if in_host_memory(like):  # NumPy builds faster: the arrays are too small for torch's threads
+            return to_kind(_frames(lambda shape: draw(shape).numpy(), n_projections, dim, method), like)
+        with full_precision(like):
+            return _frames(draw, n_projections, dim, method)
+    require_seed_when_staged(seed, like)
+    # Whatever the library, NumPy draws and builds: one seed gives the same slices everywhere.
+    return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
+
+
+def fresh_frames(n_projections: int, dim: int, method: str, like: Array) -> Array | FramesToDraw:
+    """`draw_frames` without a seed; frames that the kernel draws are left for it to draw where it needs them."""
+    if _kernel_draws(method, like):
+        return frames_to_draw(n_projections, dim)
+    return draw_frames(n_projections, dim, method, None, like)
+
+
+def _kernel_draws(method: str, like: Array | None) -> bool:
+    return method == "iid" and in_host_memory(like) and native.serves(like) and not is_double(like)
+
+
+def _frames(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:
+    if method == "iid":
+        return independent_frames(draw, n_projections, dim)
+    # In the plane all great circles are one; up to d/2 planes, orthogonal ones are as far apart as planes can be.
+    if method == "quasi" and dim > 2 and n_projections > dim // 2:
+        return _well_placed(draw, n_projections, dim)
+    return _orthogonal_blocks(draw, n_projections, dim)
+
+
+def independent_frames(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
+    """Frames drawn one by one (Algorithm 1); Gram-Schmidt of two Gaussian vectors is uniform on V_{d,2}: no QR."""
+    gaussian = draw((n_frames, 2, dim))
+    return _gram_schmidt(gaussian[:, 0, :], gaussian[:, 1, :])
+
+
+def _orthogonal_blocks(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
+    """Frames in blocks whose projectors sum to a multiple of the identity; the last block may be cut short."""
+    block = dim // 2 if dim % 2 == 0 else dim
+    n_blocks = -(-n_frames // block)
+    block = min(block, n_frames)
+    axes = _haar(draw, n_blocks, dim, min(2 * n_frames, dim))
+    xp = namespace(axes)
+    # Axes 0 1, 2 3, ... and, in odd dimension, once more around: the first planes of a cut block stay orthogonal.
+    around = xp.arange(2 * block, device=device(axes)) % dim
+    frames = xp.reshape(xp.take(axes, around, axis=2), (n_blocks, dim, block, 2))
+    return xp.reshape(xp.permute_dims(frames, (0, 2, 1, 3)), (n_blocks * block, dim, 2))[:n_frames, :, :]
+
+
+def _well_placed(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
+    """Spread frames in low dimension; in high dimension orthogonal blocks, a cut and a whole one balanced."""
+    if dim <= _HIGHEST_SPREAD_DIM:
+        n_sets = -(-n_frames // _LARGEST_SPREAD_SET)
+        sizes = [n_frames // n_sets + (i < n_frames % n_sets) for i in range(n_sets)]
+        return _rotated(draw, [spread_planes(size, dim) for size in sizes])
+    block = dim // 2
+    if dim % 2 == 1 or n_frames % block == 0:
+        return _orthogonal_blocks(draw, n_frames, dim)
+    n_balanced = block + n_frames % block
+    balanced = _rotated(draw, [harmonic_planes(n_balanced, dim)])
+    if n_balanced == n_frames:
+        return balanced
+    return namespace(balanced).concat([balanced, _orthogonal_blocks(draw, n_frames - n_balanced, dim)], axis=0)
+
+
+def _rotated(draw: Callable[..., Array], sets: list[NDArray[np.float64]]) -> Array:
+    """Sets of frames, each under a random rotation of its own, so that each frame is uniform."""
+    dim = sets[0].shape[1]
+    rotations = _haar(draw, len(sets), dim, dim)
+    xp = namespace(rotations)
+    fixed = [xp.asarray(frames, dtype=rotations.dtype, device=device(rotations)) for frames in sets]
+    rotated = xp.concat([xp.tensordot(u, rotations[i, :, :], axes=((1,), (1,))) for i, u in enumerate(fixed)], axis=0)
+    # Some accelerators multiply matrices in less than the array's precision; the frames must be orthonormal to it.
+    return _gram_schmidt(rotated[:, 0, :], rotated[:, 1, :])
+
+
+def _haar(draw: Callable[..., Array], n_matrices: int, dim: int, n_columns: int) -> Array:
+    """First columns of Haar orthogonal matrices, shape (n_matrices, dim, n_columns)."""
+    gaussian = draw((n_matrices, dim, n_columns))
+    xp = namespace(gaussian)
+    q, r = xp.linalg.qr(gaussian)
+    # QR leaves the signs to the implementation; only a positive diagonal of R makes Q uniform (Mezzadri, 2007).
+    diagonal = xp.linalg.diagonal(r)[:, None, :]
+    return xp.where(diagonal < 0, -q, q)
+
+
+def _gram_schmidt(first: Array, second: Array) -> Array:
+    """Orthonormal frames, shape (L, d, 2), of the planes through two vectors each, shapes (L, d)."""
+    xp = namespace(first)
+    first = _unit(first)
+    for _ in range(2):  # The second pass takes away what cancellation left of `first` in nearly parallel pairs.
+        second = _unit(second - xp.vecdot(first, second)[:, None] * first)
+    return xp.stack([first, second], axis=-1)
+
+
+def _unit(vectors: Array) -> Array:
+    xp = namespace(vectors)
+    return vectors / xp.sqrt(xp.vecdot(vectors, vectors))[:, None]

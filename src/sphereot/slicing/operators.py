@@ -1,0 +1,60 @@
+"""Great circles inside graphs of torch.compile and torch.func: operators that draw when the graph runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sphereot._arrays.libraries import floating_dtype
+from sphereot._arrays.random import seed_of_draw
+from sphereot.slicing.drawing import draw_frames
+
+__all__ = ["great_circles_operator", "next_great_circles_operator"]
+
+
+@torch.library.custom_op("sphereot::great_circles", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
+def _great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
+    frames: Tensor = draw_frames(n_projections, dim, method, seed, like)
+    return frames
+
+
+@_great_circles.register_fake
+def _(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
+    return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
+
+
+@torch.library.custom_op("sphereot::next_great_circles", mutates_args=("draws",))
+def _next_great_circles(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like: Tensor) -> Tensor:
+    frames = _great_circles(n_projections, dim, method, seed_of_draw(seed, int(draws)), like)
+    draws += 1
+    return frames
+
+
+@_next_great_circles.register_fake
+def _(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like: Tensor) -> Tensor:
+    return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
+
+
+def _shared_by_members(op: Any, info: Any, in_dims: Sequence[int | None], args: Sequence[Any]) -> tuple[Tensor, None]:
+    """The members of a batch share their circles; `like`, the last argument, gives no more than dtype and device."""
+    *settings, like = args
+    return op(*settings, like if in_dims[-1] is None else like.select(in_dims[-1], 0)), None
+
+
+for _op in (_great_circles, _next_great_circles):
+    _op.register_vmap(lambda info, in_dims, *args, op=_op: _shared_by_members(op, info, in_dims, args))
+
+
+def great_circles_operator(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:
+    """`sphereot.great_circles` as one operator, drawn when a compiled graph runs, not when it is traced."""
+    frames: Tensor = _great_circles(n_projections, dim, method, seed, like.detach())
+    return frames
+
+
+def next_great_circles_operator(
+    n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like: Tensor
+) -> Tensor:
+    """The great circles of draw number `draws` of a seeded loss, as one operator that also counts the draw."""
+    frames: Tensor = _next_great_circles(n_projections, dim, method, seed, draws, like.detach())
+    return frames
