@@ -4,12 +4,9 @@ They broadcast, expand and take gradients as torch's own do, and `sample` takes 
 `torch.distributions.MixtureSameFamily`; `torch.distributions.kl_divergence` knows the pairs with a closed form.
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError("sphereot.distributions needs PyTorch: pip install 'sphereot[torch]'.") from error
+from sphereot._support.extras import require
+
+require("torch", "sphereot.distributions")
 
 from sphereot.distributions import divergences as _divergences  # noqa: F401
 from sphereot.distributions.constraints import unit_vector

@@ -4,12 +4,9 @@ A transform is a module that maps points, gives the logarithm of its determinant
 a law of it, with densities and samples (Appendix B.4).
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError("sphereot.flows needs PyTorch: pip install 'sphereot[torch]'.") from error
+from sphereot._support.extras import require
+
+require("torch", "sphereot.flows")
 
 from sphereot.flows.exponential import Components, ExponentialMapFlow
 from sphereot.flows.flow import Flow

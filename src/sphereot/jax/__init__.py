@@ -14,9 +14,8 @@ On the CPU the compiled kernel computes value and gradients in one call; on acce
 weights and weights that are all zero give NaN. Inside `jax.shard_map`, pass it `check_vma=False`.
 """
 
-try:
-    import jax as _jax  # noqa: F401
-except ImportError as error:
-    raise ImportError("sphereot.jax needs JAX; install it with: pip install 'sphereot[jax]'") from error
+from sphereot._support.extras import require
+
+require("jax", "sphereot.jax")
 
 __all__: list[str] = []

@@ -1,11 +1,8 @@
 """Riemannian optimizers for parameters that are unit vectors, with the interface of `torch.optim`."""
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError("sphereot.optim needs PyTorch: pip install 'sphereot[torch]'.") from error
+from sphereot._support.extras import require
+
+require("torch", "sphereot.optim")
 
 from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
 

@@ -6,6 +6,7 @@
 from importlib.util import find_spec
 from typing import Any
 
+from sphereot._support.extras import require
 from sphereot.particles.flow import DivergenceError, FlowResult, gradient_flow
 
 __all__ = ["DivergenceError", "FlowResult", "gradient_flow"]
@@ -16,10 +17,7 @@ if find_spec("torch") is not None:
 def __getattr__(name: str) -> Any:
     if name != "ParticleFlow":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from sphereot.particles.descent import ParticleFlow
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ImportError("sphereot.particles.ParticleFlow needs PyTorch: pip install 'sphereot[torch]'.") from error
+    require("torch", "sphereot.particles.ParticleFlow")
+    from sphereot.particles.descent import ParticleFlow
+
     return ParticleFlow

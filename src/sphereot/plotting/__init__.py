@@ -5,12 +5,9 @@ pyplot: no window opens, and no global state changes. `style` makes figures of o
 `globe_page` writes HTML that opens from disk.
 """
 
-try:
-    import matplotlib as _matplotlib  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "matplotlib":
-        raise
-    raise ImportError("sphereot.plotting needs matplotlib: pip install 'sphereot[plot]'.") from error
+from sphereot._support.extras import require
+
+require("matplotlib", "sphereot.plotting")
 
 from sphereot.plotting.circles import circle_projections
 from sphereot.plotting.curves import evolution

@@ -1,11 +1,8 @@
 """Sampling on the sphere: Langevin chains, importance weights, and samplers fitted by SSW variational inference."""
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError("sphereot.sampling needs PyTorch: pip install 'sphereot[torch]'.") from error
+from sphereot._support.extras import require
+
+require("torch", "sphereot.sampling")
 
 from sphereot.sampling.langevin import Chains, langevin
 from sphereot.sampling.samplers import NetworkSampler, PowerSphericalSampler

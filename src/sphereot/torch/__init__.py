@@ -4,12 +4,9 @@
 the options, and the sharing of a batch over processes.
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError("sphereot.torch needs PyTorch: pip install 'sphereot[torch]'.") from error
+from sphereot._support.extras import require
+
+require("torch", "sphereot.torch")
 
 from sphereot._backends.torch.backend import portable_path
 from sphereot.torch.losses import SSWLoss, UniformityLoss
