@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sphereot._support import start as _start  # noqa: F401  # first: the imports after it can fail
+from sphereot._support import startup_errors as _start  # noqa: F401  # first: the imports after it can fail
 
 # isort: split
 from sphereot import circle, radon, sphere

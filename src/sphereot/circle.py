@@ -11,7 +11,7 @@ from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.validation import as_circle_weights, as_order, as_turns, require_same_kind
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 

@@ -14,8 +14,8 @@ pytest.importorskip("matplotlib")
 
 from sphereot._html.svg import ticks
 from sphereot.report import drift_page
-from sphereot.report.points import PlaneView, some_points
-from sphereot.report.text import cost_markup, distance_markup, distance_name
+from sphereot.report.markup import cost_markup, distance_markup, distance_name
+from sphereot.report.scatter_plot import PlaneView, some_points
 from sphereot.stats import drift_test
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&amp; " + "long" * 400

@@ -3,7 +3,7 @@
 import sys
 import traceback
 
-from sphereot._support.start import FAILURE, end_with_message
+from sphereot._support.startup_errors import FAILURE, end_with_message
 
 __all__ = ["main"]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sphereot.datasets.source import Wanted
+from sphereot.datasets.point_file import Wanted
 
 __all__ = ["Choice", "choose", "find", "lonlat_order"]
 

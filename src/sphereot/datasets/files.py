@@ -13,9 +13,9 @@ import numpy as np
 
 from sphereot._arrays.validation import as_whole_number
 from sphereot.datasets.geojson import open_geojson
-from sphereot.datasets.rows import as_unit, refuse_first, require_not_swapped, usable
-from sphereot.datasets.sampling import generator_of, random_rows
-from sphereot.datasets.source import Batch, Source, Wanted
+from sphereot.datasets.point_file import Batch, Source, Wanted
+from sphereot.datasets.row_validation import as_unit, refuse_first, require_not_swapped, usable
+from sphereot.datasets.subsampling import generator_of, random_rows
 from sphereot.datasets.tables import open_csv, open_parquet
 from sphereot.datasets.tensors import open_npy, open_npz, open_pt, open_safetensors
 from sphereot.sphere import from_lonlat

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereot.datasets.source import Batch, Source, Wanted
+from sphereot.datasets.point_file import Batch, Source, Wanted
 
 __all__ = ["open_geojson"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sphereot.datasets.columns import choose, find
-from sphereot.datasets.row_groups import row_group_sizes, row_ranges
-from sphereot.datasets.source import Batch, Source, Wanted, default_rows, no_quote, require_in_proportion
+from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
+from sphereot.datasets.point_file import Batch, Source, Wanted, default_rows, no_quote, require_in_proportion
 
 __all__ = ["open_csv", "open_parquet"]
 

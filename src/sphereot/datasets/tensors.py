@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sphereot.datasets.columns import choose
-from sphereot.datasets.source import Batch, Source, Wanted, require_in_proportion
+from sphereot.datasets.point_file import Batch, Source, Wanted, require_in_proportion
 
 __all__ = ["open_npy", "open_npz", "open_pt", "open_safetensors"]
 

@@ -11,7 +11,7 @@ from sphereot._arrays.random import normal_source
 from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_weights, as_whole_number
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot.distance.arguments import frames_for, two_measures
 from sphereot.slicing.drawing import independent_frames
 

@@ -8,7 +8,7 @@ from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.validation import as_order, as_points, as_weights, require_same_dim, require_same_kind
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot.distance.arguments import frames_for
 
 __all__ = ["pairwise_ssw"]

@@ -6,7 +6,7 @@ from sphereot._arrays.libraries import Array
 from sphereot._arrays.validation import as_order, as_points, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot.distance.arguments import frames_for, two_measures
 
 __all__ = ["ssw", "ssw_uniform"]

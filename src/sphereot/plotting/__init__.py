@@ -9,11 +9,11 @@ from sphereot._support.extras import require
 
 require("matplotlib", "sphereot.plotting")
 
-from sphereot.plotting.circles import circle_projections
 from sphereot.plotting.curves import evolution
-from sphereot.plotting.globe import scatter_sphere, sphere_axes
 from sphereot.plotting.globe_pages import globe_page
+from sphereot.plotting.great_circle import circle_projections
 from sphereot.plotting.maps import density_map, map_points, scatter_map
+from sphereot.plotting.sphere3d import scatter_sphere, sphere_axes
 from sphereot.plotting.styling import PALETTE, save, style
 
 __all__ = [

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_reals
-from sphereot.plotting._canvas import new_axes, require_axes
+from sphereot.plotting._axes import new_axes, require_axes
 from sphereot.plotting.styling import style
 
 __all__ = ["evolution"]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
-from sphereot.plotting._canvas import points_in_space
+from sphereot.plotting._axes import points_in_space
 from sphereot.plotting.coastlines import has_coastlines, read_coastlines
 from sphereot.plotting.maps import grid_values, linear_norm
 from sphereot.plotting.styling import PALETTE

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_whole_number
-from sphereot.plotting._canvas import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
+from sphereot.plotting._axes import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
 from sphereot.plotting._contrast import is_light, runs_of_equal_value
 from sphereot.plotting.coastlines import read_coastlines
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style

@@ -14,8 +14,8 @@ from sphereot._arrays.validation import as_points, require_same_dim
 from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import printable, shortened
-from sphereot.report.globe import globe_section
-from sphereot.report.points import PlaneView
+from sphereot.report.globe_section import globe_section
+from sphereot.report.scatter_plot import PlaneView
 from sphereot.report.settings import settings_section
 from sphereot.report.summary import summary_paragraph, table_section
 from sphereot.report.timeline import timeline_section

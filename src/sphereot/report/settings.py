@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 
 from sphereot._support.text import printable
-from sphereot.report.text import distance_markup, distance_name
+from sphereot.report.markup import distance_markup, distance_name
 from sphereot.stats import DriftResult
 
 __all__ = ["settings_section"]

@@ -4,7 +4,7 @@ import html
 import re
 
 from sphereot._support.text import cost_name
-from sphereot.report.text import cost_markup, data_name, distance, distance_markup, distance_name
+from sphereot.report.markup import cost_markup, data_name, distance, distance_markup, distance_name
 from sphereot.stats import DriftResult
 
 __all__ = ["summary_paragraph", "table_section"]

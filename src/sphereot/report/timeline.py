@@ -4,7 +4,7 @@ import html
 
 from sphereot._html.svg import Chart, line, picture, pixels
 from sphereot._support.text import shortened
-from sphereot.report.text import distance, distance_name
+from sphereot.report.markup import distance, distance_name
 from sphereot.stats import DriftResult
 
 __all__ = ["timeline_section"]

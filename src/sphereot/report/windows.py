@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from sphereot.report.circle import circle_figure
-from sphereot.report.points import PlaneView
-from sphereot.report.text import cost_markup, data_name
+from sphereot.report.circle_densities import circle_figure
+from sphereot.report.markup import cost_markup, data_name
+from sphereot.report.scatter_plot import PlaneView
 from sphereot.stats import DriftResult
 
 __all__ = ["windows_section"]

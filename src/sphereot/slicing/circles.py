@@ -12,7 +12,7 @@ from sphereot._arrays.libraries import Array, is_torch_compiling
 from sphereot._arrays.validation import as_frames, as_points, as_whole_number
 from sphereot._backends import backend_for
 from sphereot._backends.native.frames import FramesToDraw
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot.slicing.drawing import METHODS, draw_frames, fresh_frames
 
 __all__ = ["fresh_circles", "great_circles", "project"]

@@ -20,7 +20,7 @@ from sphereot._arrays.validation import (
     require_same_dim,
     require_same_kind,
 )
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot.sphere.norms import safe_norm, unit_or_zero
 
 __all__ = [

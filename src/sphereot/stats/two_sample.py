@@ -16,7 +16,7 @@ from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Labelings
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
 from sphereot.stats._random import drawn_frames, numpy_generator

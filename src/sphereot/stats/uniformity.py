@@ -22,7 +22,7 @@ from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_whole_number
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
 from sphereot.slicing.circles import great_circles

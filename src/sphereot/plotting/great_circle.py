@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_frames, as_points, require_same_dim
-from sphereot.plotting._canvas import new_axes, require_axes
+from sphereot.plotting._axes import new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing.circles import project
 from sphereot.stats import SphericalKDE

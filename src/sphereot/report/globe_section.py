@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from sphereot._support.text import shortened
 from sphereot.plotting.globe_pages import globe_figure
-from sphereot.report.points import MOST_POINTS, some_points
-from sphereot.report.text import data_name
+from sphereot.report.markup import data_name
+from sphereot.report.scatter_plot import MOST_POINTS, some_points
 from sphereot.stats import DriftResult
 
 __all__ = ["globe_section"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sphereot._html.svg import Chart, area, line, picture
-from sphereot.report.text import cost_markup, data_name
+from sphereot.report.markup import cost_markup, data_name
 from sphereot.sphere import to_lonlat
 from sphereot.stats import DriftResult, DriftWindow
 

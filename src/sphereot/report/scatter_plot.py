@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._html.svg import Chart, picture, pixels, ticks
-from sphereot.report.text import data_name
+from sphereot.report.markup import data_name
 
 __all__ = ["MOST_POINTS", "PlaneView", "some_points"]
 

@@ -7,7 +7,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
-from sphereot.plotting._canvas import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
+from sphereot.plotting._axes import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 
 __all__ = ["scatter_sphere", "sphere_axes"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereot.datasets.source import Batch, Source
+from sphereot.datasets.point_file import Batch, Source
 
 __all__ = ["as_unit", "refuse_first", "require_not_swapped", "usable"]
 

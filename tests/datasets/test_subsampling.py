@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 pl = pytest.importorskip("polars")
 
 from sphereot.datasets import iter_points, read_points
-from sphereot.datasets.row_groups import row_group_sizes, row_ranges
-from sphereot.datasets.sampling import random_rows
+from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
+from sphereot.datasets.subsampling import random_rows
 
 X = sphere_sample(np.random.default_rng(0), 300, 3)
 X = X[np.lexsort(X.T)]  # rows in a known order, and all different
@@ -122,9 +122,9 @@ def test_bad_rows_are_refused_even_if_not_chosen_and_dropped_ones_are_not_chosen
 
 PEAK = """
 import sys
-from sphereot.datasets import read_points, source
+from sphereot.datasets import read_points, point_file
 
-source._BATCH_VALUES = 1 << 18  # so that a small file has many batches
+point_file._BATCH_VALUES = 1 << 18  # so that a small file has many batches
 
 def peak():  # of this process: ru_maxrss counts that of the parent before exec
     with open("/proc/self/status") as status:
