@@ -15,6 +15,7 @@ import numpy as np
 
 from sphereot._arrays.libraries import Array, aligned, device, is_half, is_numpy, is_torch, kind_of, namespace, readable
 from sphereot._arrays.orders import LARGEST_ORDER
+from sphereot._arrays.unit_length import unit_length_tolerance
 from sphereot._backends import native as _native
 
 __all__ = [
@@ -112,8 +113,7 @@ def as_points(name: str, value: Any) -> Array:
 
 def _require_unit_rows(name: str, points: Array, half: bool) -> None:
     xp = namespace(points)
-    # Wide enough for rows normalized in their own precision, narrow enough to catch rows that were never normalized.
-    tolerance = 0.05 if half else max(1e-6, 1e3 * float(xp.finfo(points.dtype).eps))
+    tolerance = unit_length_tolerance(float(xp.finfo(points.dtype).eps), half=half)
     if _native.kernel is not None and is_numpy(points) and points.flags.c_contiguous and points.flags.aligned:
         if _native.kernel.have_unit_length(points, 2.0 * tolerance):
             return

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from sphereot._arrays.unit_length import unit_length_tolerance
 from sphereot.datasets.point_file import Batch, Source
 
 __all__ = ["as_unit", "refuse_first", "require_not_swapped", "usable"]
-
-_HALF_TOLERANCE = 0.05
 
 
 def usable(batch: Batch, lonlat: bool) -> np.ndarray[Any, Any]:
@@ -74,7 +73,7 @@ def as_unit(source: Source, batch: Batch) -> np.ndarray[Any, Any]:
     values = batch.values
     half = values.dtype == np.float16
     values = values.astype(np.float32) if half else values
-    tolerance = _HALF_TOLERANCE if half else max(1e-6, 1e3 * float(np.finfo(values.dtype).eps))
+    tolerance = unit_length_tolerance(float(np.finfo(values.dtype).eps), half=half)
     with np.errstate(over="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
     fit = np.abs(lengths - 1) <= tolerance

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
+from sphereot._arrays.unit_length import unit_length_tolerance
+
 __all__ = ["UnitVector", "is_validating", "unit_vector"]
 
 
@@ -23,7 +25,7 @@ class UnitVector(Constraint):
         """Whether each vector is one: a tensor without the last dimension."""
         # The same tolerance as for the points of `sphereot.ssw`.
         half = value.dtype in (torch.float16, torch.bfloat16)
-        tolerance = 0.05 if half else max(1e-6, 1e3 * torch.finfo(value.dtype).eps)
+        tolerance = unit_length_tolerance(torch.finfo(value.dtype).eps, half=half)
         length = torch.linalg.vector_norm(value.float() if half else value, dim=-1)
         return (length - 1.0).abs() <= tolerance
 
