@@ -252,11 +252,11 @@ WRONG_CALLS = {
     ),
     "misspelled option": (
         lambda: sphereot.ssw(X, Y, n_projection=100),
-        "ssw: there is no argument 'n_projection'; did you mean n_projections",
+        "ssw: got an unknown argument 'n_projection'; did you mean n_projections",
     ),
     "option of another package": (
         lambda: sphereot.ssw_uniform(X, random_state=0),
-        "ssw_uniform: there is no argument 'random_state'; choose from x, p, weights, .*seed",
+        "ssw_uniform: got an unknown argument 'random_state'; choose from x, p, weights, .*seed",
     ),
 }
 

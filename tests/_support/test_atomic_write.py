@@ -1,4 +1,4 @@
-"""Files that are written: whole or not at all, through links, to streams, never over an input; locks; checkpoints."""
+"""Atomic file writing: through links, to streams, after errors; lock files; checkpoints."""
 
 import errno
 import fcntl

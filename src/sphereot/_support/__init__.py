@@ -1,3 +1,3 @@
-"""Helpers without knowledge of the sphere: files, checkpoints, progress bars, text, special functions."""
+"""General-purpose helpers: atomic file writing, checkpoints, progress bars, text, Bessel functions."""
 
 __all__: list[str] = []

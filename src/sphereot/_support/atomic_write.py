@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written aside, then renamed; and locks on folders."""
+"""Atomic file writing (to a temporary file that is then renamed), and lock files."""
 
 import errno
 import os
@@ -17,17 +17,18 @@ except ModuleNotFoundError:  # Windows
 
 __all__ = ["is_stream", "locked", "reason_of", "remove_leftovers", "write_aside", "write_text"]
 
-_LONGEST_PREFIX = 50  # characters, of up to four bytes each: names of files have at most 255 bytes
-_LONGEST_REASON = 200
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+_MAX_PREFIX = 50  # characters, of up to four bytes each: file names have at most 255 bytes
+_MAX_REASON = 200  # characters
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 
 @contextmanager
 def write_aside(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to; it becomes `target` when the context ends well, and is removed when it does not.
+    """Write a file atomically: the context gives a temporary path, which is renamed to `target` at the end.
 
-    Symbolic links are followed, and a file that is there keeps its mode and owner. What is no regular file, such as a
-    device or a FIFO, is not replaced: the content is copied to it when the context ends.
+    If the context ends with an error, the temporary file is removed and `target` stays as it was. Symbolic links are
+    followed, and an existing file keeps its mode and owner. What is no regular file, such as a device or a FIFO, is not
+    replaced: the content is copied to it when the context ends.
 
     Examples
     --------
@@ -54,11 +55,11 @@ def write_aside(target: str | os.PathLike[str]) -> Iterator[Path]:
         return
     final = Path(os.path.realpath(target))
     final.parent.mkdir(parents=True, exist_ok=True)
-    aside = _new_file_beside(final)
+    aside = _temporary_file(final)
     try:
         with _named_after(target, aside):
             yield aside
-            _take_over_mode(aside, before)
+            _copy_mode(aside, before)
             aside.replace(final)
     except BaseException:
         aside.unlink(missing_ok=True)
@@ -66,14 +67,14 @@ def write_aside(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(target: str | os.PathLike[str], text: str) -> Path:
-    """Write a text file whole."""
+    """Write a text file atomically, in UTF-8."""
     with write_aside(target) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")
     return Path(target)
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether there is something at `path`, behind all links, that is neither a regular file nor a folder.
+    """Whether `path`, with links followed, is something other than a regular file or a folder, such as a device.
 
     >>> is_stream(os.devnull), is_stream("no such file")
     (True, False)
@@ -81,22 +82,22 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
     status = _status(Path(path))
     if status is None or stat.S_ISDIR(status.st_mode):
         return False
-    # A name such as /dev/fd/3 may lead to a file that has no name any more, and so cannot be replaced either.
+    # A path such as /dev/fd/3 may refer to a deleted file, which cannot be replaced either.
     return not stat.S_ISREG(status.st_mode) or not os.path.exists(os.path.realpath(path))
 
 
 def reason_of(error: Exception) -> str:
-    r"""Why a file was refused, as one line for a message that names it.
+    r"""The message of an error in one line, for a message that names the file.
 
     >>> reason_of(KeyError("dim")), reason_of(RuntimeError("two\n\tlines"))
     ("there is no 'dim'", 'two lines')
     """
     text = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-    return " ".join(text.split()).rstrip(".")[:_LONGEST_REASON] or type(error).__name__
+    return " ".join(text.split()).rstrip(".")[:_MAX_REASON] or type(error).__name__
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what a kill in the midst of `write_aside(target)` left behind."""
+    """Remove temporary files that a killed process left behind in `write_aside(target)`."""
     final = Path(os.path.realpath(target))
     pattern = re.compile(re.escape(_prefix(final)) + r"[a-z0-9_]{8}")  # the names that mkstemp gives
     if final.parent.is_dir():
@@ -107,10 +108,10 @@ def remove_leftovers(target: Path) -> None:
 
 @contextmanager
 def locked(path: Path, message: str) -> Iterator[None]:
-    """Hold the lock file `path`, or raise a ValueError with this message if another process or thread holds it.
+    """Hold the lock file `path`; raise a ValueError with `message` if another process or thread holds it.
 
-    The lock ends with the process, however that ends; the file is removed at the end of the context. Where the system
-    has no such locks, nothing is locked.
+    The lock ends with the process, however that ends; the file is removed at the end of the context. On systems
+    without such locks, nothing is locked.
     """
     if fcntl is None:
         yield
@@ -119,11 +120,12 @@ def locked(path: Path, message: str) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # still locked: nobody else can have taken it as theirs
+        path.unlink(missing_ok=True)  # still locked, so that no other process can hold it
         os.close(handle)
 
 
 def _lock_file(path: Path, message: str) -> int:
+    """Handle of the locked file."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -136,10 +138,11 @@ def _lock_file(path: Path, message: str) -> int:
         status = _status(path)
         if status is not None and os.path.samestat(status, os.fstat(handle)):
             return handle
-        os.close(handle)  # the run before removed it between the two calls
+        os.close(handle)  # its holder removed it between the two calls
 
 
 def _status(path: Path) -> os.stat_result | None:
+    """Status of a file, None if it does not exist."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -147,23 +150,24 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _prefix(final: Path) -> str:
-    return f".{final.name[:_LONGEST_PREFIX]}."
+    return f".{final.name[:_MAX_PREFIX]}."
 
 
-def _new_file_beside(final: Path) -> Path:
+def _temporary_file(final: Path) -> Path:
     try:
         handle, name = tempfile.mkstemp(dir=final.parent, prefix=_prefix(final))
-    except OSError as error:  # it names the file to write aside, which nobody has heard of
+    except OSError as error:  # it names the temporary file, which the caller does not know
         raise OSError(error.errno, error.strerror, str(final)) from error
     os.close(handle)
     return Path(name)
 
 
-def _take_over_mode(aside: Path, before: os.stat_result | None) -> None:
+def _copy_mode(aside: Path, before: os.stat_result | None) -> None:
+    """Give a file the mode and owner of the file it replaces, or those of a new file."""
     if before is None:
         umask = os.umask(0)
         os.umask(umask)
-        aside.chmod(0o666 & ~umask)  # mkstemp makes files that only their owner can read
+        aside.chmod(0o666 & ~umask)  # mkstemp creates files that only their owner can read
         return
     if hasattr(os, "chown"):
         with suppress(OSError):  # only the superuser can give files away
@@ -173,11 +177,11 @@ def _take_over_mode(aside: Path, before: os.stat_result | None) -> None:
 
 @contextmanager
 def _named_after(target: Path, aside: Path | None = None) -> Iterator[None]:
-    """Name the target in errors of writing, which name no file, or the one aside."""
+    """Name the target in errors of writing, which otherwise name no file or the temporary one."""
     try:
         yield
     except OSError as error:
-        nameless = error.filename is None and error.errno in _NO_ROOM
+        nameless = error.filename is None and error.errno in _WRITE_ERRORS
         if nameless or (aside is not None and error.filename is not None and str(error.filename) == str(aside)):
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise

@@ -1,4 +1,4 @@
-"""The normalizer of the von Mises-Fisher law and its derivative, the Bessel ratio, for any array library.
+"""Normalizing constant of the von Mises-Fisher distribution and ratio of Bessel functions, for any array library.
 
 The density of Appendix B.3 has the normalizer (2 pi)^{d/2} I_nu(kappa) / kappa^nu with nu = d/2 - 1. Relative to the
 area of the sphere it is the moment generating function of the height t = <mu, x> of a uniform point,
@@ -18,7 +18,7 @@ from sphereot._arrays.libraries import Array, namespace
 
 __all__ = ["bessel_ratio_slope", "log_mean_exponential"]
 
-_LEAST_ORDER = 20
+_MIN_ORDER = 20
 _TERMS = 10  # at order 20 the next term of Debye's expansion is below 4e-14
 
 
@@ -68,7 +68,7 @@ def log_mean_exponential(concentration: Array, dim: int, *, scaled: bool = False
 
 
 def bessel_ratio_slope(concentration: Array, dim: int) -> Array:
-    """A_d(kappa) / kappa, where A_d = I_{d/2} / I_{d/2-1} is the mean height of a von Mises-Fisher point.
+    """Ratio of Bessel functions A_d(kappa) / kappa, with A_d = I_{d/2} / I_{d/2-1} the mean of a von Mises-Fisher.
 
     Parameters
     ----------
@@ -98,19 +98,20 @@ def bessel_ratio_slope(concentration: Array, dim: int) -> Array:
 
 
 def _expansion_order(dim: int) -> tuple[float, int]:
-    """The order that Debye's expansion is taken at, and how many steps of the recurrence lead down to d/2 - 1."""
+    """Order at which Debye's expansion is evaluated, and number of recurrence steps from there down to d/2 - 1."""
     order = dim / 2 - 1
-    steps = max(0, -int(-(_LEAST_ORDER - order) // 1))
+    steps = max(0, -int(-(_MIN_ORDER - order) // 1))
     return order + steps, steps
 
 
 def _slope_at(order: float, squared: Array, radius: Array) -> Array:
-    """I_{order+1} / (kappa I_order): the derivative of Debye's expansion, large terms canceled by hand."""
+    """I_{order+1} / (kappa I_order): derivative of Debye's expansion, with large terms canceled analytically."""
     p = order / radius
     return 1.0 / (radius + order) - (0.5 + p * _horner(_derivative(order), p)) / (radius * radius)
 
 
 def _horner(coefficients: tuple[float, ...], p: Array) -> Array:
+    """Polynomial in `p` by Horner's rule, lowest coefficient first."""
     value = coefficients[-1] + 0.0 * p
     for coefficient in reversed(coefficients[:-1]):
         value = value * p + coefficient
@@ -133,17 +134,18 @@ def _debye_polynomials() -> list[list[Fraction]]:
         u.append(following)
     logs = [[Fraction(0)]]
     for k in range(1, _TERMS + 1):
-        found = [k * c for c in u[k]]
+        coefficients = [k * c for c in u[k]]
         for m in range(1, k):
             for i, a in enumerate(logs[m]):
                 for j, b in enumerate(u[k - m]):
-                    found[i + j] -= m * a * b
-        logs.append([c / k for c in found])
+                    coefficients[i + j] -= m * a * b
+        logs.append([c / k for c in coefficients])
     return logs
 
 
 @lru_cache(maxsize=256)
 def _debye(order: float) -> list[Fraction]:
+    """Coefficients of D(p)."""
     total = [Fraction(0)] * (3 * _TERMS + 1)
     for k, polynomial in enumerate(_debye_polynomials()):
         for j, c in enumerate(polynomial):

@@ -1,19 +1,21 @@
-"""A progress bar in the terminal, for work longer than a few seconds."""
+"""Progress bars in the terminal, or progress callbacks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from sphereot._support.extras import require
+
 __all__ = ["Progress", "progress_bar"]
 
 Progress = bool | Callable[[int, int], object]
-"""Whether to show a bar; or a function that is told how many steps are done, and of how many."""
+"""Whether to show a progress bar; or a function to call with the number of steps done and the total."""
 
 
 @contextmanager
-def progress_bar(wanted: Progress, label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """A function that is told how many of the `total` steps are done.
+def progress_bar(progress: Progress, label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+    """Show progress: the context gives a function to call with the number of steps done.
 
-    The bar is drawn on stderr, so that stdout can be piped, and only where that is a terminal.
+    The bar is drawn on stderr, so that stdout can be piped, and only if stderr is a terminal.
 
     >>> with progress_bar(False, "steps", 3) as show:
     ...     show(1)
@@ -21,21 +23,19 @@ def progress_bar(wanted: Progress, label: str, total: int, done: int = 0) -> Ite
     ...     show(1)
     1 of 3
     """
-    if not isinstance(wanted, bool) and not callable(wanted):
-        raise TypeError(f"progress: got {wanted!r}; give True, False, or a function of two numbers, done and total.")
-    if wanted is False:
+    if not isinstance(progress, bool) and not callable(progress):
+        raise TypeError(f"progress: got {progress!r}; give True, False, or a function of two numbers, done and total.")
+    if progress is False:
         yield lambda done: None
         return
-    if wanted is not True:
-        told = wanted
-        yield lambda done: _tell(told, done, total)
+    if progress is not True:
+        yield _reporter(progress, total)
         return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    except ModuleNotFoundError as error:
-        raise ImportError("progress: the bar needs rich: pip install 'sphereot[cli]'.") from error
+    require("rich", "progress=True")
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -43,5 +43,8 @@ def progress_bar(wanted: Progress, label: str, total: int, done: int = 0) -> Ite
         yield lambda done: bar.update(task, completed=done)
 
 
-def _tell(told: Callable[[int, int], object], done: int, total: int) -> None:
-    told(done, total)
+def _reporter(callback: Callable[[int, int], object], total: int) -> Callable[[int], None]:
+    def report(done: int) -> None:
+        callback(done, total)
+
+    return report

@@ -1,4 +1,4 @@
-"""What scikit-learn asks of an estimator. It is imported here only when it calls, and so is installed."""
+"""Tags that tell scikit-learn what kind of estimator a class is; scikit-learn itself asks for them."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ __all__ = ["density_tags"]
 
 
 def density_tags() -> Any:
-    """The tags of a density estimator: points are rows of a dense array, and there is no target."""
+    """Tags of a density estimator: points are rows of a dense array, and there is no target."""
     from sklearn.utils import InputTags, Tags, TargetTags
 
     return Tags(

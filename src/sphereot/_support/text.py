@@ -1,10 +1,10 @@
-"""Names that come with data, fit for a terminal and a page."""
+"""Text for terminals and pages: printable and short labels, plurals, names and units of SSW_p^p."""
 
-__all__ = ["cost_name", "cost_unit", "printable", "shortened"]
+__all__ = ["cost_name", "cost_unit", "plural", "printable", "shortened"]
 
 
 def cost_name(p: float) -> str:
-    """What SSW_p^p is called.
+    """Name of SSW_p^p.
 
     >>> cost_name(1), cost_name(2.0), cost_name(1.5)
     ('SSW_1', 'SSW_2^2', 'SSW_1.5^1.5')
@@ -13,7 +13,7 @@ def cost_name(p: float) -> str:
 
 
 def cost_unit(p: float) -> str:
-    """The unit of SSW_p^p.
+    """Unit of SSW_p^p.
 
     >>> cost_unit(1), cost_unit(2.0), cost_unit(1.5)
     ('turns', 'turns^2', 'turns^1.5')
@@ -21,18 +21,28 @@ def cost_unit(p: float) -> str:
     return "turns" if p == 1 else f"turns^{p:g}"
 
 
+def plural(n: int, noun: str) -> str:
+    """A count with its noun, which gets an "s" unless the count is 1.
+
+    >>> plural(1, "row"), plural(0, "row"), plural(1234, "point")
+    ('1 row', '0 rows', '1,234 points')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def printable(label: str) -> str:
-    """The label as a terminal and a file in UTF-8 can take it: file names may hold any bytes."""
-    known = label.encode("utf-8", "backslashreplace").decode("utf-8")
-    return "".join("\ufffd" if ord(c) < 32 or 127 <= ord(c) < 160 else c for c in known)
+    """Replace characters that a terminal or a UTF-8 file cannot show; file names may hold any bytes."""
+    valid = label.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join("\ufffd" if ord(c) < 32 or 127 <= ord(c) < 160 else c for c in valid)
 
 
-def shortened(text: str, most: int = 60) -> str:
-    """A text of at most so many characters: a longer one loses its middle.
+def shortened(text: str, max_length: int = 60) -> str:
+    """Cut the middle out of a text longer than `max_length` characters.
 
     >>> shortened("embeddings-of-monday.npy", 11)
     'embed….npy'
     """
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    return f"{text[: most // 2]}…{text[len(text) - most // 2 + 1 :]}"
+    half = max_length // 2
+    return f"{text[:half]}…{text[len(text) - half + 1 :]}"
