@@ -57,15 +57,15 @@ def harmonics(degree):
 def test_integration_set_is_what_projects_there(dim):
     """Proposition 6: unit vectors in F = E^perp + Uz with <x, Uz> > 0; all of them have the given turn."""
     frame = sphereot.great_circles(1, dim, seed=dim)[0]
-    found = integration_set(frame, 0.3, n_nodes=4, n_directions=30)
-    assert isinstance(found, IntegrationSet)
-    assert_allclose(np.linalg.norm(found.points, axis=1), 1, rtol=1e-13)
-    assert_allclose(sphereot.project(found.points, frame[None]), 0.3, rtol=1e-12)
-    assert np.all(found.points @ frame @ [np.cos(0.6 * np.pi), np.sin(0.6 * np.pi)] > 0)
-    assert np.all(found.weights > 0)
-    assert_allclose(np.sum(found.weights), area(dim), rtol=1e-12)
+    actual = integration_set(frame, 0.3, n_nodes=4, n_directions=30)
+    assert isinstance(actual, IntegrationSet)
+    assert_allclose(np.linalg.norm(actual.points, axis=1), 1, rtol=1e-13)
+    assert_allclose(sphereot.project(actual.points, frame[None]), 0.3, rtol=1e-12)
+    assert np.all(actual.points @ frame @ [np.cos(0.6 * np.pi), np.sin(0.6 * np.pi)] > 0)
+    assert np.all(actual.weights > 0)
+    assert_allclose(np.sum(actual.weights), area(dim), rtol=1e-12)
     assert_allclose(
-        np.sum(found.weights * bumpy(found.points)),
+        np.sum(actual.weights * bumpy(actual.points)),
         radon_transform(bumpy, frame[None], [0.3], n_nodes=4, n_directions=30)[0, 0],
     )
 
@@ -85,19 +85,19 @@ def test_polynomials_are_exact(dim, degree):
                 # w_1 over S^{d-3}: B((b+1)/2, (d-3)/2) times the area of S^{d-4}; 2 for the two points of S^0.
                 around = 2.0 if dim == 3 else special.beta((b + 1) / 2, (dim - 3) / 2) * area(dim - 3)
                 expected = np.pi * special.beta((a + 2) / 2, (dim - 2 + b) / 2) * around
-            found = radon_transform(
+            actual = radon_transform(
                 lambda x, a=a, b=b: x[..., 0] ** a * x[..., 2] ** b, frame, [0.0], n_nodes=5, n_directions=50
             )
-            assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+            assert_allclose(actual, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 5, 6, 7, 30, 300])
 def test_uniform_goes_to_uniform(dim):
     frames = sphereot.great_circles(2, dim, seed=0)
-    found = radon_transform(
+    actual = radon_transform(
         lambda x: np.full(x.shape[:-1], 1 / area(dim)), frames, TURNS[::32], n_nodes=6, n_directions=64
     )
-    assert_allclose(found, np.ones((2, 2)), rtol=1e-11)
+    assert_allclose(actual, np.ones((2, 2)), rtol=1e-11)
 
 
 def test_against_adaptive_quadrature_on_the_sphere():
@@ -112,8 +112,8 @@ def test_against_adaptive_quadrature_on_the_sphere():
 
     lune = integrate.dblquad(on_sphere, 0.2, 0.25, -np.pi / 2, np.pi / 2, epsabs=0, epsrel=1e-9)[0]
     nodes, weights = np.polynomial.legendre.leggauss(8)
-    found = radon_transform(bumpy, frame[None], 0.225 + 0.025 * nodes)[0]
-    assert_allclose(0.025 * np.sum(weights * found), lune, rtol=1e-8)
+    actual = radon_transform(bumpy, frame[None], 0.225 + 0.025 * nodes)[0]
+    assert_allclose(0.025 * np.sum(weights * actual), lune, rtol=1e-8)
 
 
 @pytest.mark.parametrize("dim", [3, 4, 5, 6])
@@ -121,8 +121,8 @@ def test_keeps_the_total(dim):
     """The transform of a density is one on each circle: the integral over a turn is that over the sphere."""
     kappa, mean = 6.0, sphere_sample(np.random.default_rng(1), 1, dim)[0]
     frames = sphereot.great_circles(2, dim, seed=1)
-    found = radon_transform(stats.vonmises_fisher(mean, kappa).pdf, frames, TURNS[::2], n_nodes=12)
-    assert_allclose(np.mean(found, axis=1), 1, rtol=1e-8)
+    actual = radon_transform(stats.vonmises_fisher(mean, kappa).pdf, frames, TURNS[::2], n_nodes=12)
+    assert_allclose(np.mean(actual, axis=1), 1, rtol=1e-8)
 
 
 @pytest.mark.parametrize("dim", [3, 4, 5, 6])
@@ -134,12 +134,12 @@ def test_is_the_law_of_projected_samples(dim):
     kappa = 8.0
     frame = sphereot.great_circles(1, dim, seed=2)[0]
     mean = sphereot.sphere.normalize(frame[:, 0] + np.linspace(-0.3, 0.5, dim))
-    law = stats.vonmises_fisher(mean, kappa, seed=np.random.default_rng(0))
-    turns = sphereot.project(sphereot.sphere.normalize(law.rvs(50_000)), frame[None])[0]
+    distribution = stats.vonmises_fisher(mean, kappa, seed=np.random.default_rng(0))
+    turns = sphereot.project(sphereot.sphere.normalize(distribution.rvs(50_000)), frame[None])[0]
     counts = np.histogram(turns, 32, (0, 1))[0]
     nodes, weights = np.polynomial.legendre.leggauss(4)
     arcs = (np.arange(32)[:, None] + (nodes + 1) / 2) / 32
-    density = radon_transform(law.pdf, frame[None], arcs.reshape(-1), n_nodes=16)[0].reshape(32, 4)
+    density = radon_transform(distribution.pdf, frame[None], arcs.reshape(-1), n_nodes=16)[0].reshape(32, 4)
     expected = 50_000 * density @ weights / 64
     assert_allclose(np.sum(expected), 50_000, rtol=1e-6)
     kept = expected > 5
@@ -147,20 +147,20 @@ def test_is_the_law_of_projected_samples(dim):
 
 
 @pytest.mark.parametrize("dim", [8, 20])
-def test_high_dimensions_by_turned_crosses(dim):
+def test_high_dimensions_by_rotated_bases(dim):
     """A linear-exponential density of small concentration: the error of 2048 directions is below a thousandth."""
     mean = np.full(dim, dim**-0.5)
-    law = stats.vonmises_fisher(mean, 2.0)
+    distribution = stats.vonmises_fisher(mean, 2.0)
     frames = sphereot.great_circles(1, dim, seed=0)
-    one, two = (radon_transform(law.pdf, frames, TURNS[::16], seed=seed) for seed in (0, 1))
+    one, two = (radon_transform(distribution.pdf, frames, TURNS[::16], seed=seed) for seed in (0, 1))
     assert_allclose(one, two, rtol=2e-3)
     assert np.any(one != two)
-    assert_allclose(one, radon_transform(law.pdf, frames, TURNS[::16]), rtol=0, atol=0)
+    assert_allclose(one, radon_transform(distribution.pdf, frames, TURNS[::16]), rtol=0, atol=0)
     # Against samples: the first Fourier coefficient, whose standard error is below 1 / sqrt(2 N).
-    turns = sphereot.project(sphereot.sphere.normalize(law.rvs(100_000, random_state=1)), frames)[0]
+    turns = sphereot.project(sphereot.sphere.normalize(distribution.rvs(100_000, random_state=1)), frames)[0]
     grid = np.arange(16) / 16
-    found = np.mean(radon_transform(law.pdf, frames, grid)[0] * np.exp(2j * np.pi * grid))
-    assert abs(found - np.mean(np.exp(2j * np.pi * turns))) < 5 / np.sqrt(200_000)
+    actual = np.mean(radon_transform(distribution.pdf, frames, grid)[0] * np.exp(2j * np.pi * grid))
+    assert abs(actual - np.mean(np.exp(2j * np.pi * turns))) < 5 / np.sqrt(200_000)
 
 
 def test_even_and_odd_functions():
@@ -232,7 +232,7 @@ def test_duality_by_samples(dim):
 def test_back_projection_of_the_circle_itself(dim):
     """g(z, U) = <Uz, a> goes to E|U^T x| <x, a>, by symmetry; |U^T x|^2 follows Beta(1, (d-2)/2)."""
     x, a = sphere_sample(np.random.default_rng(0), 4, dim), np.eye(dim)[0]
-    found = dual_radon_transform(
+    actual = dual_radon_transform(
         lambda turns, frames: (
             np.cos(2 * np.pi * turns) * (a @ frames)[:, :1] + np.sin(2 * np.pi * turns) * (a @ frames)[:, 1:]
         ),
@@ -242,7 +242,7 @@ def test_back_projection_of_the_circle_itself(dim):
     )
     length = special.beta(1.5, (dim - 2) / 2) / special.beta(1, (dim - 2) / 2) if dim > 2 else 1.0
     # g is within [-1, 1], and its variance at most 1/d + the square of its mean.
-    assert_allclose(found, length * x[:, 0], rtol=0, atol=5 / np.sqrt(20_000))
+    assert_allclose(actual, length * x[:, 0], rtol=0, atol=5 / np.sqrt(20_000))
 
 
 def test_dual_draws_great_circles():
@@ -292,8 +292,8 @@ def test_radon_is_a_weighted_hemispherical_transform(dim):
         def weighted(y, basis=basis, inside=inside):
             return 2 * np.pi * bumpy(y @ basis.T) * (y @ inside)
 
-        found = radon_transform(bumpy, frame[None], [turn], n_nodes=14)[0, 0]
-        assert_allclose(hemispherical_transform(weighted, inside[None], n_nodes=14)[0], found, rtol=1e-6)
+        actual = radon_transform(bumpy, frame[None], [turn], n_nodes=14)[0, 0]
+        assert_allclose(hemispherical_transform(weighted, inside[None], n_nodes=14)[0], actual, rtol=1e-6)
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax", "array_api_strict"])
@@ -321,14 +321,14 @@ def test_every_library(library, dtype, rtol):
         (lambda a: integration_set(a(frames[0]), 0.2, n_nodes=3).points),
     ]
     for call in pairs:
-        found, expected = call(array), call(np.asarray)
-        assert array_api_compat.array_namespace(found) is array_api_compat.array_namespace(array([0.0]))
-        assert found.dtype == array([0.0]).dtype
-        assert_allclose(np.from_dlpack(found), expected, rtol=rtol, atol=rtol)
+        actual, expected = call(array), call(np.asarray)
+        assert array_api_compat.array_namespace(actual) is array_api_compat.array_namespace(array([0.0]))
+        assert actual.dtype == array([0.0]).dtype
+        assert_allclose(np.from_dlpack(actual), expected, rtol=rtol, atol=rtol)
 
 
 FAULTS = {
-    "one frame": (lambda: radon_transform(bumpy, EQUATOR[0], TURNS), ValueError, r"projections: shape is \(3, 2\)"),
+    "one frame": (lambda: radon_transform(bumpy, EQUATOR[0], TURNS), ValueError, r"projections: got shape \(3, 2\)"),
     "one dimension": (lambda: radon_transform(bumpy, np.ones((1, 1, 2)), TURNS), ValueError, "d at least 2"),
     "not orthonormal": (
         lambda: radon_transform(bumpy, np.ones((1, 3, 2)), TURNS),
@@ -341,24 +341,24 @@ FAULTS = {
     "turns of other frames": (
         lambda: radon_transform(bumpy, EQUATOR, np.ones((2, 4))),
         ValueError,
-        r"turns: shape is \(2, 4\), but 1 frames need shape \(n,\) or \(1, n\)",
+        r"turns: got shape \(2, 4\), but 1 frames need shape \(n,\) or \(1, n\)",
     ),
-    "no nodes": (lambda: radon_transform(bumpy, EQUATOR, TURNS, n_nodes=0), ValueError, "n_nodes: found 0; give"),
-    "half a node": (lambda: radon_transform(bumpy, EQUATOR, TURNS, n_nodes=1.5), ValueError, "n_nodes: found 1.5"),
+    "no nodes": (lambda: radon_transform(bumpy, EQUATOR, TURNS, n_nodes=0), ValueError, "n_nodes: got 0; give"),
+    "half a node": (lambda: radon_transform(bumpy, EQUATOR, TURNS, n_nodes=1.5), ValueError, "n_nodes: got 1.5"),
     "no directions": (
         lambda: hemispherical_transform(bumpy, np.eye(8), n_directions=0),
         ValueError,
-        "n_directions: found 0",
+        "n_directions: got 0",
     ),
     "a function of one point": (
         lambda: radon_transform(lambda x: 1.0, EQUATOR, TURNS),
         ValueError,
-        r"f: gave values of shape \(\), but one number each, of shape \(64, 96\), is needed",
+        r"f: got values of shape \(\), but the function must return shape \(64, 96\)",
     ),
     "a dual function of frames": (
         lambda: dual_radon_transform(lambda turns, frames: frames, np.eye(3)),
         ValueError,
-        r"g: gave values of shape \(200, 3, 2\)",
+        r"g: got values of shape \(200, 3, 2\)",
     ),
     "points not unit": (
         lambda: dual_radon_transform(lambda turns, frames: turns, 2 * np.eye(3)),
@@ -375,7 +375,7 @@ FAULTS = {
         ValueError,
         "directions: row 0 has length 2",
     ),
-    "many frames": (lambda: integration_set(EQUATOR, 0.0), ValueError, r"frame: shape is \(1, 3, 2\), but \(d, 2\)"),
+    "many frames": (lambda: integration_set(EQUATOR, 0.0), ValueError, r"frame: got shape \(1, 3, 2\), but \(d, 2\)"),
     "skew frame": (lambda: integration_set(np.ones((3, 2)), 0.0), ValueError, "frame: the frames are not orthonormal"),
     "turn nan": (lambda: integration_set(EQUATOR[0], np.nan), ValueError, "turn: holds NaN"),
 }

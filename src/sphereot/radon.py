@@ -1,4 +1,4 @@
-"""The spherical Radon transform, its dual, and the hemispherical transform (Section 3.3 and its appendix).
+"""Spherical Radon transform, its dual, and the hemispherical transform (Section 3.3 and its appendix).
 
 The Radon transform of a density is the density of its projections on great circles, and SSW compares such densities
 (Proposition 3). At a turn z of the great circle of U it integrates over all points that project there: half of a great
@@ -25,7 +25,7 @@ __all__ = ["IntegrationSet", "dual_radon_transform", "hemispherical_transform", 
 
 _HIGHEST_PRODUCT_DIM = 5  # of the half sphere: the Radon transform of S^5 integrates over halves of S^4
 _NODES = {4: 40, 5: 16}  # by dimension of the half sphere, so that a product rule has at most 131,072 nodes; else 48
-_BLOCK = 1 << 22  # coordinates at a time in one call of the function: 32 MB
+_COORDINATES_PER_CALL = 1 << 22  # of the function: 32 MB
 
 
 def radon_transform(
@@ -37,7 +37,7 @@ def radon_transform(
     n_directions: int = 2048,
     seed: Any = 0,
 ) -> Array:
-    """Spherical Radon transform of a function: its integrals over the points that project to given turns.
+    """Spherical Radon transform: integrals of a function over the points that project to given turns.
 
     Parameters
     ----------
@@ -47,18 +47,19 @@ def radon_transform(
     projections : array, shape (L, d, 2)
         Orthonormal frames U, as `sphereot.great_circles` gives.
     turns : array, shape (n,) or (L, n)
-        Places z on the great circles, in turns; the same on all circles, or own ones on each.
+        Positions z on the great circles, in turns; the same on all circles, or separate ones for each.
     n_nodes : int, optional
         Gauss nodes in each angle of the half subsphere; the last has twice as many. Polynomials of degree up to
         2 n_nodes - 1 are integrated exactly for d up to 6. By default 48, but 40 for d = 5 and 16 for d = 6.
     n_directions, seed : int; int, generator or None
-        From d = 7 on: how many directions away from the circle to sum over, at least, and their source. See Notes.
+        From d = 7 on: the least number of directions orthogonal to the circle to sum over, and the seed of their random
+        rotations. See Notes.
 
     Returns
     -------
     array, shape (L, n)
-        For a density f, the density of the projected measure with respect to turns: the uniform density 1 / area goes
-        to 1. Divide by 2 pi for densities in radians.
+        For a density f, the density of the projected measure with respect to turns: 1 for the uniform density 1 / area.
+        Divide by 2 pi for densities in radians.
 
     Notes
     -----
@@ -71,29 +72,19 @@ def radon_transform(
     along P^U. The weight <x, Uz> = |U^T x| makes it one: it is one over the length of the gradient of the projection
     (coarea formula), to the first power in every dimension. The factor 2 pi is for turns.
 
-    Even functions go to functions of period half a turn, odd ones to functions that change sign after half a turn. No
-    continuous function but 0 goes to 0. (Hold a hyperplane F and let e = Uz go through its directions: the even part of
-    f on F has a cosine transform of 0, and so is 0. Then f is odd, and the integrals of f(x) x over all great
-    subspheres vanish, which the Minkowski-Funk transform allows of no even function f(x) x_i but 0.) So the kernel that
-    Proposition 4 describes holds no continuous density; "null over all hyperplanes" must be read of the density on
-    each, since every measure with a density is null there, the uniform one too, which does not go to 0.
+    The transform of an even function has period half a turn, that of an odd one changes sign after half a turn. No
+    continuous function but 0 has the transform 0. (Fix a hyperplane F and let e = Uz vary over its directions: the even
+    part of f on F has cosine transform 0, and so is 0. Then f is odd, and the integrals of f(x) x over all great
+    subspheres vanish; since the Minkowski-Funk transform is injective on even functions, every f(x) x_i is 0.) So the
+    kernel that Proposition 4 describes contains no continuous density; "null over all hyperplanes" must be read as a
+    statement on the density on each hyperplane, since every measure with a density, the uniform one too, is null there.
 
     From d = 7 on, a product rule has too many nodes. The polar angle keeps its Gauss rule; the directions at right
-    angles to the great circle are the axes of randomly turned crosses, which integrate polynomials of degree 3 exactly
-    and others without bias, with an error that falls like 1 / sqrt(n_directions) but varies much between draws. For von
-    Mises-Fisher densities and 2048 directions, the error relative to the peak was, over 20 draws of mean, great circle
-    and directions (``python -m benchmarks.radon``, 2026-11-17):
-
-    ===  =====  =======  ======  =======
-    d    kappa  least    median  most
-    ===  =====  =======  ======  =======
-    7    1      1.6e-7   1.2e-5  5.6e-5
-    7    10     0.0007   0.025   0.066
-    20   1      2.9e-7   4.5e-6  1.7e-5
-    20   10     0.0004   0.032   0.094
-    ===  =====  =======  ======  =======
-
-    Of concentrated densities, project a sample instead. Up to d = 5 the error is below 1e-12 for kappa up to 100.
+    angles to the great circle are the axes of randomly rotated orthonormal bases, which integrate polynomials of degree
+    3 exactly and others without bias, with an error that falls like 1 / sqrt(n_directions). For von Mises-Fisher
+    densities and 2048 directions, the median error relative to the peak is about 1e-5 for kappa = 1 and 0.03 for
+    kappa = 10; ``python -m benchmarks.radon`` measures it. For concentrated densities in high dimensions, project a
+    sample instead. Up to d = 5 the error is below 1e-12 for kappa up to 100.
     `sphereot.distributions.projected_von_mises_fisher_density` is the transform of these densities in any dimension.
 
     Examples
@@ -111,7 +102,7 @@ def radon_transform(
     frames = _as_frames("projections", projections, turns)
     count, dim, _ = frames.shape
     if turns.ndim > 2 or (turns.ndim == 2 and turns.shape[0] != count):
-        raise ValueError(f"turns: shape is {tuple(turns.shape)}, but {count} frames need shape (n,) or ({count}, n).")
+        raise ValueError(f"turns: got shape {tuple(turns.shape)}, but {count} frames need shape (n,) or ({count}, n).")
     rule = _rule(dim - 1, 1, n_nodes, n_directions, seed)
     xp = namespace(turns)
     sides = _complement(frames)
@@ -128,7 +119,7 @@ def dual_radon_transform(
     projections: Array | None = None,
     seed: Any = None,
 ) -> Array:
-    """Back-projection of a function on great circles: its mean over the places where a point projects to.
+    """Dual Radon transform (back-projection): mean of a function on great circles over the projections of a point.
 
     Parameters
     ----------
@@ -139,9 +130,9 @@ def dual_radon_transform(
     n_projections : int, optional
         The number L of great circles to average over; 200 by default.
     projections : array, shape (L, d, 2), optional
-        The great circles themselves, as `sphereot.great_circles` gives; drawn independently by default.
+        Orthonormal frames of the great circles, as `sphereot.great_circles` gives; drawn independently by default.
     seed : int, generator or None
-        Where the great circles come from.
+        Source of randomness of the great circles, as in `sphereot.ssw`.
 
     Returns
     -------
@@ -181,16 +172,16 @@ def hemispherical_transform(
     n_directions: int = 2048,
     seed: Any = 0,
 ) -> Array:
-    """Integrals of a function over the hemispheres around given directions.
+    """Hemispherical transform: integrals of a function over the hemispheres around given directions.
 
     Parameters
     ----------
     f : function of an array of unit vectors, shape (..., d) -> (...)
-        What to integrate, with respect to the surface measure of S^{d-1}.
+        Integrated with respect to the surface measure of S^{d-1}.
     directions : array, shape (n, d)
-        Unit vectors: the middles of the hemispheres.
+        Unit vectors: the centers of the hemispheres.
     n_nodes, n_directions, seed
-        As in `radon_transform`; the product rule serves up to d = 5.
+        As in `radon_transform`; the product rule is used up to d = 5.
 
     Returns
     -------
@@ -204,8 +195,8 @@ def hemispherical_transform(
 
         R f(z, U) = 2 pi H[y -> f(By) <y, B^T Uz>](B^T Uz)   on S^{d-2}.
 
-    The paper prints it without the weight, as it prints R. Of an even function H sees the total alone: H f is half of
-    it in every direction (Rubin, 1999), while R does tell even functions apart.
+    The paper prints it without the weight, like R. For an even function H f is half of its total integral in every
+    direction (Rubin, 1999), so that H cannot tell even functions of the same total apart, while R can.
 
     Examples
     --------
@@ -223,7 +214,7 @@ def hemispherical_transform(
 
 @dataclass(frozen=True)
 class IntegrationSet:
-    """Half of a (great sub)sphere, as the nodes of an integration rule.
+    """Nodes and weights of an integration rule on half of a sphere or great subsphere.
 
     Attributes
     ----------
@@ -240,14 +231,14 @@ class IntegrationSet:
 def integration_set(
     frame: Array, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Any = 0
 ) -> IntegrationSet:
-    """The half great subsphere {x : P^U(x) = z} that the Radon transform integrates over (Proposition 6).
+    """Integration rule on the half great subsphere {x : P^U(x) = z} of the Radon transform (Proposition 6).
 
     Parameters
     ----------
     frame : array, shape (d, 2)
         Orthonormal frame U.
     turn : float
-        The place z on the great circle, in turns.
+        The position z on the great circle, in turns.
     n_nodes, n_directions, seed
         As in `radon_transform`.
 
@@ -272,7 +263,7 @@ def integration_set(
     frames = _as_frames("frame", frame, None)
     rule = _rule(frames.shape[1] - 1, 1, n_nodes, n_directions, seed)
     pole = _on_circle(frames[0, :, :], to_kind(as_turns("turn", [float(turn)]), frames))
-    points = _placed(rule, pole, _complement(frames)[0, :, :])[0, :, :]
+    points = _nodes_around(rule, pole, _complement(frames)[0, :, :])[0, :, :]
     return IntegrationSet(points, 2.0 * math.pi * to_kind(rule.weights, frames))
 
 
@@ -280,16 +271,16 @@ def _integrals(f: Callable[[Array], Array], poles: Array, sides: Array, rule: In
     """Integrals of f around each of the poles, (n, d); the columns of `sides`, (d, m - 1), are orthogonal to all."""
     xp = namespace(poles)
     weights = to_kind(rule.weights, poles)
-    step = max(1, _BLOCK // (rule.weights.size * poles.shape[1]))
-    found = []
+    step = max(1, _COORDINATES_PER_CALL // (rule.weights.size * poles.shape[1]))
+    integrals = []
     for start in range(0, poles.shape[0], step):
-        points = _placed(rule, poles[start : min(start + step, poles.shape[0]), :], sides)
-        found.append(xp.sum(_checked("f", f(points), tuple(points.shape[:-1])) * weights, axis=-1))
-    return xp.concat(found)
+        points = _nodes_around(rule, poles[start : min(start + step, poles.shape[0]), :], sides)
+        integrals.append(xp.sum(_checked("f", f(points), tuple(points.shape[:-1])) * weights, axis=-1))
+    return xp.concat(integrals)
 
 
-def _placed(rule: IntegrationSet, poles: Array, sides: Array) -> Array:
-    """The nodes of a rule around the first axis of R^m, moved to be around each of the poles: shape (n, N, d)."""
+def _nodes_around(rule: IntegrationSet, poles: Array, sides: Array) -> Array:
+    """Nodes of a rule around the first axis of R^m, moved to each of the poles: shape (n, N, d)."""
     xp = namespace(poles)
     heights, offsets = to_kind(rule.points[:, :1], poles), to_kind(rule.points[:, 1:], poles)
     return heights * poles[:, None, :] + xp.matmul(offsets, xp.matrix_transpose(sides))
@@ -297,15 +288,15 @@ def _placed(rule: IntegrationSet, poles: Array, sides: Array) -> Array:
 
 def _rule(dim: int, moment: int, n_nodes: int | None, n_directions: int, seed: Any) -> IntegrationSet:
     """Rule for y_1^moment times the surface measure on the half y_1 > 0 of S^{dim-1}."""
-    n_nodes = _whole_number("n_nodes", _NODES.get(dim, 48) if n_nodes is None else n_nodes)
-    n_directions = _whole_number("n_directions", n_directions)
+    n_nodes = _positive_int("n_nodes", _NODES.get(dim, 48) if n_nodes is None else n_nodes)
+    n_directions = _positive_int("n_directions", n_directions)
     if dim == 1:  # On the circle S^1 one point projects to each turn: itself.
         return IntegrationSet(np.ones((1, 1)), np.ones(1))
     heights, polar_weights = _gauss_in_cosine(n_nodes, moment, dim - 2, math.pi / 2)
     if dim <= _HIGHEST_PRODUCT_DIM:
         directions, direction_weights = _product_rule(dim - 1, n_nodes)
     else:
-        directions, direction_weights = _turned_crosses(dim - 1, n_directions, seed)
+        directions, direction_weights = _rotated_bases(dim - 1, n_directions, seed)
     return IntegrationSet(_cones(heights, directions), np.outer(polar_weights, direction_weights).reshape(-1))
 
 
@@ -322,15 +313,15 @@ def _product_rule(dim: int, n_nodes: int) -> tuple[NDArray[np.float64], NDArray[
 
 
 def _cones(heights: NDArray[np.float64], directions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Unit vectors of each height along the first axis, and of each direction beside it."""
+    """Unit vectors for all pairs of a height along the first axis and a direction orthogonal to it."""
     lengths = np.sqrt(1.0 - heights**2)
-    beside = np.multiply.outer(lengths, directions).reshape(-1, directions.shape[1])
-    return np.concatenate([np.repeat(heights, len(directions))[:, None], beside], axis=1)
+    orthogonal = np.multiply.outer(lengths, directions).reshape(-1, directions.shape[1])
+    return np.concatenate([np.repeat(heights, len(directions))[:, None], orthogonal], axis=1)
 
 
-def _turned_crosses(dim: int, n_directions: int, seed: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Axes, in both senses, of randomly turned orthonormal bases: at least `n_directions` nodes on S^{dim-1}."""
-    block = dim // 2 if dim % 2 == 0 else dim  # planes to an orthogonal block, which makes whole bases
+def _rotated_bases(dim: int, n_directions: int, seed: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Axes, in both directions, of randomly rotated orthonormal bases: at least `n_directions` nodes on S^{dim-1}."""
+    block = dim // 2 if dim % 2 == 0 else dim  # planes per orthogonal block, so that it consists of complete bases
     planes = block * -(-n_directions // (4 * block))
     axes = np.moveaxis(great_circles(planes, dim, method="orthogonal", seed=seed), 1, 2).reshape(-1, dim)
     return np.concatenate([axes, -axes]), np.full(2 * len(axes), math.exp(log_area(dim)) / (2 * len(axes)))
@@ -340,37 +331,37 @@ def _turned_crosses(dim: int, n_directions: int, seed: Any) -> tuple[NDArray[np.
 def _gauss_in_cosine(n: int, moment: int, power: int, end: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Gauss rule in r = cos(phi) for the weight r^moment sin(phi)^power dphi on 0 < phi < end.
 
-    The process of Lanczos on a fine rule in phi gives the recurrence of the orthogonal polynomials, and its matrix the
-    nodes and weights (Golub and Welsch, 1969). In phi the weight is smooth, whatever the power.
+    The Lanczos process on a fine rule in phi gives the recurrence of the orthogonal polynomials, and the eigenvalues
+    of its matrix the nodes and weights (Golub and Welsch, 1969). In phi the weight is smooth for every power.
     """
     phi, fine = np.polynomial.legendre.leggauss(2 * n + 200)
     phi, fine = (phi + 1) * end / 2, fine * end / 2
     fine = fine * np.cos(phi) ** moment * np.sin(phi) ** power
     total = np.sum(fine)
     basis = [np.sqrt(fine / total)]
-    diagonal, beside = np.empty(n), np.empty(n)
+    diagonal, off_diagonal = np.empty(n), np.empty(n)
     for k in range(n):
         following = np.cos(phi) * basis[k]
         diagonal[k] = basis[k] @ following
-        for _ in range(2):  # Twice is enough: orthogonal to all before, to rounding.
-            known = np.asarray(basis)
-            following = following - (known @ following) @ known
-        beside[k] = np.linalg.norm(following)
-        basis.append(following / beside[k])
-    matrix = np.diag(diagonal) + np.diag(beside[: n - 1], 1) + np.diag(beside[: n - 1], -1)
+        for _ in range(2):  # twice, to be orthogonal to rounding
+            previous = np.asarray(basis)
+            following = following - (previous @ following) @ previous
+        off_diagonal[k] = np.linalg.norm(following)
+        basis.append(following / off_diagonal[k])
+    matrix = np.diag(diagonal) + np.diag(off_diagonal[: n - 1], 1) + np.diag(off_diagonal[: n - 1], -1)
     nodes, vectors = np.linalg.eigh(matrix)
     return nodes, total * vectors[0] ** 2
 
 
 def _on_circle(frame: Array, turns: Array) -> Array:
-    """The points Uz of the great circle at the turns, shape (n, d)."""
+    """Points Uz of the great circle at the turns, shape (n, d)."""
     xp = namespace(frame)
     angle = 2.0 * math.pi * (turns - xp.floor(turns))
     return xp.matmul(xp.stack([xp.cos(angle), xp.sin(angle)], axis=-1), xp.matrix_transpose(frame))
 
 
 def _complement(frames: Array) -> Array:
-    """Orthonormal bases, shape (L, d, d - k), of what is orthogonal to the k columns of each frame (L, d, k)."""
+    """Orthonormal bases, shape (L, d, d - k), of the orthogonal complements of the frames (L, d, k)."""
     q, _ = namespace(frames).linalg.qr(frames, mode="complete")
     return q[:, :, frames.shape[2] :]
 
@@ -379,10 +370,10 @@ def _as_frames(name: str, value: Any, like: Array | None) -> Array:
     """Frames (L, d, 2), or one as (1, d, 2) if the argument is a `frame`."""
     array = np.asarray(value) if isinstance(value, list | tuple) else value
     shape = tuple(np.shape(array))
-    wanted = "(L, d, 2)" if name == "projections" else "(d, 2)"
-    if len(shape) != wanted.count(",") + 1 or shape[-1] != 2 or 0 in shape or shape[-2] < 2:
+    expected = "(L, d, 2)" if name == "projections" else "(d, 2)"
+    if len(shape) != expected.count(",") + 1 or shape[-1] != 2 or 0 in shape or shape[-2] < 2:
         raise ValueError(
-            f"{name}: shape is {shape}, but {wanted} is needed, with d at least 2, as sphereot.great_circles gives."
+            f"{name}: got shape {shape}, but {expected} is needed, with d at least 2, as sphereot.great_circles gives."
         )
     array = array if len(shape) == 3 else array[None, :, :]
     if like is not None:
@@ -394,18 +385,19 @@ def _as_frames(name: str, value: Any, like: Array | None) -> Array:
     return frames if like is None else namespace(frames).astype(frames, like.dtype, copy=False)
 
 
-def _checked(name: str, values: Any, shape: tuple[int, ...]) -> Array:
-    found = tuple(np.shape(values))
-    if found != shape:
-        raise ValueError(f"{name}: gave values of shape {found}, but one number each, of shape {shape}, is needed.")
+def _checked(name: str, values: Any, expected: tuple[int, ...]) -> Array:
+    """Values of the function `name`, of the expected shape."""
+    shape = tuple(np.shape(values))
+    if shape != expected:
+        raise ValueError(f"{name}: got values of shape {shape}, but the function must return shape {expected}.")
     return values
 
 
-def _whole_number(name: str, value: Any) -> int:
+def _positive_int(name: str, value: Any) -> int:
     try:
         number = operator.index(value)
     except TypeError:
         number = 0
     if isinstance(value, bool) or number < 1:
-        raise ValueError(f"{name}: found {value!r}; give a whole number of at least 1.")
+        raise ValueError(f"{name}: got {value!r}; give an int of at least 1.")
     return number

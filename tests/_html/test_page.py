@@ -60,7 +60,7 @@ FAULTS = {
     "dimension": ({"points": np.eye(4)}, ValueError, r"points: points are in dimension 4.*S\^2"),
     "second sample": ({"points": [np.eye(3), 2 * np.eye(3)]}, ValueError, r"points\[1\]: row 0 has length 2"),
     "density": ({"density": np.ones(8)}, ValueError, r"density: shape is \(8,\)"),
-    "center": ({"points": np.eye(3), "center": (0, 100)}, ValueError, "a latitude is 100 degrees"),
+    "center": ({"points": np.eye(3), "center": (0, 100)}, ValueError, "got a latitude of 100 degrees"),
     "norm": (
         {"density": np.ones((4, 8)), "norm": BoundaryNorm([0, 1, 2], 256)},
         ValueError,

@@ -216,7 +216,7 @@ PLACES = {
 }
 
 
-def test_known_places():
+def test_known_locations():
     lonlat, x = np.array(list(PLACES), dtype=float), np.array(list(PLACES.values()), dtype=float)
     assert_allclose(sphere.from_lonlat(lonlat), x, atol=1e-15)
     assert_allclose(sphere.to_lonlat(x), lonlat, atol=1e-13)
@@ -232,7 +232,7 @@ def test_lonlat_round_trip(rng):
     assert_allclose(sphere.from_lonlat(lonlat), x, atol=1e-15)
     assert np.all((lonlat[..., 0] >= -180) & (lonlat[..., 0] < 180))
     assert_allclose(sphere.from_lonlat(lonlat + np.array([720, 0])), x, atol=1e-14)
-    # +180 degrees, which atan2 can give, is -180: one place, one longitude.
+    # +180 degrees, which atan2 can give, is -180: one location, one longitude.
     assert sphere.to_lonlat(np.array([-1.0, 0.0, 0.0]))[0] == sphere.to_lonlat(np.array([-1.0, -0.0, 0.0]))[0] == -180
     assert np.all(sphere.to_lonlat(np.array([[0.0, 0.0, 1.0], [-0.0, 0.0, 1.0]]))[:, 0] == 0)
 
@@ -263,7 +263,7 @@ def test_stereographic_poles():
     assert_allclose(sphere.inverse_stereographic(np.zeros(2)), [1, 0, 0])
     assert_allclose(sphere.stereographic(np.array([1.0, 0.0, 0.0])), [0, 0])
     assert_allclose(sphere.inverse_stereographic(np.array([1e200, 0.0])), [-1, 0, 0], atol=1e-15)
-    with pytest.raises(ValueError, match=r"x: holds the point \(-1, 0, ..., 0\)"):
+    with pytest.raises(ValueError, match=r"x: got the point \(-1, 0, ..., 0\)"):
         sphere.stereographic(-np.eye(3))
 
 
@@ -393,7 +393,7 @@ FAULTS = {
     "vector": (
         lambda: sphere.exp(E, np.ones(2)),
         ValueError,
-        r"v: shape is \(2,\), but vectors at points of dimension 3",
+        r"v: got shape \(2,\), but vectors at points of dimension 3",
     ),
     "nan vector": (lambda: sphere.to_tangent(E, E - np.inf), ValueError, "v: holds NaN or infinity"),
     "integers": (lambda: sphere.log(np.eye(3, dtype=int), E), TypeError, "x: dtype is int64"),
@@ -401,13 +401,13 @@ FAULTS = {
     "latitude": (
         lambda: sphere.from_lonlat([[35.7, 139.7]]),
         ValueError,
-        "lonlat: a latitude is 139.7 degrees.*the order is longitude, latitude",
+        "lonlat: got a latitude of 139.7 degrees.*the order is longitude, latitude",
     ),
-    "lonlat shape": (lambda: sphere.from_lonlat(np.zeros((2, 3))), ValueError, r"lonlat: shape is \(2, 3\)"),
+    "lonlat shape": (lambda: sphere.from_lonlat(np.zeros((2, 3))), ValueError, r"lonlat: got shape \(2, 3\)"),
     "lonlat nan": (lambda: sphere.from_lonlat([[np.nan, 0.0]]), ValueError, "lonlat: holds NaN"),
-    "not S^2": (lambda: sphere.to_lonlat(np.eye(4)), ValueError, "x: points are in dimension 4"),
+    "not S^2": (lambda: sphere.to_lonlat(np.eye(4)), ValueError, "x: got points in dimension 4"),
     "angles": (lambda: sphere.from_spherical(np.zeros(3), np.zeros(2)), ValueError, "theta and phi have shapes"),
-    "plane": (lambda: sphere.inverse_stereographic(1.0), ValueError, r"u: shape is \(\)"),
+    "plane": (lambda: sphere.inverse_stereographic(1.0), ValueError, r"u: got shape \(\)"),
     "mean weights": (lambda: sphere.frechet_mean(E, weights=np.ones(2)), ValueError, "weights: shape is"),
     "mean tolerance": (lambda: sphere.frechet_mean(E, tolerance=0), ValueError, "tolerance: got 0"),
     "mean steps": (lambda: sphere.frechet_mean(E, max_steps=0), ValueError, "max_steps: found 0"),
@@ -429,11 +429,11 @@ def test_longitudes_and_latitudes_as_two_arrays(rng):
     assert_allclose(sphere.from_lonlat(90, [0.0, 90.0]), np.eye(3)[1:], atol=1e-15)
     assert sphere.from_lonlat(np.zeros((4, 1)), np.zeros(5, np.float32)).shape == (4, 5, 3)
     assert sphere.from_lonlat(2.35, 48.86).shape == (3,)
-    with pytest.raises(ValueError, match=r"a latitude is 139\.7 degrees.*the order is longitude, latitude"):
+    with pytest.raises(ValueError, match=r"got a latitude of 139\.7 degrees.*the order is longitude, latitude"):
         sphere.from_lonlat([35.7], [139.7])
     with pytest.raises(ValueError, match=r"longitude and latitude have shapes \(4,\) and \(5,\)"):
         sphere.from_lonlat(np.zeros(4), np.zeros(5))
-    with pytest.raises(ValueError, match=r"lonlat: shape is \(5,\).*pass two arrays as from_lonlat\(lon, lat\)"):
+    with pytest.raises(ValueError, match=r"lonlat: got shape \(5,\).*pass two arrays as from_lonlat\(lon, lat\)"):
         sphere.from_lonlat(np.zeros(5))
 
 
@@ -442,9 +442,9 @@ def test_radians_are_noticed(rng):
     radians = rng.uniform([-np.pi, -np.pi / 2], [np.pi, np.pi / 2], (100, 2))
     eastward = radians + np.array([np.pi, 0])
     for arguments in ((radians,), (radians[:, 0], radians[:, 1]), (radians.reshape(4, 25, 2),), (eastward,)):
-        with pytest.warns(UserWarning, match=r"all 100 longitudes and latitudes .* in radians.*numpy\.rad2deg") as told:
+        with pytest.warns(UserWarning, match=r"all 100 longitudes and latitudes .* in radians.*numpy\.rad2deg") as seen:
             sphere.from_lonlat(*arguments)
-        assert told[0].filename == __file__  # the caller's line
+        assert seen[0].filename == __file__  # the caller's line
     sphere.from_lonlat(radians[:99])
     sphere.from_lonlat(np.rad2deg(radians))
     sphere.from_lonlat(np.concatenate([radians, [[0.0, 7.0]]]))

@@ -1,7 +1,8 @@
-"""Geometry of the sphere S^{d-1}: points as unit vectors, tangent vectors as vectors orthogonal to them.
+"""Geometry of the sphere S^{d-1}: exponential and logarithm map, distance, Fréchet mean, coordinates.
 
-Everything takes arrays of any library with any leading dimensions, which broadcast, and is differentiable where the
-library is: gradients are finite at equal points and at antipodes too. Lengths are in radians.
+Points are unit vectors; tangent vectors are orthogonal to them. All functions take arrays of any library with any
+leading dimensions, which broadcast, and are differentiable where the library is: gradients are finite at equal points
+and at antipodes too. Lengths are in radians.
 """
 
 from sphereot.sphere.coordinates import (

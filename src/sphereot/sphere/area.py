@@ -1,4 +1,4 @@
-"""The area of the sphere, which every density on it is measured against."""
+"""Surface area of the sphere."""
 
 import math
 
@@ -6,7 +6,7 @@ __all__ = ["log_area"]
 
 
 def log_area(dim: int) -> float:
-    """Logarithm of the area of S^{d-1} in R^d, 2 pi^{d/2} / Gamma(d/2).
+    """Logarithm of the surface area of S^{d-1} in R^d, 2 pi^{d/2} / Gamma(d/2).
 
     >>> math.isclose(math.exp(log_area(3)), 4 * math.pi)
     True

@@ -18,12 +18,12 @@ __all__ = [
     "to_spherical",
 ]
 
-# So many locations are data, not an example made by hand, and hardly all from one small part of the sea.
+# From so many locations on, they are data, which are unlikely to lie all in one small part of the sea.
 _MANY = 100
 
 
 def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
-    """Unit vectors of locations on a globe.
+    """Unit vectors of S^2 from longitudes and latitudes in degrees.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
         Longitude, any, and latitude, in [-90, 90], in degrees, in this order. East and north are positive. With
         `latitude`, the longitudes alone, shape (...).
     latitude : array, shape (...), optional
-        Latitudes, where they are an array of their own: ``from_lonlat(lon, lat)``. Of a shape that broadcasts with the
+        Latitudes, if they are a separate array: ``from_lonlat(lon, lat)``. The shape must broadcast with that of the
         longitudes.
 
     Returns
@@ -43,12 +43,12 @@ def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
     Raises
     ------
     ValueError
-        For latitudes beyond the poles, which often are longitudes in the wrong column.
+        For latitudes beyond 90 degrees, which often are longitudes in the wrong column.
 
     Warns
     -----
     UserWarning
-        If there are 100 locations or more and no number is beyond 2 pi, so that they are probably in radians: in
+        If there are 100 locations or more and no number is larger than 2 pi, so that they are probably in radians: in
         degrees they would all be within 6.3 degrees of longitude 0 on the equator, off the coast of Africa.
 
     Examples
@@ -66,8 +66,8 @@ def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
         degrees = as_reals("lonlat", lonlat)
         if degrees.ndim < 1 or degrees.shape[-1] != 2:
             raise ValueError(
-                f"lonlat: shape is {tuple(degrees.shape)}, but longitudes and latitudes are an array of shape (..., "
-                "2); pass two arrays as from_lonlat(lon, lat)."
+                f"lonlat: got shape {tuple(degrees.shape)}, but longitudes and latitudes need shape (..., 2); "
+                "pass two arrays as from_lonlat(lon, lat)."
             )
         east, north = degrees[..., 0], degrees[..., 1]
     else:
@@ -81,13 +81,13 @@ def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
 
 
 def _check_degrees(longitude: float | None, latitude: float | None, count: int) -> None:
-    """Refuse or warn of numbers that are no degrees, by the farthest longitude and latitude from 0."""
+    """Raise or warn if angles are not degrees, judged by the largest absolute longitude and latitude."""
     if longitude is None or latitude is None:
         return
     if latitude > 90:
         raise ValueError(
-            f"lonlat: a latitude is {latitude:.6g} degrees from the equator, but the poles are at 90; the order is "
-            "longitude, latitude."
+            f"lonlat: got a latitude of {latitude:.6g} degrees from the equator, but the poles are at 90; the order "
+            "is longitude, latitude."
         )
     if count >= _MANY and max(longitude, latitude) <= 2 * math.pi:
         warnings.warn(
@@ -99,7 +99,7 @@ def _check_degrees(longitude: float | None, latitude: float | None, count: int) 
 
 
 def to_lonlat(x: Array) -> Array:
-    """Longitude and latitude, in degrees, of points on S^2; the inverse of `from_lonlat`.
+    """Longitudes and latitudes, in degrees, of unit vectors of S^2; the inverse of `from_lonlat`.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def to_lonlat(x: Array) -> Array:
 
 
 def from_spherical(theta: Array, phi: Array) -> Array:
-    """Unit vectors of S^2 from spherical angles.
+    """Unit vectors of S^2 from spherical coordinates (colatitude and azimuth).
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def from_spherical(theta: Array, phi: Array) -> Array:
 
 
 def to_spherical(x: Array) -> tuple[Array, Array]:
-    """Spherical angles of points on S^2; the inverse of `from_spherical`.
+    """Spherical coordinates of unit vectors of S^2; the inverse of `from_spherical`.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ def to_spherical(x: Array) -> tuple[Array, Array]:
 
 
 def stereographic(x: Array) -> Array:
-    """Stereographic projection of the sphere S^{d-1}, without one point, on R^{d-1}.
+    """Stereographic projection of the sphere S^{d-1}, without one point, onto R^{d-1}.
 
     Parameters
     ----------
     x : array, shape (..., d)
-        Unit vectors other than (-1, 0, ..., 0), which would go to infinity.
+        Unit vectors other than (-1, 0, ..., 0), whose image would be infinite.
 
     Returns
     -------
@@ -204,9 +204,9 @@ def stereographic(x: Array) -> Array:
 
     Notes
     -----
-    The formula of the paper (appendix on normalizing flows). The inverse that is printed there has its pole on the
-    last axis, (2 u, |u|^2 - 1) / (|u|^2 + 1), and so inverts x_{1:d-1} / (1 - x_d) instead; `inverse_stereographic` is
-    the true inverse of this function.
+    The formula of the paper (appendix on normalizing flows). The inverse printed there, (2 u, |u|^2 - 1) / (|u|^2 + 1),
+    has its pole on the last axis and so inverts x_{1:d-1} / (1 - x_d) instead; `inverse_stereographic` inverts this
+    function.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def stereographic(x: Array) -> Array:
     near_pole = first < 0
     if 0 not in x.shape and peek(xp.min(xp.where(near_pole, squares, 1 + 0 * squares))) == 0:
         raise ValueError(
-            "x: holds the point (-1, 0, ..., 0), which the stereographic projection sends to infinity; remove it, or "
+            "x: got the point (-1, 0, ..., 0), which the stereographic projection maps to infinity; remove it, or "
             "rotate the points first."
         )
     # 1 + x_1 = |x_{2:d}|^2 / (1 - x_1) on the sphere: no digits are lost near the pole.
@@ -232,7 +232,7 @@ def stereographic(x: Array) -> Array:
 
 
 def inverse_stereographic(u: Array) -> Array:
-    """The inverse of `stereographic`: from R^{d-1} to the sphere S^{d-1}.
+    """Inverse stereographic projection, from R^{d-1} to the sphere S^{d-1}.
 
     Parameters
     ----------
@@ -254,11 +254,11 @@ def inverse_stereographic(u: Array) -> Array:
     """
     u = as_reals("u", u)
     if u.ndim < 1 or u.shape[-1] < 1:
-        raise ValueError(f"u: shape is {tuple(u.shape)}, but vectors are an array of shape (..., d-1).")
+        raise ValueError(f"u: got shape {tuple(u.shape)}, but vectors need shape (..., d-1), with d-1 at least 1.")
     xp = namespace(u)
     length = safe_norm(u)
     far = length > 1
-    # With 1 / |u| in place of |u| outside the unit ball, no square leaves the range.
+    # With 1 / |u| in place of |u| outside the unit ball, no square overflows.
     inverse = 1 / xp.where(far, length, xp.ones_like(length))
     square = xp.where(far, inverse, length) ** 2
     first = xp.where(far, square - 1, 1 - square) / (1 + square)
@@ -267,7 +267,7 @@ def inverse_stereographic(u: Array) -> Array:
 
 
 def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any) -> tuple[Array, Array]:
-    """Two arrays of real numbers in their common shape; a plain number goes with arrays of every library."""
+    """Broadcast two arrays of real numbers; a plain number goes with arrays of every library."""
     if isinstance(first, Real):
         first = first + 0 * as_reals(second_name, second)
     elif isinstance(second, Real):
@@ -277,16 +277,17 @@ def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any) 
     xp = namespace(first, second)
     dtype = xp.result_type(first, second)
     try:
-        one, other = xp.broadcast_arrays(xp.astype(first, dtype), xp.astype(second, dtype))
+        pair = xp.broadcast_arrays(xp.astype(first, dtype), xp.astype(second, dtype))
     except (ValueError, RuntimeError) as error:
         raise ValueError(
             f"{first_name} and {second_name} have shapes {tuple(first.shape)} and {tuple(second.shape)}, which do not "
             "broadcast; give one of each for every point."
         ) from error
-    return one, other
+    return pair[0], pair[1]
 
 
 def _azimuth(x: Array) -> Array:
+    """Angle around the third axis in radians; 0 at the poles, with a finite gradient."""
     xp = namespace(x)
     on_axis = (x[..., 0] == 0) & (x[..., 1] == 0)
     return xp.where(on_axis, 0 * x[..., 0], xp.atan2(x[..., 1], xp.where(on_axis, 1 + 0 * x[..., 0], x[..., 0])))
@@ -296,6 +297,6 @@ def _on_s2(x: Any) -> Array:
     x = as_unit_vectors("x", x)
     if x.shape[-1] != 3:
         raise ValueError(
-            f"x: points are in dimension {x.shape[-1]}, but these coordinates are for S^2, an array of shape (..., 3)."
+            f"x: got points in dimension {x.shape[-1]}, but these coordinates are for S^2; give shape (..., 3)."
         )
     return x

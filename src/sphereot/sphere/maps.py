@@ -1,8 +1,4 @@
-"""Geometry of the sphere S^{d-1}: points as unit vectors, tangent vectors as vectors orthogonal to them.
-
-Everything takes arrays of any library with any leading dimensions, which broadcast, and is differentiable where the
-library is: gradients are finite at equal points and at antipodes too. Lengths are in radians.
-"""
+"""Exponential and logarithm map, geodesic distance, parallel transport and Fréchet mean on the sphere."""
 
 import warnings
 from typing import Any
@@ -34,7 +30,7 @@ __all__ = [
     "to_tangent",
 ]
 
-_STEPS = 1000
+_MAX_STEPS = 1000
 _TRACED_STEPS = 50
 
 
@@ -54,7 +50,7 @@ def normalize(x: Array) -> Array:
     Raises
     ------
     ValueError
-        If a vector is zero, NaN or infinite, for then it has no direction.
+        If a vector is zero, NaN or infinite and so has no direction.
 
     Examples
     --------
@@ -72,7 +68,7 @@ def normalize(x: Array) -> Array:
 
 @options_by_name
 def random_uniform(n: int, dim: int, *, seed: Any = None, like: Array | None = None) -> Array:
-    """Points drawn from the uniform measure on the sphere.
+    """Draw points from the uniform distribution on the sphere.
 
     Parameters
     ----------
@@ -102,14 +98,14 @@ def random_uniform(n: int, dim: int, *, seed: Any = None, like: Array | None = N
 
 
 def to_tangent(x: Array, v: Array) -> Array:
-    """Orthogonal projection of vectors on the tangent space at points: v - <x, v> x.
+    """Project vectors orthogonally onto the tangent space at points: v - <x, v> x.
 
     Parameters
     ----------
     x : array, shape (..., d)
         Unit vectors.
     v : array, shape (..., d)
-        Vectors of the space around the sphere, e.g. Euclidean gradients.
+        Vectors of the ambient space, e.g. Euclidean gradients.
 
     Returns
     -------
@@ -128,15 +124,15 @@ def to_tangent(x: Array, v: Array) -> Array:
 
 
 def exp(x: Array, v: Array) -> Array:
-    """Exponential map: where the geodesic from `x` with velocity `v` is after unit time.
+    """Exponential map: the end of the geodesic from `x` with velocity `v` after unit time.
 
     Parameters
     ----------
     x : array, shape (..., d)
         Unit vectors.
     v : array, shape (..., d)
-        Tangent vectors at `x`, in radians. A part along `x` is dropped, so that ``exp(x, -step * gradient)`` with a
-        Euclidean gradient is a step of Riemannian gradient descent.
+        Tangent vectors at `x`, in radians. The component along `x` is dropped, so that with a Euclidean gradient
+        ``exp(x, -step * gradient)`` is a step of Riemannian gradient descent.
 
     Returns
     -------
@@ -155,7 +151,7 @@ def exp(x: Array, v: Array) -> Array:
 
 
 def log(x: Array, y: Array) -> Array:
-    """Logarithm map: the velocity of the shortest geodesic that goes from `x` to `y` in unit time.
+    """Logarithm map: the velocity of the shortest geodesic from `x` to `y` in unit time.
 
     Parameters
     ----------
@@ -165,8 +161,8 @@ def log(x: Array, y: Array) -> Array:
     Returns
     -------
     array, shape (..., d)
-        Tangent vectors at `x` as long as the distance to `y`, in radians. Antipodes have shortest geodesics in all
-        directions: there the one toward the axis on which `x` has its smallest coordinate is taken.
+        Tangent vectors at `x`, whose length is the distance to `y` in radians. Antipodes have shortest geodesics in all
+        directions; the one toward the axis on which `x` has its smallest coordinate is returned.
 
     Examples
     --------
@@ -180,7 +176,7 @@ def log(x: Array, y: Array) -> Array:
 
 
 def geodesic_distance(x: Array, y: Array) -> Array:
-    """Length of the shortest arc between points, in radians.
+    """Geodesic distance between points on the sphere: the length of the shortest arc, in radians.
 
     Parameters
     ----------
@@ -191,8 +187,8 @@ def geodesic_distance(x: Array, y: Array) -> Array:
     Returns
     -------
     array, shape (...)
-        Distances in [0, pi]: exactly 0 for equal points, and as accurate for tiny distances and near antipodes as
-        the coordinates are, which arccos(<x, y>) is not. The gradient at equal points and at antipodes is zero.
+        Distances in [0, pi]: exactly 0 for equal points. Unlike arccos(<x, y>), they are as accurate as the coordinates
+        also for tiny distances and near antipodes. The gradient at equal points and at antipodes is zero.
 
     Notes
     -----
@@ -212,14 +208,14 @@ def geodesic_distance(x: Array, y: Array) -> Array:
 
 
 def parallel_transport(x: Array, y: Array, v: Array) -> Array:
-    """Carry tangent vectors from `x` to `y` along the shortest geodesic, without turning or stretching them.
+    """Parallel transport of tangent vectors from `x` to `y` along the shortest geodesic.
 
     Parameters
     ----------
     x, y : array, shape (..., d)
         Unit vectors.
     v : array, shape (..., d)
-        Tangent vectors at `x`; a part along `x` is dropped.
+        Tangent vectors at `x`; the component along `x` is dropped.
 
     Returns
     -------
@@ -228,8 +224,8 @@ def parallel_transport(x: Array, y: Array, v: Array) -> Array:
 
     Notes
     -----
-    It is the reflection at the hyperplane orthogonal to x + y, which takes x to -y: an isometry in rounded arithmetic
-    too, as the usual v - <y, v> / (1 + <x, y>) (x + y) is not near antipodes.
+    Computed as the reflection at the hyperplane orthogonal to x + y, which maps x to -y: an isometry in rounded
+    arithmetic too. The usual formula v - <y, v> / (1 + <x, y>) (x + y) is not one near antipodes.
 
     Examples
     --------
@@ -252,7 +248,7 @@ def parallel_transport(x: Array, y: Array, v: Array) -> Array:
 def frechet_mean(
     x: Array, *, weights: Array | None = None, tolerance: float | None = None, max_steps: int | None = None
 ) -> Array:
-    """Fréchet mean: the point with the least mean squared geodesic distance to the points of a sample.
+    """Fréchet mean: the point that minimizes the mean squared geodesic distance to a sample.
 
     Parameters
     ----------
@@ -263,8 +259,8 @@ def frechet_mean(
     tolerance : float, optional
         The length of a step, in radians, at which to stop; 64 units of rounding by default.
     max_steps : int, optional
-        The most steps to take; 1000 by default. Under a trace (jax.jit, torch.compile), where no step can be looked
-        at, so many are taken, 50 by default.
+        Largest number of steps; 1000 by default. Under a trace (jax.jit, torch.compile), where the length of a step is
+        not known, exactly so many are taken, 50 by default.
 
     Returns
     -------
@@ -274,18 +270,18 @@ def frechet_mean(
     Raises
     ------
     ValueError
-        If the points balance each other, as antipodes do, so that no direction is better than others around it.
+        If the Euclidean mean of the points is zero, as for antipodes, so that no direction stands out.
 
     Warns
     -----
     RuntimeWarning
-        If points are farther than a quarter of a turn from the mean, which then need not be the only one; or if the
-        steps were not enough.
+        If points are farther than a quarter of a turn from the mean, which then need not be unique; or if `max_steps`
+        steps did not reach the tolerance.
 
     Notes
     -----
     Riemannian gradient descent m <- exp_m(sum of w_i log_m(x_i)), from the normalized Euclidean mean. Steps of length
-    one never go too far, for the Hessian of half the squared distance on a sphere is at most one. The mean is unique
+    one never overshoot, since the Hessian of half the squared distance on a sphere is at most one. The mean is unique
     if all points are less than a quarter of a turn from it (Afsari, 2011).
 
     Examples
@@ -302,31 +298,31 @@ def frechet_mean(
     rounding = float(xp.finfo(x.dtype).eps)
     tolerance = 64 * rounding if tolerance is None else float(tolerance)
     if not tolerance > 0:
-        raise ValueError(f"tolerance: got {tolerance}, but a positive number of radians is needed.")
+        raise ValueError(f"tolerance: got {tolerance}, but radians above 0 are needed; leave it out for the default.")
     if share is None:
         share = xp.ones(x.shape[0], dtype=x.dtype, device=device(x))
     share = xp.astype(share / xp.max(share), x.dtype)
     share = (share / xp.sum(share))[:, None]
     mean, length = unit_or_zero(xp.sum(share * x, axis=0))
-    found = peek(length[0])
-    if found is not None and found <= 1e3 * rounding:
+    mean_length = peek(length[0])
+    if mean_length is not None and mean_length <= 1e3 * rounding:
         raise ValueError(
             "x: the points balance each other (their Euclidean mean is zero, as for antipodes), so that no Fréchet "
             "mean stands out; change the sample or its weights."
         )
     step_length: float | None = None
-    for _ in range(steps or (_TRACED_STEPS if found is None else _STEPS)):
+    for _ in range(steps or (_TRACED_STEPS if mean_length is None else _MAX_STEPS)):
         step = xp.sum(share * _log(mean, x), axis=0)
         mean = _exp(mean, _tangent_part(mean, step))
         step_length = peek(safe_norm(step)[0])
         if step_length is not None and step_length <= tolerance:
             break
     if step_length is not None:
-        _warn_of_mean(step_length, tolerance, peek(xp.max(xp.where(share > 0, _distance(mean, x), 0 * share))))
+        _warn_about_mean(step_length, tolerance, peek(xp.max(xp.where(share > 0, _distance(mean, x), 0 * share))))
     return mean
 
 
-def _warn_of_mean(step_length: float, tolerance: float, farthest: float | None) -> None:
+def _warn_about_mean(step_length: float, tolerance: float, farthest: float | None) -> None:
     if step_length > tolerance:
         warnings.warn(
             f"frechet_mean: the last step was {step_length:.2g} radians long, above the tolerance {tolerance:.2g}; "
@@ -334,7 +330,7 @@ def _warn_of_mean(step_length: float, tolerance: float, farthest: float | None) 
             RuntimeWarning,
             stacklevel=4,
         )
-    # A little more than a quarter turn, so that an octant's or a circle's rounding does not warn.
+    # A little more than a quarter of a turn, so that rounding does not warn for an octant or a circle.
     elif farthest is not None and farthest > 1.5708:
         warnings.warn(
             f"frechet_mean: a point is {farthest:.3g} radians from the mean, more than a quarter of a turn, so that "
@@ -345,11 +341,12 @@ def _warn_of_mean(step_length: float, tolerance: float, farthest: float | None) 
 
 
 def _distance(x: Array, y: Array) -> Array:
-    """Distances with a last axis of length 1."""
+    """Geodesic distances with a last axis of length 1: 2 atan2(|x - y|, |x + y|)."""
     return 2 * namespace(x).atan2(safe_norm(x - y), safe_norm(x + y))
 
 
 def _tangent_part(x: Array, v: Array) -> Array:
+    """Component of `v` orthogonal to `x`."""
     return v - namespace(x).sum(x * v, axis=-1, keepdims=True) * x
 
 
@@ -365,9 +362,9 @@ def _exp(x: Array, v: Array) -> Array:
 def _log(x: Array, y: Array) -> Array:
     xp = namespace(x)
     distance = _distance(x, y)
-    # The tangent part of y is that of y - x and of y + x: the shorter of them loses the fewest digits.
+    # y, y - x and y + x have the same tangent part: the shorter of the last two loses the fewest digits.
     near = xp.where(xp.sum(x * y, axis=-1, keepdims=True) > 0, y - x, y + x)
-    # Twice, for what the first pass leaves along x may be all there is near an antipode.
+    # Twice, since near an antipode what the first pass leaves along x may be as large as the tangent part.
     tangent = _tangent_part(x, _tangent_part(x, near))
     sine = safe_norm(tangent)
     here = sine == 0
@@ -398,7 +395,7 @@ def _point_and_vector(x: Array, v: Array) -> tuple[Array, Array]:
     require_same_kind(x=x, v=v)
     if v.ndim < 1 or v.shape[-1] != x.shape[-1]:
         raise ValueError(
-            f"v: shape is {tuple(v.shape)}, but vectors at points of dimension {x.shape[-1]} are an array of shape "
+            f"v: got shape {tuple(v.shape)}, but vectors at points of dimension {x.shape[-1]} need shape "
             f"(..., {x.shape[-1]})."
         )
     require_broadcast("x", x, "v", v, "give one vector for each point, or one point for all vectors")

@@ -1,4 +1,4 @@
-"""Lengths of vectors whose gradients are finite at zero, for the geometry of the sphere."""
+"""Euclidean norms whose gradients are finite at the zero vector."""
 
 from sphereot._arrays.libraries import Array, namespace
 
@@ -6,7 +6,7 @@ __all__ = ["safe_norm", "unit_or_zero"]
 
 
 def safe_norm(v: Array) -> Array:
-    """Euclidean lengths of vectors (..., d), shape (..., 1); no square leaves the range, and the gradient at 0 is 0."""
+    """Euclidean norms of vectors (..., d), shape (..., 1), without overflow; the gradient at 0 is 0."""
     xp = namespace(v)
     largest = xp.max(xp.abs(v), axis=-1, keepdims=True)
     zero = largest == 0
@@ -17,7 +17,7 @@ def safe_norm(v: Array) -> Array:
 
 
 def unit_or_zero(v: Array) -> tuple[Array, Array]:
-    """Directions of vectors (..., d), zero for the zero vector, and their lengths (..., 1)."""
+    """Normalized vectors (..., d), zero for the zero vector, and their norms (..., 1)."""
     xp = namespace(v)
     length = safe_norm(v)
     return v / xp.where(length == 0, xp.ones_like(length), length), length
