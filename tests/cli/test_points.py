@@ -79,9 +79,9 @@ BAD = [
     (*cut("cut.parquet", table(x=X[:, 0], y=X[:, 1]), 0.7), "cut.parquet: cannot be read; it may be truncated"),
     ("objects.npy", npy(np.array([{}, []], dtype=object), allow_pickle=True), "objects.npy: holds Python objects"),
     ("pickle.npy", raw(pickle.dumps(Harmful())), "pickle.npy: holds Python objects, which are never unpickled"),
-    ("pickle.pkl", raw(pickle.dumps(Harmful())), "pickle.pkl: files of kind '.pkl' are not read here"),
-    ("text.npy", npy(np.array([["a", "b"]])), "text.npy: dtype is <U1"),
-    ("complex.npy", npy(X.astype(complex)), "complex.npy: dtype is complex128"),
+    ("pickle.pkl", raw(pickle.dumps(Harmful())), "pickle.pkl: got a file of type '.pkl'; give one of .npy"),
+    ("text.npy", npy(np.array([["a", "b"]])), "text.npy: got dtype <U1"),
+    ("complex.npy", npy(X.astype(complex)), "complex.npy: got dtype complex128"),
     ("nan.npy", npy(with_number(17, 1, np.nan)), "nan.npy, row 17: holds NaN or infinity"),
     ("infinity.npy", npy(with_number(17, 1, np.inf)), "infinity.npy, row 17: holds NaN or infinity"),
     ("none.npy", npy(np.empty((0, 3))), "none.npy: there are no rows in it."),
@@ -95,7 +95,7 @@ BAD = [
     ("null.parquet", table(x=[1.0, None], y=[0.0, 1.0]), "null.parquet, row 1: is missing"),
     ("list.parquet", table(e=[[1.0, 0.0], None]), "list.parquet, row 1: is missing"),
     ("words.parquet", table(x=["a"], y=["b"]), "words.parquet: column 'x' has type String"),
-    ("line.geojson", raw(b'{"type":"LineString","coordinates":[[0,0],[1,1]]}'), "line.geojson, feature 0: is a Line"),
+    ("line.geojson", raw(b'{"type":"LineString","coordinates":[[0,0],[1,1]]}'), "line.geojson, feature 0: got a Line"),
     ("pole.geojson", raw(b'{"type":"MultiPoint","coordinates":[[100,0],[0,91]]}'), "the latitude is 91"),
     ("new\nline.npy", raw(b""), "new�line.npy: is empty."),
     ("packed.csv", raw(gzip.compress(b"x,y\n1,0\n")), "packed.csv: is compressed with gzip; unpack it first."),
@@ -105,7 +105,7 @@ BAD = [
         "digits.geojson, feature 0: has no",
     ),
     ("long.npy", npy(np.full((4, 3), np.longdouble("1e4000"))), "long.npy, row 0: holds NaN or infinity"),
-    ("notes.txt", raw(b"1 2"), "notes.txt: files of kind '.txt' are not read here"),
+    ("notes.txt", raw(b"1 2"), "notes.txt: got a file of type '.txt'; give one of .npy"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_sizes_are_the_papers(name):
 
 @needs_data
 @pytest.mark.parametrize("name", datasets.NAMES)
-def test_places_are_those_of_the_file(name):
+def test_locations_are_those_of_the_file(name):
     """Against Python's csv module, with the comment lines, blanks and line ends of the files taken care of by hand."""
     with Path(FOLDER, earth._RECORDS[name].file).open(newline="") as file:
         lines = [line.strip() for line in file if not line.startswith("#")]
@@ -80,13 +80,13 @@ def test_places_are_those_of_the_file(name):
     assert_allclose(data.points, np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], 1))
 
 
-def places(n):
+def locations(n):
     rng = np.random.default_rng(0)
     return datasets.EarthData("test", np.stack([rng.uniform(-180, 180, n), rng.uniform(-90, 90, n)], 1), "made up")
 
 
 def test_a_split_is_a_partition_that_follows_its_seed():
-    data = places(100)
+    data = locations(100)
     train, test = data.split(seed=3)
     both = np.concatenate([train.lonlat, test.lonlat])
     assert sorted(map(tuple, both)) == sorted(map(tuple, data.lonlat))
@@ -97,22 +97,22 @@ def test_a_split_is_a_partition_that_follows_its_seed():
 
 @pytest.mark.parametrize(("n", "share", "expected"), [(10, 0.3, 3), (6120, 0.3, 1836), (4875, 0.3, 1463), (7, 0.5, 4)])
 def test_size_of_the_test_set_is_rounded_up_but_not_by_rounding_errors(n, share, expected):
-    assert len(places(n).split(0, test_size=share).test) == expected
+    assert len(locations(n).split(0, test_size=share).test) == expected
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan"), "0.3"])
 def test_bad_shares(share):
     with pytest.raises(ValueError, match="test_size: got"):
-        places(10).split(0, test_size=share)
+        locations(10).split(0, test_size=share)
 
 
 def test_a_split_with_nothing_in_it():
     with pytest.raises(ValueError, match="leaves none for training"):
-        places(2).split(0, test_size=0.9)
+        locations(2).split(0, test_size=0.9)
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match="there is no data set 'quake'; there are earthquake, flood, fire, volcano"):
+    with pytest.raises(ValueError, match="name: got 'quake'; give one of earthquake, flood, fire, volcano"):
         datasets.load("quake")
 
 
@@ -138,7 +138,9 @@ def test_download_is_checked_cached_and_read(nowhere, server, monkeypatch):
 def test_download_with_a_wrong_checksum_is_refused_and_not_kept(nowhere, server):
     folder, url, _ = server
     (folder / "fire.csv").write_bytes(TEXT[:-5])
-    with pytest.raises(ValueError, match=rf"{url}/fire.csv: sha256 is \w+..., but {SHA[:16]}... is expected; the down"):
+    with pytest.raises(
+        ValueError, match=rf"{url}/fire.csv: got sha256 \w+..., but {SHA[:16]}... is expected; the down"
+    ):
         fetch.fetch("earth/fire.csv", f"{url}/fire.csv", SHA)
     assert os.listdir(datasets.cache_folder() / "earth") == []
 
@@ -161,7 +163,9 @@ def test_a_folder_of_ones_own(nowhere, monkeypatch):
     (own / "fire.csv").write_bytes(TEXT)
     monkeypatch.setenv("SPHEREOT_DATA", str(own))
     assert fetch.fetch("earth/fire.csv", "http://127.0.0.1:9/", SHA) == own / "fire.csv"
-    with pytest.raises(ValueError, match=r"own/fire.csv: sha256 is .*put the right file there, or unset SPHEREOT_DATA"):
+    with pytest.raises(
+        ValueError, match=r"own/fire.csv: got sha256 .*put the right file there, or unset SPHEREOT_DATA"
+    ):
         datasets.load("fire")
     with pytest.raises(OSError, match=r"flood.csv: is neither in SPHEREOT_DATA \(.*own\)"):
         datasets.load("flood")

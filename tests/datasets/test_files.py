@@ -1,4 +1,4 @@
-"""Points from files: every format, columns, places, weights, batches, and what each bad file gets."""
+"""Points from files: every format, columns, locations, weights, batches, and what each bad file gets."""
 
 import bz2
 import gzip
@@ -46,11 +46,11 @@ ENDINGS = [".npy", ".npz", ".csv", ".tsv", ".parquet", ".pt", ".safetensors"]
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_format_gives_back_what_was_written(tmp_path, ending):
-    found = read_points(write(tmp_path / f"a{ending}", X))
-    assert_array_equal(found.points, X)
-    assert found.weights is None
-    assert found.dropped == 0
-    assert len(found) == 50
+    point_set = read_points(write(tmp_path / f"a{ending}", X))
+    assert_array_equal(point_set.points, X)
+    assert point_set.weights is None
+    assert point_set.dropped == 0
+    assert len(point_set) == 50
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet", ".pt", ".safetensors"])
@@ -62,9 +62,9 @@ def test_single_precision_stays(tmp_path, ending):
 def test_columns_lonlat_weights_and_normalize_mean_the_same_everywhere(tmp_path, ending):
     table = np.concatenate([3 * X, np.arange(50.0)[:, None]], axis=1)
     path = write(tmp_path / f"a{ending}", table, ["x", "y", "z", "w"])
-    found = read_points(path, normalize=True, weights=3)
-    assert_allclose(found.points, X, atol=1e-15)
-    assert_array_equal(found.weights, np.arange(50))
+    point_set = read_points(path, normalize=True, weights=3)
+    assert_allclose(point_set.points, X, atol=1e-15)
+    assert_array_equal(point_set.weights, np.arange(50))
     swapped = read_points(path, columns=[2, 0], normalize=True)
     assert_allclose(swapped.points, sphere.normalize(X[:, [2, 0]]), atol=1e-15)
     degrees = write(tmp_path / f"b{ending}", LONLAT, ["lon", "lat"])
@@ -76,9 +76,9 @@ def test_prefix_takes_columns_in_the_order_of_their_numbers(tmp_path, ending):
     order = [0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9]
     values = sphere_sample(np.random.default_rng(1), 5, 12)
     path = write(tmp_path / f"a{ending}", np.c_[values[:, order], np.ones(5)], [f"e_{k}" for k in order] + ["other"])
-    found = read_points(path, prefix="e_")
-    assert_allclose(found.points, values, atol=1e-15)
-    assert found.columns[:3] == ("e_0", "e_1", "e_2")
+    point_set = read_points(path, prefix="e_")
+    assert_allclose(point_set.points, values, atol=1e-15)
+    assert point_set.columns[:3] == ("e_0", "e_1", "e_2")
 
 
 def test_list_typed_columns(tmp_path):
@@ -86,9 +86,9 @@ def test_list_typed_columns(tmp_path):
     single = X.astype(np.float32)
     frame = pl.DataFrame({"id": range(50), "text": ["a"] * 50, "embedding": X.tolist(), "w": [2.0] * 50})
     frame.write_parquet(path)
-    found = read_points(path, weights="w")
-    assert_array_equal(found.points, X)
-    assert found.columns == ("embedding",)
+    point_set = read_points(path, weights="w")
+    assert_array_equal(point_set.points, X)
+    assert point_set.columns == ("embedding",)
     fixed = frame.with_columns(
         embedding=pl.Series(single.tolist(), dtype=pl.Array(pl.Float32, 3)), other=frame["embedding"]
     )
@@ -110,9 +110,9 @@ def test_list_typed_columns(tmp_path):
 def test_usual_names_of_longitude_and_latitude(tmp_path, header):
     path = tmp_path / "a.csv"
     path.write_text(f"\ufeff# a comment\r\n{header}\r\n10, 20\r\n\r\n# another\r\n-30,  40 \r\n\r\n", newline="")
-    found = read_points(path, lonlat=True)
-    assert found.lonlat.tolist() == [[20, 10], [40, -30]]
-    assert found.dropped == 0
+    point_set = read_points(path, lonlat=True)
+    assert point_set.lonlat.tolist() == [[20, 10], [40, -30]]
+    assert point_set.dropped == 0
 
 
 def test_named_columns_of_degrees(tmp_path):
@@ -151,9 +151,9 @@ GEOJSON = {
 def test_geojson(tmp_path):
     path = tmp_path / "a.geojson"
     path.write_text(json.dumps(GEOJSON))
-    found = read_points(path, weights="n")
-    assert found.lonlat.tolist() == [[20, 10], [0, 90], [1, -1]]
-    assert found.weights.tolist() == [3, 1.5, 1.5]
+    point_set = read_points(path, weights="n")
+    assert point_set.lonlat.tolist() == [[20, 10], [0, 90], [1, -1]]
+    assert point_set.weights.tolist() == [3, 1.5, 1.5]
     path.write_text(
         json.dumps({"type": "GeometryCollection", "geometries": [{"type": "Point", "coordinates": [5, 6]}]})
     )
@@ -195,10 +195,10 @@ def test_row_numbers_do_not_depend_on_batches(tmp_path):
 
 
 def test_half_precision_is_rounded_to_unit_length(tmp_path):
-    found = read_points(write(tmp_path / "a.npy", X.astype(np.float16)))
-    assert found.points.dtype == np.float32
-    assert_allclose(np.linalg.norm(found.points, axis=1), 1, atol=1e-6)
-    assert_allclose(found.points, X, atol=2e-3)
+    point_set = read_points(write(tmp_path / "a.npy", X.astype(np.float16)))
+    assert point_set.points.dtype == np.float32
+    assert_allclose(np.linalg.norm(point_set.points, axis=1), 1, atol=1e-6)
+    assert_allclose(point_set.points, X, atol=2e-3)
 
 
 BAD_LINES = {
@@ -207,22 +207,22 @@ BAD_LINES = {
     "short": ("10", "line 5: 'lon' is missing"),
     "empty fields": (",", "line 5: 'lon' is missing"),
     "nan": ("nan,4", "line 5: 'lat' is 'nan', not a finite number"),
-    "latitude": ("90.5,100", "line 5: the latitude is 90.5, beyond 90 degrees; mend"),
+    "latitude": ("90.5,100", "line 5: the latitude is 90.5, beyond 90 degrees; fix"),
     "longitude": ("5,361", "line 5: the longitude is 361, beyond 360 degrees"),
 }
 
 
 @pytest.mark.parametrize("fault", BAD_LINES)
-def test_lines_that_are_no_place(tmp_path, fault):
+def test_lines_that_are_no_location(tmp_path, fault):
     """Refused with file and line, the blank and comment lines before it counted; or dropped and counted."""
     line, message = BAD_LINES[fault]
     path = tmp_path / "a.csv"
     path.write_text(f"# c\nlat,lon\n\n10,120\n{line}\n-30,40\n")
     with pytest.raises(ValueError, match=rf"a\.csv, {message}.*drop_bad=True \(--drop-bad\)\.$"):
         read_points(path, lonlat=True)
-    found = read_points(path, lonlat=True, drop_bad=True)
-    assert found.lonlat.tolist() == [[120, 10], [40, -30]]
-    assert found.dropped == 1
+    point_set = read_points(path, lonlat=True, drop_bad=True)
+    assert point_set.lonlat.tolist() == [[120, 10], [40, -30]]
+    assert point_set.dropped == 1
 
 
 def test_swapped_columns(tmp_path):
@@ -304,8 +304,8 @@ def test_damaged_files_are_read_or_refused(tmp_path, ending):
     refused = 0
     for _ in range(60):
         damaged = bytearray(whole)
-        for place in rng.integers(-200, 200, size=3):
-            damaged[place] = rng.integers(256)
+        for index in rng.integers(-200, 200, size=3):
+            damaged[index] = rng.integers(256)
         path.write_bytes(damaged)
         try:
             read_points(path, drop_bad=True, normalize=True)
@@ -326,18 +326,18 @@ def test_truncated_table_of_text(tmp_path):
 FAULTS = {
     "zero rows": (np.empty((0, 3)), {}, "there are no rows"),
     "one column": (np.ones((4, 1)), {}, "points have 1 coordinate"),
-    "one dimension": (np.ones(4), {}, r"shape is \(4,\), but points are rows"),
-    "integers": (np.eye(3, dtype=np.uint8), {}, "dtype is uint8, but points are floating numbers; pass normalize"),
-    "complex": (np.eye(3, dtype=complex), {}, "dtype is complex128"),
-    "text": (np.array([["a", "b"]]), {}, "dtype is <U1"),
+    "one dimension": (np.ones(4), {}, r"got shape \(4,\), but points are rows"),
+    "integers": (np.eye(3, dtype=np.uint8), {}, "got dtype uint8, but points are floating numbers; pass normalize"),
+    "complex": (np.eye(3, dtype=complex), {}, "got dtype complex128"),
+    "text": (np.array([["a", "b"]]), {}, "got dtype <U1"),
     "not unit": (2 * X, {}, r"row 0: has length 2, but points must be unit vectors; pass normalize=True"),
     "degrees": (LONLAT, {}, r"or lonlat=True \(--lonlat\)"),
     "zero vector": (np.zeros((2, 3)), {"normalize": True}, "row 0: is the zero vector"),
     "no such column": (X, {"columns": [0, 3]}, r"columns: there is no column 3; there are '0', '1', '2'"),
-    "twice": (X, {"columns": [0, 0]}, "one is named twice"),
+    "twice": (X, {"columns": [0, 0]}, "columns: got a column twice"),
     "both": (X, {"columns": [0, 1], "prefix": "x"}, "prefix"),
-    "lonlat of three": (X, {"lonlat": True}, "which columns are longitude and latitude"),
-    "key": (X, {"key": "a"}, "key: a .npy file holds a single array"),
+    "lonlat of three": (X, {"lonlat": True}, "but which are longitude and latitude is not clear"),
+    "key": (X, {"key": "a"}, "key: got 'a', but a .npy file holds a single array"),
 }
 
 
@@ -371,7 +371,7 @@ def test_tables_that_are_no_points(tmp_path):
         with pytest.raises(ValueError, match=r"a\.csv: there are no rows in it"):
             read_points(csv)
     csv.write_text("x,y\na,b\n")
-    with pytest.raises(ValueError, match=r"there are no rows in it but 1 bad ones"):
+    with pytest.raises(ValueError, match=r"there are no rows in it but 1 bad one\."):
         read_points(csv, drop_bad=True)
 
 
@@ -379,7 +379,7 @@ def test_geojson_that_is_no_points(tmp_path):
     path = tmp_path / "a.geojson"
     area = {"type": "Feature", "properties": None, "geometry": {"type": "Polygon", "coordinates": [[[0, 0]]]}}
     for tree, message in (
-        ({"type": "FeatureCollection", "features": [GEOJSON["features"][0], area]}, "feature 1: is a Polygon"),
+        ({"type": "FeatureCollection", "features": [GEOJSON["features"][0], area]}, "feature 1: got a Polygon"),
         ({"type": "FeatureCollection", "features": []}, "there are no rows"),
         ({"type": "Feature", "geometry": None}, "feature 0: has no longitude and latitude"),
         ({"type": "Point", "coordinates": ["a", 1]}, "feature 0: has no longitude and latitude"),
@@ -397,21 +397,21 @@ def test_files_that_cannot_be_opened(tmp_path):
     with pytest.raises(IsADirectoryError):
         read_points(tmp_path)
     (tmp_path / "a.xlsx").write_text("x")
-    with pytest.raises(ValueError, match=r"files of kind '.xlsx' are not read here; there are .npy"):
+    with pytest.raises(ValueError, match=r"got a file of type '.xlsx'; give one of .npy"):
         read_points(tmp_path / "a.xlsx")
 
 
 def test_arguments():
-    with pytest.raises(TypeError, match="columns: got the text 'x,y'"):
+    with pytest.raises(TypeError, match="columns: got the string 'x,y'"):
         read_points("a.csv", columns="x,y")
-    with pytest.raises(ValueError, match="columns: none are named"):
+    with pytest.raises(ValueError, match="columns: got an empty list"):
         read_points("a.csv", columns=[])
     with pytest.raises(ValueError, match="batch_rows: found 0"):
         datasets.iter_points("a.csv", batch_rows=0)
 
 
 def test_parquet_list_with_a_gap_names_the_row(tmp_path):
-    """The gap is not in the first place of the list, and a list has one name for all places."""
+    """The missing value is not the first of the list, and a list has one name for all its values."""
     path = tmp_path / "gap.parquet"
     pl.DataFrame({"embedding": [[1.0, 0.0, 0.0], [0.0, 1.0, None], [0.0, 0.0, 1.0]]}).write_parquet(path)
     with pytest.raises(ValueError, match=r"row 1: .*embedding"):
@@ -422,8 +422,8 @@ def test_parquet_half_precision(tmp_path):
     x = sphere.random_uniform(50, 3, seed=0).astype(np.float16)
     path = tmp_path / "half.parquet"
     pl.DataFrame({name: x[:, k] for k, name in enumerate("xyz")}).write_parquet(path)
-    found = read_points(path).points
-    np.testing.assert_allclose(found, sphere.normalize(x.astype(np.float64)), atol=1e-3)
+    point_set = read_points(path).points
+    np.testing.assert_allclose(point_set, sphere.normalize(x.astype(np.float64)), atol=1e-3)
 
 
 def test_parquet_that_ends_early_is_refused(tmp_path, monkeypatch):
@@ -565,9 +565,9 @@ def test_keys_that_are_no_text(tmp_path):
     torch = pytest.importorskip("torch")
     path = tmp_path / "a.pt"
     torch.save({0: torch.tensor(X), 1: torch.arange(50.0)}, path)
-    found = read_points(path, key="0", weights="1")
-    assert_array_equal(found.points, X)
-    assert_array_equal(found.weights, np.arange(50))
+    point_set = read_points(path, key="0", weights="1")
+    assert_array_equal(point_set.points, X)
+    assert_array_equal(point_set.weights, np.arange(50))
     torch.save({0: torch.tensor(X), "0": torch.tensor(X)}, path)
     with pytest.raises(ValueError, match=r"a\.pt: two keys are written '0'"):
         read_points(path, key="0")
@@ -613,6 +613,6 @@ def test_misaligned_arrays_are_copied(tmp_path):
     text = text if (10 + len(text)) % 8 else b" " + text
     path.write_bytes(whole[:8] + len(text).to_bytes(2, "little") + text + X.tobytes())
     assert not np.load(path, mmap_mode="r").flags.aligned
-    found = read_points(path).points
-    assert found.flags.aligned
-    assert_array_equal(found, X)
+    point_set = read_points(path).points
+    assert point_set.flags.aligned
+    assert_array_equal(point_set, X)

@@ -1,4 +1,4 @@
-"""The door to data: places on the earth as in the paper (Section 5), and points from files of one's own."""
+"""Data sets of locations on the earth (Section 5 of the paper), and points from files."""
 
 from sphereot.datasets.earth import NAMES, EarthData, Split, load
 from sphereot.datasets.fetch import cache_folder

@@ -1,7 +1,7 @@
-"""Places of earthquakes, floods, fires and volcanic eruptions: the data of the paper's density estimation (Section 5).
+"""Locations of earthquakes, floods, fires and volcanic eruptions: the paper's data for density estimation (Section 5).
 
 The sizes of data, train and test sets are those of the paper's table of data sets (appendix on density estimation);
-the volcanic eruptions, which the paper leaves out, are a usual companion.
+the volcanic eruptions, which the paper leaves out, often accompany them in the literature.
 """
 
 import math
@@ -31,7 +31,7 @@ class _Record:
     source: str
 
 
-# Pinned to commits. The two repositories differ in fire.csv, and the paper's own is meant.
+# Pinned to commits. The two repositories differ in fire.csv; the paper uses its own.
 _SCORE = "https://raw.githubusercontent.com/oxcsml/riemannian-score-sde/5b48a7f7e175894afb6933f5e5f367b5a0eb65d7/data"
 _PAPER = (
     "https://raw.githubusercontent.com/clbonet/Spherical_Sliced-Wasserstein/d8305f8577b23017abd54dca4f131aba1d47bf9e/"
@@ -65,23 +65,23 @@ _RECORDS = {
 }
 
 NAMES: Sequence[str] = tuple(_RECORDS)
-"""The data sets that `load` knows."""
+"""Names of the data sets, for `load`."""
 
 
 @dataclass(frozen=True, eq=False)
 class EarthData:
-    """Places on the earth.
+    """Locations on the earth.
 
     Attributes
     ----------
     name : str
-        What they are places of.
+        What happened there: "earthquake", "flood", "fire" or "volcano".
     lonlat : array, shape (n, 2)
         Longitudes and latitudes in degrees.
     source : str
         Who collected them.
     points : array, shape (n, 3)
-        The same places as unit vectors, float64; see `sphereot.sphere.from_lonlat`.
+        The same locations as unit vectors, float64; see `sphereot.sphere.from_lonlat`.
     """
 
     name: str
@@ -90,7 +90,7 @@ class EarthData:
 
     @cached_property
     def points(self) -> np.ndarray[Any, Any]:
-        """The places as unit vectors, shape (n, 3)."""
+        """The locations as unit vectors, shape (n, 3)."""
         points: np.ndarray[Any, Any] = from_lonlat(self.lonlat)
         return points
 
@@ -98,15 +98,15 @@ class EarthData:
         return len(self.lonlat)
 
     def split(self, seed: int, test_size: float = 0.3) -> "Split":
-        """Train and test sets, drawn at random without replacement.
+        """Split into train and test sets, at random without replacement.
 
         Parameters
         ----------
         seed : int
-            Which split; the same seed gives the same split everywhere.
+            Seed of the split; the same seed gives the same split on every machine.
         test_size : float
-            The share of the test set, strictly between 0 and 1. Its size is rounded up, as in the paper's table: of
-            4,875 floods, 3,412 are for training and 1,463 for the test.
+            Share of the test set, strictly between 0 and 1. The size of the test set is rounded up, as in the paper's
+            table: of 4,875 floods, 3,412 are for training and 1,463 for the test.
 
         Returns
         -------
@@ -115,18 +115,19 @@ class EarthData:
 
         Notes
         -----
-        Places can occur more than once in the data (673 of 6,120 earthquakes repeat another; the 827 eruptions have
-        267 places), so that some of the test set can be in the training set too. The paper's splits have that as well.
+        Locations can occur more than once in the data (673 of 6,120 earthquakes repeat another; the 827 eruptions have
+        267 locations), so that some of the test set can be in the training set too, as in the paper's splits.
         """
         seed = as_whole_number("seed", seed, 0, "a seed")
         if not isinstance(test_size, Real) or not 0 < float(test_size) < 1:
             raise ValueError(f"test_size: got {test_size!r}, but a share strictly between 0 and 1 is needed.")
-        # 0.3 times 10 is a little above 3: the rounding of the product must not add a place.
+        # 0.3 times 10 is a little above 3: the rounding of the product must not add a location.
         n_test = math.ceil(float(test_size) * len(self) - 1e-9)
         if not 0 < n_test < len(self):
+            empty = "training" if n_test else "the test"
             raise ValueError(
-                f"test_size: {test_size!r} of {len(self)} places leaves none for "
-                f"{'training' if n_test else 'the test'}; choose another share."
+                f"test_size: got {test_size!r}, which of {len(self)} locations leaves none for {empty}; choose another "
+                "share."
             )
         order = np.random.default_rng(seed).permutation(len(self))
         return Split(self._part(np.sort(order[n_test:])), self._part(np.sort(order[:n_test])))
@@ -143,12 +144,12 @@ class Split(NamedTuple):
 
 
 def load(name: str) -> EarthData:
-    """A data set of places on the earth, by name.
+    """Load a data set of locations on the earth, by name.
 
     Parameters
     ----------
     name : str
-        "earthquake" (6,120 places), "flood" (4,875), "fire" (12,809) or "volcano" (827).
+        "earthquake" (6,120 locations), "flood" (4,875), "fire" (12,809) or "volcano" (827).
 
     Returns
     -------
@@ -158,14 +159,14 @@ def load(name: str) -> EarthData:
     Raises
     ------
     ValueError
-        For another name, or a file that is not the one it should be.
+        For an unknown name, or a file with a wrong checksum.
     OSError
-        If there is neither a file nor a network.
+        If there is no file and the download fails.
 
     Notes
     -----
-    The file is taken from the folder that the environment variable SPHEREOT_DATA names, if it is there; otherwise it is
-    downloaded once from a public repository, pinned to a commit, checked against its sha256, and kept in
+    The file is taken from the folder that the environment variable SPHEREOT_DATA names, if it exists; otherwise it is
+    downloaded once from a public repository, pinned to a commit, checked against its sha256, and stored in
     `cache_folder()`.
 
     Examples
@@ -178,8 +179,8 @@ def load(name: str) -> EarthData:
     """
     record = _RECORDS.get(name) if isinstance(name, str) else None
     if record is None:
-        raise ValueError(f"name: there is no data set {name!r}; there are {', '.join(NAMES)}.")
+        raise ValueError(f"name: got {name!r}; give one of {', '.join(NAMES)}.")
     path = fetch(record.file, record.url, record.sha256)
-    read = read_points(path, lonlat=True)
-    assert read.lonlat is not None
-    return EarthData(name, read.lonlat, record.source)
+    point_set = read_points(path, lonlat=True)
+    assert point_set.lonlat is not None
+    return EarthData(name, point_set.lonlat, record.source)

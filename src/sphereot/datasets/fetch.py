@@ -1,6 +1,7 @@
-"""Data files that are not part of the package: found in a folder of one's own, in the cache, or downloaded.
+"""Download data files, with a cache and checksums.
 
-What is used has the checksum that it should have, wherever it comes from.
+A file is looked for in the folder SPHEREOT_DATA, then in the cache, and then downloaded. Its checksum is verified in
+all cases.
 """
 
 import hashlib
@@ -21,14 +22,14 @@ __all__ = ["cache_folder", "fetch"]
 
 _FOLDER_VARIABLE = "SPHEREOT_DATA"
 _SCHEMES = ("http", "https")
-_SECONDS = 30  # for each answer of the server
-_TOTAL_SECONDS = 300  # for a download as a whole: a server can answer a byte at a time
+_READ_SECONDS = 30  # for each response of the server
+_TOTAL_SECONDS = 300  # for a whole download: a server can send a byte at a time
 _CHUNK = 1 << 16
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `sphereot` in the user's cache folder, as the platform has it.
+    """Folder of downloaded data: `sphereot` in the user's cache folder of the platform.
 
     Examples
     --------
@@ -41,40 +42,40 @@ def cache_folder() -> Path:
         base = str(Path.home() / "Library" / "Caches")
     else:
         base = os.environ.get("XDG_CACHE_HOME", "")
-        if not os.path.isabs(base):  # the XDG specification has relative paths ignored
+        if not os.path.isabs(base):  # the XDG specification says to ignore relative paths
             base = str(Path.home() / ".cache")
     return Path(base, "sphereot")
 
 
 def fetch(name: str, url: str, sha256: str) -> Path:
-    """The path of a data file, downloaded if it has to be.
+    """Path of a data file, which is downloaded if necessary.
 
     Parameters
     ----------
     name : str
-        Where it stands below the folders, e.g. "earth/fire.csv".
+        Path below the folder, e.g. "earth/fire.csv".
     url : str
-        Where it is downloaded from.
+        Address to download it from.
     sha256 : str
         Its checksum, in hexadecimal digits.
 
     Returns
     -------
     Path
-        In the folder that the environment variable SPHEREOT_DATA names (there also without "earth/"), or else in
-        `cache_folder()`.
+        In the folder that the environment variable SPHEREOT_DATA names (also directly in it, without "earth/"), or else
+        in `cache_folder()`.
 
     Raises
     ------
     ValueError
         For a file in SPHEREOT_DATA, or a download, with another checksum.
     OSError
-        If there is neither a file nor a network, or the folder that SPHEREOT_DATA names does not exist.
+        If there is no file and the download fails, or the folder that SPHEREOT_DATA names does not exist.
     """
-    own = _in_own_folder(name)
-    if own is not None:
-        _require_checksum(own, str(own), sha256, "put the right file there, or unset SPHEREOT_DATA to download it")
-        return own
+    local = _local_file(name)
+    if local is not None:
+        _require_checksum(local, str(local), sha256, "put the right file there, or unset SPHEREOT_DATA to download it")
+        return local
     cached = cache_folder() / name
     if cached.is_file() and _checksum(cached) == sha256:
         return cached
@@ -84,19 +85,20 @@ def fetch(name: str, url: str, sha256: str) -> Path:
     return cached
 
 
-def _in_own_folder(name: str) -> Path | None:
+def _local_file(name: str) -> Path | None:
+    """The file in the folder SPHEREOT_DATA, None if there is no such folder or file."""
     folder = os.environ.get(_FOLDER_VARIABLE)
     if not folder:
         return None
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"{_FOLDER_VARIABLE}: there is no folder {folder}; correct or unset the variable.")
-    places = (Path(folder, name), Path(folder, Path(name).name))
-    return next((place for place in places if place.is_file()), None)
+    candidates = (Path(folder, name), Path(folder, Path(name).name))
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def _download(name: str, url: str, target: Path) -> None:
     try:
-        _within(_TOTAL_SECONDS, lambda expired: _copy(url, target, expired))
+        _with_timeout(_TOTAL_SECONDS, lambda expired: _copy(url, target, expired))
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
         raise ConnectionError(
@@ -107,7 +109,7 @@ def _download(name: str, url: str, target: Path) -> None:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to web addresses alone; urllib follows those to FTP servers as well."""
+    """Redirect handler for http and https only; urllib's own also follows redirects to FTP servers."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if urlsplit(newurl).scheme not in _SCHEMES:
@@ -117,26 +119,26 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _copy(url: str, target: Path, expired: threading.Event) -> None:
-    """Download to a file; stop early where the time has expired."""
+    """Download to a file; stop early when `expired` is set."""
     if urlsplit(url).scheme not in _SCHEMES:
         raise urllib.error.URLError("only http and https addresses are downloaded")
     request = urllib.request.Request(url, headers={"User-Agent": "sphereot"})
     try:
-        answer = urllib.request.build_opener(_Redirects).open(request, timeout=_SECONDS)
+        response = urllib.request.build_opener(_Redirects).open(request, timeout=_READ_SECONDS)
     except urllib.error.HTTPError as error:
-        error.close()  # it is the answer as well, with its connection
+        error.close()  # it holds the connection
         raise
-    with answer, target.open("r+b") as file:
-        left = _MOST_BYTES
-        while not expired.is_set() and (chunk := answer.read1(min(_CHUNK, left))):
+    with response, target.open("r+b") as file:
+        left = _MAX_BYTES
+        while not expired.is_set() and (chunk := response.read1(min(_CHUNK, left))):
             file.write(chunk)
             left -= len(chunk)
 
 
-def _within(seconds: float, work: Callable[[threading.Event], None]) -> None:
-    """Do the work, or raise TimeoutError if it takes longer; its argument is set when nobody waits for it any more.
+def _with_timeout(seconds: float, work: Callable[[threading.Event], None]) -> None:
+    """Run `work`, and raise TimeoutError if it takes longer; its argument is set when the time is over.
 
-    On a thread of its own: looking up a name and reading headers have no limit of their own that could be set.
+    On a separate thread, since no timeout can be set for looking up host names and reading headers.
     """
     errors: list[BaseException] = []
     expired = threading.Event()
@@ -160,9 +162,9 @@ def _within(seconds: float, work: Callable[[threading.Event], None]) -> None:
 
 
 def _require_checksum(path: Path, where: str, sha256: str, remedy: str) -> None:
-    found = _checksum(path)
-    if found != sha256:
-        raise ValueError(f"{where}: sha256 is {found[:16]}..., but {sha256[:16]}... is expected; {remedy}.")
+    checksum = _checksum(path)
+    if checksum != sha256:
+        raise ValueError(f"{where}: got sha256 {checksum[:16]}..., but {sha256[:16]}... is expected; {remedy}.")
 
 
 def _checksum(path: Path) -> str:

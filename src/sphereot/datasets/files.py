@@ -1,6 +1,6 @@
-"""Points from files of one's own: .npy, .npz, .csv, .parquet, .geojson, .pt, .safetensors.
+"""Read points from files: .npy, .npz, .csv, .parquet, .geojson, .pt, .safetensors.
 
-A file that is not what it should be gets an error with its name, the line or row, what was found, and what to do.
+Errors name the file, the line or row, what is wrong with it, and what to do.
 """
 
 import os
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from sphereot._arrays.validation import as_whole_number
+from sphereot._support.text import plural
 from sphereot.datasets.geojson import open_geojson
-from sphereot.datasets.point_file import Batch, Source, Wanted
-from sphereot.datasets.row_validation import as_unit, refuse_first, require_not_swapped, usable
-from sphereot.datasets.subsampling import generator_of, random_rows
+from sphereot.datasets.point_file import Batch, PointFile, Selection
+from sphereot.datasets.row_validation import as_unit_rows, raise_for_first_invalid, require_not_swapped, valid_rows
+from sphereot.datasets.subsampling import file_generator, random_rows
 from sphereot.datasets.tables import open_csv, open_parquet
 from sphereot.datasets.tensors import open_npy, open_npz, open_pt, open_safetensors
 from sphereot.sphere import from_lonlat
@@ -45,7 +46,7 @@ _COMPRESSED = {
     b"PK\x03\x04": "zip",
     **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
 }
-_HEAD_BYTES = 16
+_HEAD_BYTES = 16  # enough for every signature above
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +58,17 @@ class PointSet:
     points : array, shape (n, d)
         Unit vectors, float32 or float64.
     weights : array, shape (n,), or None
-        Nonnegative weights, if asked for.
+        Nonnegative weights, if `weights` was given.
     lonlat : array, shape (n, 2), or None
-        Longitudes and latitudes in degrees, where the file has those.
+        Longitudes and latitudes in degrees, if the file holds those.
     path : Path
-        Where they come from.
+        The file.
     columns : tuple of str
-        The columns that the coordinates were read from.
+        Names of the columns that hold the coordinates.
     dropped : int
         The number of rows left out because they could not be points.
     total : int
-        The number of points in the file, of which `points` are a random part if `max_points` was given.
+        The number of points in the file, of which `points` are a random subset if `max_points` was given.
     """
 
     points: np.ndarray[Any, Any]
@@ -95,49 +96,50 @@ def read_points(
     max_points: int | None = None,
     seed: int = 0,
 ) -> PointSet:
-    """Points on the sphere from a file.
+    """Read points on the sphere from a file.
 
     Parameters
     ----------
     path : path
         A .npy, .npz, .csv (.tsv), .parquet, .geojson, .pt or .safetensors file. Nothing is ever unpickled.
     columns : sequence of str or int, optional
-        The coordinates, by name or by number counted from 0. Without it: all columns but the weights; in Parquet the
-        list-typed column, if there is exactly one.
+        The columns of the coordinates, by name or by number counted from 0. Default: all columns but the weights; in
+        Parquet the list-typed column, if there is exactly one.
     prefix : str, optional
-        The coordinates are the columns that begin so, in the order of their numbers ("x_2" before "x_10").
+        The coordinates are the columns whose names begin with this prefix, in the order of their numbers ("x_2" before
+        "x_10").
     key : str, optional
-        Which array of a .npz, .pt or .safetensors file that holds several.
+        Name of the array in a .npz, .pt or .safetensors file that holds several.
     lonlat : bool
         The coordinates are longitude and latitude in degrees. Columns of the usual names (lat, latitude, lon, long,
-        lng, longitude, ra, dec, in any case) are found; otherwise `columns` names the two, longitude first. GeoJSON
-        always has such.
+        lng, longitude, ra, dec, in any case) are detected; otherwise `columns` names the two, longitude first. GeoJSON
+        always holds longitude and latitude.
     normalize : bool
-        Scale rows to unit length; otherwise rows of another length are refused.
+        Scale rows to unit length; otherwise rows of another length raise an error.
     weights : str or int, optional
-        The column (or array, or GeoJSON property) of weights.
+        The column (or array, or GeoJSON property) that holds the weights.
     drop_bad : bool
         Leave out rows that cannot be points (missing, text, NaN, a latitude beyond 90, a zero vector, a negative
-        weight), and count them; otherwise the first is refused.
+        weight), and count them; otherwise the first raises an error.
     max_points : int, optional
-        Keep at most so many points, chosen at random while the file is read. All rows are still checked. Memory then
-        does not grow with the number of rows for .npy, .npz (in C order), .csv and .safetensors files; for Parquet it
-        grows with the largest row group, as the file stores it. GeoJSON files are parsed as a whole.
+        Keep at most this number of points, chosen at random while the file is read. All rows are still checked. For
+        .npy, .npz (in C order), .csv and .safetensors files memory then does not grow with the number of rows; for
+        Parquet it grows with the largest row group, as the file stores it. GeoJSON files are parsed as a whole.
     seed : int
         Decides, together with the content of the file, which points `max_points` keeps; at least 0.
 
     Returns
     -------
     PointSet
-        With `.points`, `.weights`, `.lonlat`, `.columns`, `.dropped` and `.total`. A .npy file that needs no change
-        stays on the disk, mapped to memory.
+        With `.points`, `.weights`, `.lonlat`, `.columns`, `.dropped` and `.total`. The points of a .npy file that need
+        no conversion stay on the disk, mapped to memory.
 
     Raises
     ------
     ValueError
-        For a file that is not what it should be, with its name and the line (CSV) or row, counted from 0.
+        For bad content, with the name of the file and the line (CSV) or row, counted from 0.
     OSError
-        For a file that is not there, is a directory, or may not be read.
+        If the file does not exist, is a directory, or may not be read.
 
     See Also
     --------
@@ -157,12 +159,12 @@ def read_points(
     if max_points is not None:
         max_points = as_whole_number("max_points", max_points, 1, "the number of points to keep")
         seed = as_whole_number("seed", seed, 0, "a seed")
-    wanted = _wanted(columns, prefix, key, weights, lonlat, normalize, None, in_parts=max_points is not None)
-    source = _open(Path(path), wanted)
-    sets = _point_sets(source, normalize, drop_bad)
+    selection = _selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts=max_points is not None)
+    point_file = _open(Path(path), selection)
+    sets = _point_sets(point_file, normalize, drop_bad)
     if max_points is None:
-        return _all_points(source, sets, normalize)
-    return _random_points(source, sets, max_points, generator_of(source.path, seed))
+        return _all_points(point_file, sets, normalize)
+    return _random_points(point_file, sets, max_points, file_generator(point_file.path, seed))
 
 
 def iter_points(
@@ -177,19 +179,19 @@ def iter_points(
     weights: str | int | None = None,
     drop_bad: bool = False,
 ) -> Iterator[PointSet]:
-    """Points from a file, a batch at a time: all files but GeoJSON are never in memory as a whole.
+    """Read points on the sphere from a file in batches, for files larger than memory (GeoJSON excepted).
 
     Parameters
     ----------
     path, columns, prefix, key, lonlat, normalize, weights, drop_bad
         As in `read_points`.
     batch_rows : int, optional
-        Rows of the file to a batch; about 32 MB of numbers by default.
+        Rows of the file per batch; about 32 MB of numbers by default.
 
     Yields
     ------
     PointSet
-        Some of the points; `.dropped` counts the rows left out of this batch. A batch may be empty.
+        The points of one batch; `.dropped` counts the rows left out of it. A batch may be empty.
 
     Examples
     --------
@@ -202,12 +204,14 @@ def iter_points(
     [5, 5, 2]
     """
     if batch_rows is not None:
-        batch_rows = as_whole_number("batch_rows", batch_rows, 1, "the number of rows to a batch")
-    source = _open(Path(path), _wanted(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True))
-    return _point_sets(source, normalize, drop_bad)
+        batch_rows = as_whole_number("batch_rows", batch_rows, 1, "the number of rows per batch")
+    point_file = _open(
+        Path(path), _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True)
+    )
+    return _point_sets(point_file, normalize, drop_bad)
 
 
-def _wanted(
+def _selection(
     columns: Sequence[str | int] | None,
     prefix: str | None,
     key: str | None,
@@ -217,78 +221,81 @@ def _wanted(
     batch_rows: int | None,
     *,
     in_parts: bool,
-) -> Wanted:
+) -> Selection:
     if isinstance(columns, str):
-        raise TypeError(f"columns: got the text {columns!r}; give a list of names or numbers.")
+        raise TypeError(f"columns: got the string {columns!r}; give a list of names or numbers.")
     if columns is not None and not len(columns):
-        raise ValueError("columns: none are named; name at least two, or leave columns out.")
+        raise ValueError("columns: got an empty list; name at least two, or leave columns out.")
     if not isinstance(lonlat, bool):
         raise TypeError(f"lonlat: got {lonlat!r}; give True and name the two columns with columns, longitude first.")
     named = None if columns is None else tuple(columns)
-    return Wanted(named, prefix, key, weights, lonlat, normalize, batch_rows, in_parts)
+    return Selection(named, prefix, key, weights, lonlat, normalize, batch_rows, in_parts)
 
 
-def _open(path: Path, wanted: Wanted) -> Source:
-    with path.open("rb") as file:  # an OSError names the file where it is missing, a directory or not ours to read
+def _open(path: Path, selection: Selection) -> PointFile:
+    with path.open("rb") as file:  # the OSError of a missing file, a directory or one without permission names it
         head = file.read(_HEAD_BYTES)
     if not head:
         raise ValueError(f"{path}: is empty.")
     opener = _FORMATS.get(path.suffix.lower())
-    packed = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
-    if packed is not None and (packed != "zip" or opener not in _ZIP_FORMATS):
-        raise ValueError(f"{path}: is compressed with {packed}; unpack it first.")
+    compression = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
+    if compression is not None and (compression != "zip" or opener not in _ZIP_FORMATS):
+        raise ValueError(f"{path}: is compressed with {compression}; unpack it first.")
     if opener is None:
-        raise ValueError(f"{path}: files of kind {path.suffix!r} are not read here; there are {', '.join(_FORMATS)}.")
-    source = opener(path, wanted)
-    if source.lonlat and len(source.columns) != 2:
-        raise ValueError(f"{path}: longitude and latitude are two columns, but {len(source.columns)} are chosen.")
-    return source
+        raise ValueError(f"{path}: got a file of type {path.suffix!r}; give one of {', '.join(_FORMATS)}.")
+    point_file = opener(path, selection)
+    if point_file.lonlat and len(point_file.columns) != 2:
+        raise ValueError(
+            f"{path}: got {plural(len(point_file.columns), 'column')} for longitude and latitude; name two."
+        )
+    return point_file
 
 
-def _point_sets(source: Source, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
-    for batch in source.batches():
+def _point_sets(point_file: PointFile, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
+    for batch in point_file.batches():
         if batch.values.shape[1] < 2:
             raise ValueError(
-                f"{source.path}: points have {batch.values.shape[1]} coordinate, but a sphere needs at least 2 (the "
-                "circle S^1); choose more columns."
+                f"{point_file.path}: points have {plural(batch.values.shape[1], 'coordinate')}, but a sphere needs at "
+                "least 2 (the circle S^1); choose more columns."
             )
-        good = usable(batch, source.lonlat)
-        bad = int(len(good) - good.sum())
-        if bad and source.lonlat:
-            require_not_swapped(source, batch, drop_bad)
-        if bad and not drop_bad:
-            refuse_first(source, batch, good)
-        kept = _only(batch, good) if bad else batch
-        yield _point_set(source, kept, normalize, bad)
+        valid = valid_rows(batch, point_file.lonlat)
+        n_invalid = int(len(valid) - valid.sum())
+        if n_invalid and point_file.lonlat:
+            require_not_swapped(point_file, batch, drop_bad)
+        if n_invalid and not drop_bad:
+            raise_for_first_invalid(point_file, batch, valid)
+        yield _point_set(point_file, _only(batch, valid) if n_invalid else batch, normalize, n_invalid)
 
 
-def _point_set(source: Source, batch: Batch, normalize: bool, dropped: int) -> PointSet:
+def _point_set(point_file: PointFile, batch: Batch, normalize: bool, dropped: int) -> PointSet:
     degrees = None
-    if source.lonlat:
+    if point_file.lonlat:
         degrees = batch.values.astype(np.float64, copy=False)
         points = from_lonlat(degrees)
     elif normalize and len(batch.values):
         points = unit_vectors(batch.values)
     else:
-        points = as_unit(source, batch)
-    return PointSet(points, batch.weights, degrees, source.path, source.columns, dropped, len(points))
+        points = as_unit_rows(point_file, batch)
+    return PointSet(points, batch.weights, degrees, point_file.path, point_file.columns, dropped, len(points))
 
 
-def _all_points(source: Source, sets: Iterator[PointSet], normalize: bool) -> PointSet:
+def _all_points(point_file: PointFile, sets: Iterator[PointSet], normalize: bool) -> PointSet:
     parts = list(sets)
     dropped, total = sum(part.dropped for part in parts), sum(len(part) for part in parts)
-    _require_rows(source, total, dropped)
-    weights = None if parts[0].weights is None else _joined([part.weights for part in parts])
-    _require_weights(source, weights)
-    degrees = None if parts[0].lonlat is None else _joined([part.lonlat for part in parts])
-    held = [part.points for part in parts]
-    del parts  # so that joining can free each batch
-    changed = normalize or source.lonlat or dropped > 0
-    points = _joined(held) if source.whole is None or changed else source.whole
-    return PointSet(points, weights, degrees, source.path, source.columns, dropped, total)
+    _require_rows(point_file, total, dropped)
+    weights = None if parts[0].weights is None else _concatenate([part.weights for part in parts])
+    _require_weights(point_file, weights)
+    degrees = None if parts[0].lonlat is None else _concatenate([part.lonlat for part in parts])
+    arrays = [part.points for part in parts]
+    del parts  # so that concatenating can free each batch
+    changed = normalize or point_file.lonlat or dropped > 0
+    points = _concatenate(arrays) if point_file.whole is None or changed else point_file.whole
+    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total)
 
 
-def _random_points(source: Source, sets: Iterator[PointSet], count: int, generator: np.random.Generator) -> PointSet:
+def _random_points(
+    point_file: PointFile, sets: Iterator[PointSet], count: int, generator: np.random.Generator
+) -> PointSet:
     dropped = total = 0
 
     def parts() -> Iterator[tuple[np.ndarray[Any, Any] | None, ...]]:
@@ -298,41 +305,39 @@ def _random_points(source: Source, sets: Iterator[PointSet], count: int, generat
             yield part.points, part.weights, part.lonlat
 
     columns = random_rows(parts(), count, generator)
-    _require_rows(source, total, dropped)
+    _require_rows(point_file, total, dropped)
     points, weights, degrees = columns
-    _require_weights(source, weights)
-    return PointSet(points, weights, degrees, source.path, source.columns, dropped, total)
+    _require_weights(point_file, weights)
+    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total)
 
 
-def _require_rows(source: Source, total: int, dropped: int) -> None:
+def _require_rows(point_file: PointFile, total: int, dropped: int) -> None:
     if not total:
-        but = f" but {dropped} bad ones" if dropped else ""
-        raise ValueError(f"{source.path}: there are no rows in it{but}.")
+        but = f" but {plural(dropped, 'bad one')}" if dropped else ""
+        raise ValueError(f"{point_file.path}: there are no rows in it{but}.")
 
 
-def _require_weights(source: Source, weights: np.ndarray[Any, Any] | None) -> None:
+def _require_weights(point_file: PointFile, weights: np.ndarray[Any, Any] | None) -> None:
     if weights is not None and not (weights > 0).any():
-        raise ValueError(f"{source.path}: all weights in {source.weights_name!r} are zero; at least one must not be.")
+        raise ValueError(
+            f"{point_file.path}: all weights in {point_file.weights_name!r} are zero; at least one must be positive."
+        )
 
 
-def _only(batch: Batch, good: np.ndarray[Any, Any]) -> Batch:
-    weights = None if batch.weights is None else batch.weights[good]
-    return Batch(batch.values[good], weights, np.asarray(batch.rows)[good])
+def _only(batch: Batch, mask: np.ndarray[Any, Any]) -> Batch:
+    weights = None if batch.weights is None else batch.weights[mask]
+    return Batch(batch.values[mask], weights, np.asarray(batch.rows)[mask])
 
 
-def _joined(parts: list[Any]) -> np.ndarray[Any, Any]:
-    """All parts in one array; each is let go once it is copied, so that there are never two copies of everything."""
+def _concatenate(parts: list[Any]) -> np.ndarray[Any, Any]:
+    """Concatenate arrays and empty the list: each part is freed once it is copied, so that memory is not doubled."""
     if len(parts) == 1:
         return np.asarray(parts[0])
     joined = np.empty((sum(len(part) for part in parts), *parts[0].shape[1:]), parts[0].dtype)
     filled = 0
-    for part in _taken(parts):
+    parts.reverse()
+    while parts:
+        part = parts.pop()
         joined[filled : filled + len(part)] = part
         filled += len(part)
     return joined
-
-
-def _taken(parts: list[Any]) -> Iterator[Any]:
-    parts.reverse()
-    while parts:
-        yield parts.pop()

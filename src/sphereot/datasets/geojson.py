@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereot.datasets.point_file import Batch, Source, Wanted
+from sphereot.datasets.point_file import Batch, PointFile, Selection
 
 __all__ = ["open_geojson"]
 
@@ -16,11 +16,11 @@ _MEMBERS = ("type", "features", "geometries", "geometry", "coordinates", "proper
 _COLLECTIONS = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
 
 
-def open_geojson(path: Path, wanted: Wanted) -> Source:
-    """All points of a GeoJSON file; weights are a property of the features."""
-    if wanted.columns is not None or wanted.prefix is not None or wanted.key is not None:
-        raise ValueError(f"{path}: GeoJSON has longitude and latitude of its own; leave columns, prefix and key out.")
-    name = str(wanted.weights)
+def open_geojson(path: Path, selection: Selection) -> PointFile:
+    """Open a GeoJSON file: all its points; weights are a property of the features."""
+    if selection.columns is not None or selection.prefix is not None or selection.key is not None:
+        raise ValueError(f"{path}: columns, prefix, key: GeoJSON always holds longitude and latitude; leave them out.")
+    name = str(selection.weights)
     try:
         with path.open(encoding="utf-8-sig") as file:
             # Integers of thousands of digits are refused by int, without the name of the file.
@@ -33,45 +33,47 @@ def open_geojson(path: Path, wanted: Wanted) -> Source:
         raise ValueError(f"{path}: is nested too deeply to be GeoJSON.") from error
     if not isinstance(tree, dict) or not isinstance(tree.get("type"), str):
         raise ValueError(f"{path}: is JSON, but not GeoJSON: it has no 'type', as a FeatureCollection has.")
-    found = list(_places(path, tree, wanted.weights is not None, name))
-    values = np.array([place for _, place, _ in found], dtype=np.float64).reshape(-1, 2)
-    weights = np.array([weight for _, _, weight in found]) if wanted.weights is not None else None
-    features = [feature for feature, _, _ in found]
-    return Source(
+    records = list(_records(path, tree, selection.weights is not None, name))
+    values = np.array([position for _, position, _ in records], dtype=np.float64).reshape(-1, 2)
+    weights = np.array([weight for _, _, weight in records]) if selection.weights is not None else None
+    features = [feature for feature, _, _ in records]
+    return PointFile(
         path,
         ("longitude", "latitude"),
         True,
         lambda: iter([Batch(values, weights, range(len(values)))] if len(values) else []),
         locate=lambda row: f"feature {features[row]}",
         weights_name=name,
-        absent="has no longitude and latitude" if wanted.weights is None else "has no place, or no number as weight",
+        nan_message="has no longitude and latitude" + ("" if selection.weights is None else ", or no number as weight"),
     )
 
 
 def _needed(names: set[str], members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without the members that nobody asks for: most of a file is properties."""
+    """A JSON object without the members that are not used: most of a file is properties."""
     return {name: value for name, value in members if name in names}
 
 
-def _places(path: Path, tree: Any, weighted: bool, name: str) -> Iterator[tuple[int, list[float], float]]:
-    """The number of the feature, longitude and latitude, and the weight of each point."""
+def _records(path: Path, tree: Any, weighted: bool, name: str) -> Iterator[tuple[int, list[float], float]]:
+    """Number of the feature, longitude and latitude, and weight of each point."""
     for number, feature in enumerate(_members(tree)):
         properties = feature.get("properties") if isinstance(feature, dict) else None
         weight = _number((properties or {}).get(name)) if isinstance(properties or {}, dict) else np.nan
         geometry = (
             feature.get("geometry") if isinstance(feature, dict) and feature.get("type") == "Feature" else feature
         )
-        for place in _positions(path, number, geometry):
-            yield number, place, weight if weighted else np.nan
+        for position in _positions(path, number, geometry):
+            yield number, position, weight if weighted else np.nan
 
 
 def _members(tree: Any) -> list[Any]:
+    """Features or geometries of a collection; anything else by itself."""
     member = _COLLECTIONS.get(tree["type"])
-    held = [tree] if member is None else tree.get(member)
-    return held if isinstance(held, list) else []
+    members = [tree] if member is None else tree.get(member)
+    return members if isinstance(members, list) else []
 
 
 def _positions(path: Path, number: int, geometry: Any) -> Iterator[list[float]]:
+    """Longitude and latitude of the points of a geometry; NaN if there are none."""
     if geometry is None:
         yield [np.nan, np.nan]
         return
@@ -82,11 +84,11 @@ def _positions(path: Path, number: int, geometry: Any) -> Iterator[list[float]]:
         for position in geometry["coordinates"]:
             yield _position(position)
     elif kind == "GeometryCollection":
-        for one in _members(geometry):
-            yield from _positions(path, number, one)
+        for part in _members(geometry):
+            yield from _positions(path, number, part)
     else:
         raise ValueError(
-            f"{path}, feature {number}: is {'a ' + kind if isinstance(kind, str) else 'no geometry'}, but points are "
+            f"{path}, feature {number}: got {'a ' + kind if isinstance(kind, str) else 'no geometry'}, but points are "
             "needed (Point, MultiPoint); reduce lines and areas to points first, e.g. to their centroids."
         )
 

@@ -1,7 +1,7 @@
-"""Row groups of a Parquet file: how many rows each has, from the footer of the file.
+"""Sizes of the row groups of a Parquet file, read from its footer.
 
 polars reads a row group as a whole, even for a slice of it, and does not say where one ends. The footer is a struct in
-the compact protocol of Apache Thrift; the fields wanted here are `FileMetaData.row_groups` and `RowGroup.num_rows`.
+the compact protocol of Apache Thrift; the fields read here are `FileMetaData.row_groups` and `RowGroup.num_rows`.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _ROW_GROUPS, _NUM_ROWS = 4, 3
 
 
 def row_group_sizes(path: Path) -> list[int]:
-    """The number of rows of each row group, for a file that is known to be Parquet; empty if that cannot be read."""
+    """Number of rows of each row group of a Parquet file; empty if the footer cannot be read."""
     with path.open("rb") as file:
         file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")
@@ -27,33 +27,34 @@ def row_group_sizes(path: Path) -> list[int]:
 
 
 def row_ranges(sizes: list[int], step: int) -> Iterator[tuple[int, int]]:
-    """First row and number of rows of pieces of at most `step` rows; of a group larger than that, one piece at a time.
+    """Group whole row groups into ranges (first row, number of rows) of at most `step` rows; larger groups are split.
 
     Examples
     --------
     >>> list(row_ranges([5, 25, 4, 4, 4], 10))
     [(0, 5), (5, 10), (15, 10), (25, 9), (34, 8)]
     """
-    first = held = 0
+    first = count = 0
     for size in sizes:
-        if held and held + size > step:
-            yield first, held
-            first, held = first + held, 0
-        held += size
-        while held > step:
+        if count and count + size > step:
+            yield first, count
+            first, count = first + count, 0
+        count += size
+        while count > step:
             yield first, step
-            first, held = first + step, held - step
-    if held:
-        yield first, held
+            first, count = first + step, count - step
+    if count:
+        yield first, count
 
 
 class _Footer:
-    """Reads a struct of the compact protocol from the front to the back."""
+    """Reader of a struct in Thrift's compact protocol, from start to end."""
 
     def __init__(self, content: bytes):
-        self._content, self._at = content, 0
+        self._content, self._position = content, 0
 
     def row_group_sizes(self) -> Iterator[int]:
+        """Number of rows of each row group."""
         for field, kind in self._fields():
             if field != _ROW_GROUPS:
                 self._skip(kind)
@@ -75,16 +76,16 @@ class _Footer:
 
     def _skip(self, kind: int, in_list: bool = False) -> None:
         if kind in (_TRUE, _FALSE):
-            self._at += in_list  # a field has the value in its type
+            self._position += in_list  # the type of a field holds its value; in a list it is a byte
         elif kind == _BYTE:
-            self._at += 1
+            self._position += 1
         elif kind in (_I16, _I32, _I64):
             self._varint()
         elif kind == _DOUBLE:
-            self._at += 8
+            self._position += 8
         elif kind == _BINARY:
             length = self._varint()
-            self._at += length
+            self._position += length
         elif kind in (_LIST, _SET):
             count, inner = self._list_header()
             for _ in range(count):
@@ -117,5 +118,5 @@ class _Footer:
             shift += 7
 
     def _byte(self) -> int:
-        self._at += 1
-        return self._content[self._at - 1]
+        self._position += 1
+        return self._content[self._position - 1]

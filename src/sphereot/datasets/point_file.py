@@ -1,4 +1,4 @@
-"""What every file format gives: rows of numbers on their way to points, and how to say where a row stands."""
+"""What the readers of all file formats share: the selection of columns, an opened file, batches of its rows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Batch", "Source", "Wanted", "default_rows", "no_quote", "require_in_proportion"]
+__all__ = ["Batch", "PointFile", "Selection", "default_batch_rows", "no_quote", "require_plausible_size"]
 
 _BATCH_VALUES = 1 << 22
-_HARMLESS_BYTES, _MOST_TIMES = 1 << 28, 100  # numbers that differ do not compress to a hundredth
+_ALWAYS_ALLOWED_BYTES = 1 << 28
+_MAX_COMPRESSION = 100  # distinct numbers do not compress to a hundredth
 
 
-def default_rows(width: int) -> int:
-    """Rows of `width` numbers that are 32 MB in double precision."""
+def default_batch_rows(width: int) -> int:
+    """Default number of rows per batch: 32 MB in double precision for rows of `width` numbers."""
     return max(_BATCH_VALUES // max(width, 1), 1)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which numbers of a file are asked for; the arguments of `read_points` of the same names."""
+class Selection:
+    """Which numbers of a file to read: the arguments of `read_points` of the same names."""
 
     columns: tuple[str | int, ...] | None = None
     prefix: str | None = None
@@ -29,18 +30,18 @@ class Wanted:
     lonlat: bool = False
     normalize: bool = False
     batch_rows: int | None = None
-    in_parts: bool = False  # rows are not all held, so that reading should need little memory
+    in_parts: bool = False  # the caller does not keep all rows, so that reading should need little memory
 
-    def rows_of(self, width: int) -> int:
-        """Rows to read at a time, for rows of `width` numbers: 32 MB of them unless told."""
-        return self.batch_rows or default_rows(width)
+    def rows_per_batch(self, width: int) -> int:
+        """Number of rows per batch, for rows of `width` numbers: `batch_rows`, or 32 MB."""
+        return self.batch_rows or default_batch_rows(width)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows: `values` (n, k), with NaN for what is missing or no number; `weights` (n,) if asked for.
+    """Some rows of a file: `values` (n, k), with NaN for what is missing or no number; `weights` (n,) if selected.
 
-    `rows` are their numbers in the file, counted from 0; blank lines have numbers too, but give no row.
+    `rows` are their row numbers in the file, counted from 0; blank lines are counted, but give no row.
     """
 
     values: np.ndarray[Any, Any]
@@ -49,22 +50,22 @@ class Batch:
 
 
 def no_quote(row: int, column: int) -> str | None:
-    """What `Source.quote` is where a file has no text to show."""
+    """`PointFile.quote` of binary files, which have no text to quote."""
     return None
 
 
-def require_in_proportion(path: Path, name: str, declared: int, stored: int) -> None:
-    """Raise where a few bytes of a file declare so many in memory that the file may be made to exhaust it."""
-    if declared > max(_HARMLESS_BYTES, _MOST_TIMES * stored):
+def require_plausible_size(path: Path, name: str, declared: int, stored: int) -> None:
+    """Raise if a file declares far more data than it stores, as files made to exhaust memory do."""
+    if declared > max(_ALWAYS_ALLOWED_BYTES, _MAX_COMPRESSION * stored):
         raise ValueError(
-            f"{path}: {name} takes {declared / 1e6:,.0f} MB in memory, more than {_MOST_TIMES} times its "
+            f"{path}: {name} takes {declared / 1e6:,.0f} MB in memory, more than {_MAX_COMPRESSION} times its "
             f"{stored / 1e6:,.3f} MB in the file, which may be made to exhaust memory; if it is right, read it in "
             "parts with iter_points or max_points (--max-points), or save it as .npy."
         )
 
 
 @dataclass(frozen=True)
-class Source:
+class PointFile:
     """An opened file of points.
 
     Attributes
@@ -73,17 +74,17 @@ class Source:
     columns : tuple of str
         Names of the coordinates; longitude before latitude if `lonlat`.
     lonlat : bool
-        Whether the coordinates are degrees.
+        Whether the coordinates are longitude and latitude in degrees.
     batches : callable () -> iterator of Batch
     locate : callable (row) -> str
-        Where a row, counted from 0, stands: "line 17", "row 15", "feature 15".
+        Location of a row, counted from 0, for messages: "line 17", "row 15", "feature 15".
     quote : callable (row, column) -> str or None
-        The text of a value as the file has it, None where there is no text; the weights are column -1.
+        The text of a value in the file, None for binary files; the weights are column -1.
     whole : array or None
-        All values, where the file is mapped to memory and can be used as it is.
+        All values, if the file is mapped to memory and they can be used unchanged.
     weights_name : str
-    absent : str
-        What is wrong with a row that has NaN in it, where there is no text to quote.
+    nan_message : str
+        What is wrong with a row that holds NaN, if there is no text to quote.
     """
 
     path: Path
@@ -94,4 +95,4 @@ class Source:
     quote: Callable[[int, int], str | None] = no_quote
     whole: np.ndarray[Any, Any] | None = None
     weights_name: str = "weights"
-    absent: str = "holds NaN or infinity"
+    nan_message: str = "holds NaN or infinity"

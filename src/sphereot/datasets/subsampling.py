@@ -1,4 +1,4 @@
-"""A random part of the rows of a file, chosen while it is read: memory does not grow with the file."""
+"""Random subset of the rows of a file, chosen while the file is read, with memory that does not grow with it."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["generator_of", "random_rows"]
+__all__ = ["file_generator", "random_rows"]
 
-_STREAM = (0xD21F,)  # great circles and permutations of the same seed must not depend on the choice of rows
+_STREAM = (0xD21F,)  # makes the choice of rows independent of great circles and permutations of the same seed
 _HEAD_BYTES = 1 << 20
 
 Columns = Sequence[np.ndarray[Any, Any] | None]
-"""Arrays with the same rows; None for those that a file does not have."""
+"""Arrays with the same number of rows; None for those that a file does not have."""
 
 
-def generator_of(path: Path, seed: int) -> np.random.Generator:
-    """A generator that depends on the seed and on the content of the file (size and first MiB), not on its name."""
+def file_generator(path: Path, seed: int) -> np.random.Generator:
+    """Random generator seeded by `seed` and the content of the file (size and first MiB), not by its name."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     digest = hashlib.sha256(path.stat().st_size.to_bytes(8, "little") + head).digest()
@@ -26,10 +26,10 @@ def generator_of(path: Path, seed: int) -> np.random.Generator:
 
 
 def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Generator) -> list[Any]:
-    """`count` random rows, in their order, of columns that come in parts; all rows if there are no more.
+    """Choose `count` random rows, in their order, from arrays that come in parts; all rows if there are fewer.
 
-    Every row gets a random key, and the rows with the smallest keys are kept. So the choice does not depend on where
-    one part ends and the next begins, and at most `2 * count` rows are held beside one part.
+    Every row gets a random key, and the rows with the smallest keys are chosen. So the choice does not depend on how
+    the rows are divided into parts, and at most `2 * count` rows are held besides one part.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Gener
 def _smallest(
     held: list[Columns], keys: list[np.ndarray[Any, Any]], count: int
 ) -> tuple[list[Columns], list[np.ndarray[Any, Any]]]:
-    """The `count` rows of smallest keys, in one part and in their order."""
+    """The `count` rows with the smallest keys, as one part and in their order."""
     joined = np.concatenate(keys)
     rows = np.sort(np.argsort(joined, kind="stable")[:count])
     return [_rows(_joined(held), rows)], [joined[rows]]

@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet files, read by polars in batches: only the wanted columns, only some rows at a time."""
+"""Points in CSV and Parquet files, read by polars in batches: only the selected columns, only some rows at a time."""
 
 import csv
 from collections.abc import Callable, Iterator
@@ -11,59 +11,67 @@ from typing import Any
 
 import numpy as np
 
+from sphereot._support.extras import require
 from sphereot.datasets.columns import choose, find
 from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
-from sphereot.datasets.point_file import Batch, Source, Wanted, default_rows, no_quote, require_in_proportion
+from sphereot.datasets.point_file import (
+    Batch,
+    PointFile,
+    Selection,
+    default_batch_rows,
+    no_quote,
+    require_plausible_size,
+)
 
 __all__ = ["open_csv", "open_parquet"]
 
-_LIST_WIDTH = 512  # lists tell their length only when read
+_LIST_WIDTH = 512  # assumed: the length of lists is known only after reading
 _BATCHES_PER_SLICE = 2
 
 
-def open_csv(path: Path, wanted: Wanted) -> Source:
-    """The wanted columns of a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names."""
-    pl = _polars(path)
+def open_csv(path: Path, selection: Selection) -> PointFile:
+    """Open a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names."""
+    pl = require("polars", f"{path}: reading this type of file")
     skipped, separator = _first_line(path)
     options: dict[str, Any] = {
         "separator": separator,
         "skip_lines": skipped,
         "comment_prefix": "#",
         "encoding": "utf8-lossy",
-        "infer_schema": False,  # all text: a value that is no number is then found and quoted, not guessed at
+        "infer_schema": False,  # all columns as text, so that a value that is no number can be quoted
         "glob": False,
     }
-    with _told(path, pl):
+    with _reading_errors(path, pl):
         scan = pl.scan_csv(path, **options)
         names = scan.collect_schema().names()
-        named = not all(_is_number(name.partition("_duplicated_")[0]) for name in names)
-        if not named:
+        has_header = not all(_is_number(name.partition("_duplicated_")[0]) for name in names)
+        if not has_header:
             scan = pl.scan_csv(path, has_header=False, **options)
             names = [str(k) for k in range(len(names))]
-    places, weights = choose(path, names, wanted)
-    lines = _Lines(path, separator, named)
-    chosen = [*places, *([] if weights is None else [weights])]
+    indices, weights = choose(path, names, selection)
+    lines = _Lines(path, separator, has_header)
+    chosen = [*indices, *([] if weights is None else [weights])]
     numbers = [pl.nth(k).str.strip_chars().cast(pl.Float64, strict=False).alias(str(i)) for i, k in enumerate(chosen)]
 
     def batches() -> Iterator[Batch]:
         first = 0
-        with _told(path, pl, lines.first_ragged):
-            for frame in scan.select(numbers).collect_batches(chunk_size=wanted.rows_of(len(chosen))):
+        with _reading_errors(path, pl, lines.first_ragged):
+            for frame in scan.select(numbers).collect_batches(chunk_size=selection.rows_per_batch(len(chosen))):
                 values = frame.to_numpy()
                 rows = np.arange(first, first + len(values))
                 first += len(values)
-                # A blank line gives a row without values; only the file itself tells it from a row of empty fields.
+                # A blank line gives a row without values; only the text tells it from a row of empty fields.
                 empty = np.isnan(values).all(axis=1)
                 if empty.any():
-                    kept = ~(empty & np.isin(rows, lines.blank_rows))
-                    values, rows = values[kept], rows[kept]
-                count = len(places)
+                    not_blank = ~(empty & np.isin(rows, lines.blank_rows))
+                    values, rows = values[not_blank], rows[not_blank]
+                count = len(indices)
                 yield Batch(np.ascontiguousarray(values[:, :count]), None if weights is None else values[:, -1], rows)
 
-    return Source(
+    return PointFile(
         path,
-        tuple(names[k].strip() for k in places),
-        wanted.lonlat,
+        tuple(names[k].strip() for k in indices),
+        selection.lonlat,
         batches,
         locate=lines.locate,
         quote=lambda row, column: lines.field(row, chosen[column]),
@@ -71,22 +79,22 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     )
 
 
-def open_parquet(path: Path, wanted: Wanted) -> Source:
-    """The wanted columns of a Parquet file; a single list-typed column holds the points as a whole."""
-    pl = _polars(path)
-    with _told(path, pl):
+def open_parquet(path: Path, selection: Selection) -> PointFile:
+    """Open a Parquet file; a single list-typed column holds all coordinates."""
+    pl = require("polars", f"{path}: reading this type of file")
+    with _reading_errors(path, pl):
         scan = pl.scan_parquet(path, glob=False)
         schema = dict(scan.collect_schema())
-        count = scan.select(pl.len()).collect().item()  # the footer knows
+        count = scan.select(pl.len()).collect().item()  # read from the footer alone
     names = list(schema)
     lists = [name for name, kind in schema.items() if _is_number_list(kind)]
-    places: list[int]
-    if wanted.columns is None and wanted.prefix is None and not wanted.lonlat and len(lists) == 1:
-        places = [names.index(lists[0])]
-        weights = None if wanted.weights is None else find(path, names, wanted.weights, "weights")
+    indices: list[int]
+    if selection.columns is None and selection.prefix is None and not selection.lonlat and len(lists) == 1:
+        indices = [names.index(lists[0])]
+        weights = None if selection.weights is None else find(path, names, selection.weights, "weights")
     else:
-        places, weights = choose(path, names, wanted)
-    chosen = [names[k] for k in places]
+        indices, weights = choose(path, names, selection)
+    chosen = [names[k] for k in indices]
     vector = chosen[0] if len(chosen) == 1 and chosen[0] in lists else None
     for name in [*(chosen if vector is None else []), *([] if weights is None else [names[weights]])]:
         if not schema[name].is_numeric():
@@ -95,21 +103,21 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
                 "prefix (--columns, --prefix)."
             )
     kinds = {str(getattr(schema[name], "inner", schema[name])) for name in chosen}
-    # Half precision stays what it is until the lengths of rows are judged.
+    # Half precision is kept until the lengths of rows are validated, which allow it a wider tolerance.
     kind = pl.Float16 if kinds == {"Float16"} else pl.Float32 if kinds <= {"Float16", "Float32"} else pl.Float64
-    coordinates = [pl.nth(k).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, k in enumerate(places)]
+    coordinates = [pl.nth(k).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, k in enumerate(indices)]
     weight = [] if weights is None else [pl.nth(weights).cast(pl.Float64).alias("weights")]
-    sized = getattr(schema[vector], "size", None) if vector else len(places)
-    width = sized or _LIST_WIDTH
-    if not wanted.in_parts:
-        require_in_proportion(path, "the table", 4 * count * (sized or 1), path.stat().st_size)
+    known_width = getattr(schema[vector], "size", None) if vector else len(indices)
+    width = known_width or _LIST_WIDTH
+    if not selection.in_parts:
+        require_plausible_size(path, "the table", 4 * count * (known_width or 1), path.stat().st_size)
 
     def batches() -> Iterator[Batch]:
         first, dim = 0, None
-        rows, table = wanted.rows_of(width), scan.select(coordinates + weight)
-        with _told(path, pl):
-            if wanted.in_parts:
-                frames = _slices(path, table, count, rows, _BATCHES_PER_SLICE * default_rows(width))
+        rows, table = selection.rows_per_batch(width), scan.select(coordinates + weight)
+        with _reading_errors(path, pl):
+            if selection.in_parts:
+                frames = _slices(path, table, count, rows, _BATCHES_PER_SLICE * default_batch_rows(width))
             else:
                 frames = table.collect_batches(chunk_size=rows)  # reads several row groups ahead
             for frame in frames:
@@ -121,68 +129,68 @@ def open_parquet(path: Path, wanted: Wanted) -> Source:
                 numbers = range(first, first + len(values))
                 first += len(values)
                 yield Batch(values, frame["weights"].to_numpy() if weight else None, numbers)
-        if first != count:  # a thread of polars that fails over a damaged page ends the batches without an error
+        if first != count:  # if a thread of polars fails over a damaged page, the batches end without an error
             raise ValueError(f"{path}: has {count} rows, but only {first} can be read; it seems to be damaged.")
 
-    return Source(
+    return PointFile(
         path,
         tuple(chosen),
-        wanted.lonlat,
+        selection.lonlat,
         batches,
         locate=lambda row: f"row {row}",
         quote=no_quote,
         weights_name="weights" if weights is None else names[weights],
-        absent="is missing, holds NaN or infinity"
+        nan_message="is missing, holds NaN or infinity"
         + ("" if vector is None else f", or has not as many numbers in {vector!r} as the rows before"),
     )
 
 
-def _slices(path: Path, table: Any, count: int, rows: int, least: int) -> Iterator[Any]:
+def _slices(path: Path, table: Any, count: int, rows: int, min_rows: int) -> Iterator[Any]:
     """All rows with little memory, at most `rows` at a time: polars holds one row group, as it is stored, and a slice.
 
-    Slices have about `least` rows even where batches are smaller, for a row group is read anew for each slice of it.
+    Slices have about `min_rows` rows even if batches are smaller, since a row group is read again for each slice.
     """
     sizes = row_group_sizes(path)
-    for first, size in row_ranges(sizes if sum(sizes) == count else [count], max(rows, least)):
+    for first, size in row_ranges(sizes if sum(sizes) == count else [count], max(rows, min_rows)):
         yield from table.slice(first, size).collect().iter_slices(rows)
 
 
 def _vectors(path: Path, lists: Any, dim: int | None, pl: Any) -> np.ndarray[Any, Any]:
-    """Values of a list-typed column; rows without a list, or with one of another length than `dim`, become NaN."""
+    """Values of a list-typed column as an array; rows without a list of length `dim` become NaN."""
     lengths = lists.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
     if dim is None:
-        there = lengths[lengths > 0]
-        if not there.size:
+        positive = lengths[lengths > 0]
+        if not positive.size:
             raise ValueError(f"{path}: the lists hold no numbers; choose another column with columns (--columns).")
-        dim = int(there[0])
-    fits = lengths == dim
-    flat: np.ndarray[Any, Any] = lists.filter(pl.Series(fits)).explode().to_numpy()
-    if fits.all():
+        dim = int(positive[0])
+    has_length = lengths == dim
+    flat: np.ndarray[Any, Any] = lists.filter(pl.Series(has_length)).explode().to_numpy()
+    if has_length.all():
         return flat.reshape(-1, dim)
     values = np.full((len(lengths), dim), np.nan, flat.dtype)
-    values[fits] = flat.reshape(-1, dim)
+    values[has_length] = flat.reshape(-1, dim)
     return values
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines of a CSV file as text, read anew when a fault must be shown: rows counted as polars counts them."""
+    """Text of the lines of a CSV file, read only for error messages; rows are counted as polars counts them."""
 
     path: Path
     separator: str
-    named: bool
+    has_header: bool
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Line numbers, from 1, and fields of the first line and of all rows."""
-        number, begun = 0, False
+        number, in_table = 0, False
 
         def lines() -> Iterator[str]:
-            nonlocal number, begun
+            nonlocal number, in_table
             with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
                 for line in file:
                     number += 1
-                    begun = begun or (bool(line.strip()) and not line.startswith("#"))
-                    if begun and not line.startswith("#"):
+                    in_table = in_table or (bool(line.strip()) and not line.startswith("#"))
+                    if in_table and not line.startswith("#"):
                         yield line
 
         with suppress(csv.Error):
@@ -190,57 +198,52 @@ class _Lines:
                 yield number, fields
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        return islice(self._records(), int(self.named), None)
+        return islice(self._records(), int(self.has_header), None)
 
     def locate(self, row: int) -> str:
+        """Line of a row, for messages."""
         line, _ = next(islice(self._rows(), row, None), (0, []))
         return f"line {line}" if line else f"row {row}"
 
     def field(self, row: int, column: int) -> str | None:
+        """Text of a field, None if there is no such row."""
         line, fields = next(islice(self._rows(), row, None), (0, []))
-        return None if not line else fields[column] if column < len(fields) else ""
+        if not line:
+            return None
+        return fields[column] if column < len(fields) else ""
 
     @cached_property
     def blank_rows(self) -> list[int]:
+        """Numbers of the rows that are blank lines."""
         return [k for k, (_, fields) in enumerate(self._rows()) if len(fields) < 2 and not "".join(fields).strip()]
 
     def first_ragged(self) -> str:
-        """Where a line has more fields than the first, if one has."""
+        """Message on the first line with more fields than the first one; empty if there is none."""
         width = 0
         for line, fields in self._records():
             width = width or len(fields)
             if len(fields) > width:
-                return f"line {line}: has {len(fields)} fields, but the first line has {width}; mend the line."
+                return f"line {line}: has {len(fields)} fields, but the first line has {width}; fix the line."
         return ""
 
 
 @contextmanager
-def _told(path: Path, pl: Any, explain: Callable[[], str] | None = None) -> Iterator[None]:
-    """Say what polars says in one line, with the file, and with what `explain` finds."""
+def _reading_errors(path: Path, pl: Any, explain: Callable[[], str] | None = None) -> Iterator[None]:
+    """Raise errors of polars as a ValueError of one line that names the file, with the explanation if there is one."""
     try:
         yield
     except pl.exceptions.NoDataError as error:
         raise ValueError(f"{path}: there are no rows in it.") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        found = explain() if explain else ""
-        if found:
-            raise ValueError(f"{path}, {found}") from error
+        explanation = explain() if explain else ""
+        if explanation:
+            raise ValueError(f"{path}, {explanation}") from error
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
         raise ValueError(f"{path}: cannot be read; it may be truncated or of another format ({reason}).") from error
 
 
-def _polars(path: Path) -> Any:
-    try:
-        import polars
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{path}: CSV and Parquet files are read by polars: pip install 'sphereot[data]'.", name=error.name
-        ) from error
-    return polars
-
-
 def _first_line(path: Path) -> tuple[int, str]:
-    """How many lines, blank or comments, stand before the first of the table, and what separates its fields."""
+    """Number of blank and comment lines before the table, and the separator of its fields."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
         for number, line in enumerate(file):
             if line.strip() and not line.startswith("#"):

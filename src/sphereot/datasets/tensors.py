@@ -1,6 +1,6 @@
-"""Arrays in .npy, .npz, .pt and .safetensors files. Nothing is ever unpickled: a file cannot run code here.
+"""Points in .npy, .npz, .pt and .safetensors files. Nothing is ever unpickled, so that a file cannot run code.
 
-A small file can declare a large array. The declared size is compared with what the file holds before anything is read.
+A small file can declare a large array. The declared size is compared with the size of the file before reading.
 """
 
 import errno
@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from sphereot._support.extras import require
 from sphereot.datasets.columns import choose
-from sphereot.datasets.point_file import Batch, Source, Wanted, require_in_proportion
+from sphereot.datasets.point_file import Batch, PointFile, Selection, require_plausible_size
 
 __all__ = ["open_npy", "open_npz", "open_pt", "open_safetensors"]
 
@@ -34,8 +35,8 @@ _SAFETENSORS_KINDS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The rows of an array in a file; `blocks(step)` reads `step` of them at a time, from the first to the last."""
+class _StoredArray:
+    """An array in a file; `blocks(step)` reads `step` of its rows at a time, from the first to the last."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -43,34 +44,32 @@ class _Rows:
     whole: np.ndarray[Any, Any] | None = None
 
 
-def open_npy(path: Path, wanted: Wanted) -> Source:
-    """A NumPy array, mapped to memory; weights are one of its columns."""
-    if wanted.key is not None:
-        raise ValueError(f"{path}: key: a .npy file holds a single array; leave key (--key) out.")
-    with _told(path, "a .npy array"):
+def open_npy(path: Path, selection: Selection) -> PointFile:
+    """Open a .npy file, mapped to memory; weights are a column of the array."""
+    if selection.key is not None:
+        raise ValueError(
+            f"{path}: key: got {selection.key!r}, but a .npy file holds a single array; leave key (--key) out."
+        )
+    with _reading_errors(path, "a .npy array"):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return _source(path, _mapped_rows(array, wanted.in_parts), wanted, None, "weights")
+    return _point_file(path, _mapped_array(array, selection.in_parts), selection, None, "weights")
 
 
-def open_npz(path: Path, wanted: Wanted) -> Source:
-    """One array of a NumPy archive; weights are another array of it, or a column."""
-    with _told(path, "a .npz archive"), zipfile.ZipFile(path) as archive:
+def open_npz(path: Path, selection: Selection) -> PointFile:
+    """Open an array of a .npz file; weights are another array of the file, or a column."""
+    with _reading_errors(path, "a .npz archive"), zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        return _named(path, list(members), wanted, lambda name: _npz_rows(path, archive, members[name], wanted))
+        return _select_array(
+            path, list(members), selection, lambda name: _npz_array(path, archive, members[name], selection)
+        )
 
 
-def open_safetensors(path: Path, wanted: Wanted) -> Source:
-    """One tensor of a safetensors file; weights are another, or a column."""
-    try:
-        from safetensors import safe_open
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{path}: such files are read by safetensors: pip install 'sphereot[data]'.", name=error.name
-        ) from error
+def open_safetensors(path: Path, selection: Selection) -> PointFile:
+    """Open a tensor of a .safetensors file; weights are another tensor of the file, or a column."""
+    safe_open = require("safetensors", f"{path}: reading this type of file").safe_open
+    with _reading_errors(path, "a safetensors file"), safe_open(path, "numpy") as file:
 
-    with _told(path, "a safetensors file"), safe_open(path, "numpy") as file:
-
-        def rows(name: str) -> _Rows:
+        def stored(name: str) -> _StoredArray:
             tensor = file.get_slice(name)
             shape, kind = tuple(tensor.get_shape()), str(tensor.get_dtype())
             if kind not in _SAFETENSORS_KINDS:
@@ -80,40 +79,37 @@ def open_safetensors(path: Path, wanted: Wanted) -> Source:
 
             def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
                 for first in range(0, shape[0], step):
-                    # Opened anew for each block, so that the pages read so far do not stay mapped.
+                    # Opened again for each block, so that the pages read so far do not stay mapped.
                     with (
-                        _told(path, "a safetensors file"),
-                        safe_open(path, "pt" if kind == "BF16" else "numpy") as again,
+                        _reading_errors(path, "a safetensors file"),
+                        safe_open(path, "pt" if kind == "BF16" else "numpy") as reopened,
                     ):
-                        block = again.get_slice(name)[first : min(first + step, shape[0])]
+                        block = reopened.get_slice(name)[first : min(first + step, shape[0])]
                         yield _to_numpy(block) if kind == "BF16" else block
 
-            return _Rows(shape, np.dtype(_SAFETENSORS_KINDS[kind]), blocks)
+            return _StoredArray(shape, np.dtype(_SAFETENSORS_KINDS[kind]), blocks)
 
-        return _named(path, list(file.keys()), wanted, rows)
+        return _select_array(path, list(file.keys()), selection, stored)
 
 
-def open_pt(path: Path, wanted: Wanted) -> Source:
-    """A tensor that torch saved, or one of a dictionary of tensors; loaded with weights_only=True."""
-    try:
-        import torch
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{path}: .pt files are read by torch: pip install 'sphereot[torch]'.", name=error.name
-        ) from error
-    with _told(path, "a file of tensors"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of protocols before it refuses the file
+def open_pt(path: Path, selection: Selection) -> PointFile:
+    """Open a .pt file with a tensor or a dictionary of tensors, loaded with weights_only=True."""
+    torch = require("torch", f"{path}: reading this type of file")
+    with _reading_errors(path, "a file of tensors"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns about pickle protocols before it rejects the file
         zipped = zipfile.is_zipfile(path)
         if zipped:
             with zipfile.ZipFile(path) as archive:
                 for info in archive.infolist():
-                    require_in_proportion(path, info.filename, info.file_size, info.compress_size)
-        with torch.sparse.check_sparse_tensor_invariants():  # indices that lie outside would be written to memory
+                    require_plausible_size(path, info.filename, info.file_size, info.compress_size)
+        with torch.sparse.check_sparse_tensor_invariants():  # indices out of range would be written to memory
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     if isinstance(content, torch.Tensor):
-        if wanted.key is not None:
-            raise ValueError(f"{path}: key: the file holds a single tensor; leave key (--key) out.")
-        return _source(path, _torch_rows(path, "the tensor", content, wanted), wanted, None, "weights")
+        if selection.key is not None:
+            raise ValueError(
+                f"{path}: key: got {selection.key!r}, but the file holds a single tensor; leave key (--key) out."
+            )
+        return _point_file(path, _torch_array(path, "the tensor", content, selection), selection, None, "weights")
     items = content.items() if isinstance(content, Mapping) else ()
     named = [(str(key), tensor) for key, tensor in items if isinstance(tensor, torch.Tensor)]
     if not named:
@@ -122,109 +118,117 @@ def open_pt(path: Path, wanted: Wanted) -> Source:
         )
     names = [name for name, _ in named]
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{path}: two keys are written {twice!r}; give them different names.")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{path}: two keys are written {duplicate!r}; give them different names.")
     tensors = dict(named)
-    return _named(path, names, wanted, lambda name: _torch_rows(path, repr(name), tensors[name], wanted))
+    return _select_array(path, names, selection, lambda name: _torch_array(path, repr(name), tensors[name], selection))
 
 
-def _named(path: Path, names: Sequence[str], wanted: Wanted, get: Callable[[str], _Rows]) -> Source:
-    """The wanted array among several with names."""
-    shown = ", ".join(repr(name) for name in names[:12])
-    weights_key = wanted.weights if isinstance(wanted.weights, str) and wanted.weights in names else None
-    if wanted.key is not None and wanted.key not in names:
-        raise ValueError(f"{path}: key: there is no array {wanted.key!r}; there are {shown or 'none'}.")
+def _select_array(
+    path: Path, names: Sequence[str], selection: Selection, get: Callable[[str], _StoredArray]
+) -> PointFile:
+    """Select one of several named arrays."""
+    listed = ", ".join(repr(name) for name in names[:12]) or "none"
+    weights_key = selection.weights if isinstance(selection.weights, str) and selection.weights in names else None
+    if selection.key is not None and selection.key not in names:
+        raise ValueError(f"{path}: key: there is no array {selection.key!r}; there are {listed}.")
     others = [name for name in names if name != weights_key]
-    if wanted.key is None and len(others) != 1:
+    if selection.key is None and len(others) != 1:
         raise ValueError(
-            f"{path}: holds {len(others)} arrays ({shown or 'none'}); choose one with key (--key)."
+            f"{path}: holds {len(others)} arrays ({listed}); choose one with key (--key)."
             if others
             else f"{path}: there are no arrays in it."
         )
     weights = None if weights_key is None else get(weights_key)
-    return _source(path, get(wanted.key or others[0]), wanted, weights, weights_key or "weights")
+    return _point_file(path, get(selection.key or others[0]), selection, weights, weights_key or "weights")
 
 
-def _source(path: Path, array: _Rows, wanted: Wanted, weights: _Rows | None, weights_name: str) -> Source:
-    if wanted.prefix is not None:
+def _point_file(
+    path: Path, array: _StoredArray, selection: Selection, weights: _StoredArray | None, weights_name: str
+) -> PointFile:
+    if selection.prefix is not None:
         raise ValueError(f"{path}: prefix: columns of an array have no names; number them with columns (--columns).")
     if len(array.shape) != 2:
-        raise ValueError(f"{path}: shape is {array.shape}, but points are rows of an array of shape (n, d).")
-    _require_numbers(path, array.dtype, wanted)
+        raise ValueError(f"{path}: got shape {array.shape}, but points are rows of an array of shape (n, d).")
+    _require_numbers(path, array.dtype, selection)
     if weights is not None and (weights.shape != array.shape[:1] or weights.dtype.kind not in "fiu"):
         raise ValueError(
             f"{path}: weights: {weights_name!r} has shape {weights.shape} and dtype {weights.dtype}, but "
             f"{array.shape[0]} points need one number each, shape ({array.shape[0]},)."
         )
     names = [str(k) for k in range(array.shape[1])]
-    places, column = choose(path, names, wanted if weights is None else replace(wanted, weights=None))
-    as_it_is = column is None and places == list(range(array.shape[1]))
+    indices, column = choose(path, names, selection if weights is None else replace(selection, weights=None))
+    all_columns = column is None and indices == list(range(array.shape[1]))
     kind = np.result_type(array.dtype, np.float16) if array.dtype.kind == "f" else np.dtype(np.float64)
     kind = kind if kind in (np.float16, np.float32, np.float64) else np.dtype(np.float64)
-    step = wanted.rows_of(array.shape[1])
+    step = selection.rows_per_batch(array.shape[1])
 
     def batches() -> Iterator[Batch]:
         first = 0
         masses = repeat(None) if weights is None else weights.blocks(step)
         for block, mass in zip(array.blocks(step), masses, strict=weights is not None):
-            own = mass if column is None else block[:, column]
-            with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is infinite, and refused as such
-                values = np.require(block if as_it_is else block[:, places], kind, "A")
-                given = None if own is None else own.astype(np.float64)
-            yield Batch(values, given, range(first, first + len(values)))
+            stored = mass if column is None else block[:, column]
+            with np.errstate(over="ignore", invalid="ignore"):  # an overflow is infinite, and rejected as such
+                values = np.require(block if all_columns else block[:, indices], kind, "A")
+                batch_weights = None if stored is None else stored.astype(np.float64)
+            yield Batch(values, batch_weights, range(first, first + len(values)))
             first += len(values)
 
     usable_whole = array.whole is not None and array.whole.flags.aligned and array.dtype in (np.float32, np.float64)
-    return Source(
+    return PointFile(
         path,
-        tuple(names[k] for k in places),
-        wanted.lonlat,
+        tuple(names[k] for k in indices),
+        selection.lonlat,
         batches,
         locate=lambda row: f"row {row}",
-        whole=array.whole if as_it_is and usable_whole else None,
+        whole=array.whole if all_columns and usable_whole else None,
         weights_name=weights_name if column is None else f"column {names[column]}",
     )
 
 
-def _require_numbers(path: Path, dtype: Any, wanted: Wanted) -> None:
+def _require_numbers(path: Path, dtype: Any, selection: Selection) -> None:
     if dtype.kind == "f":
         return
-    if dtype.kind in "iu" and (wanted.normalize or wanted.lonlat):
+    if dtype.kind in "iu" and (selection.normalize or selection.lonlat):
         return
     remedy = (
         "pass normalize=True (--normalize) if only directions matter" if dtype.kind in "iu" else "convert the array"
     )
-    raise ValueError(f"{path}: dtype is {dtype}, but points are floating numbers; {remedy}.")
+    raise ValueError(f"{path}: got dtype {dtype}, but points are floating numbers; {remedy}.")
 
 
-# ---- rows of each format ----
+# ---- arrays of each format ----
 
 
-def _mapped_rows(array: np.ndarray[Any, Any], in_parts: bool) -> _Rows:
+def _mapped_array(array: np.ndarray[Any, Any], in_parts: bool) -> _StoredArray:
     def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
         for first in range(0, array.shape[0], step):
             yield array[first : first + step]
-            # Pages that were read count as memory of the process until they are let go.
+            # Pages that were read count as memory of the process until they are released.
             if in_parts and isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 array.base.madvise(mmap.MADV_DONTNEED)
 
-    return _Rows(array.shape, array.dtype, blocks, array)
+    return _StoredArray(array.shape, array.dtype, blocks, array)
 
 
-def _npz_rows(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, wanted: Wanted) -> _Rows:
+def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, selection: Selection) -> _StoredArray:
     with archive.open(info) as member:
         shape, fortran, dtype = _npy_header(member)
-        begin = member.tell()
-    declared, held = math.prod(shape) * dtype.itemsize, info.file_size - begin
-    if declared != held:
-        raise ValueError(f"an array of shape {shape} and dtype {dtype} takes {declared} bytes, but there are {held}")
+        data_offset = member.tell()
+    declared, stored = math.prod(shape) * dtype.itemsize, info.file_size - data_offset
+    if declared != stored:
+        raise ValueError(f"an array of shape {shape} and dtype {dtype} takes {declared} bytes, but there are {stored}")
     at_once = fortran and len(shape) > 1  # rows are not one after the other
-    if at_once or not wanted.in_parts:
-        require_in_proportion(path, info.filename, info.file_size, info.compress_size)
+    if at_once or not selection.in_parts:
+        require_plausible_size(path, info.filename, info.file_size, info.compress_size)
 
     def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
-        with _told(path, "a .npz archive"), zipfile.ZipFile(path) as again, again.open(info.filename) as member:
-            member.read(begin)
+        with (
+            _reading_errors(path, "a .npz archive"),
+            zipfile.ZipFile(path) as reopened,
+            reopened.open(info.filename) as member,
+        ):
+            member.read(data_offset)
             if at_once:
                 array = _read_array(member, shape[::-1], dtype).T
                 yield from (array[first : first + step] for first in range(0, shape[0], step))
@@ -232,15 +236,15 @@ def _npz_rows(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, wante
             for first in range(0, shape[0], step):
                 yield _read_array(member, (min(step, shape[0] - first), *shape[1:]), dtype)
 
-    return _Rows(shape, dtype, blocks)
+    return _StoredArray(shape, dtype, blocks)
 
 
 def _npy_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether in Fortran order, and dtype."""
+    """Read the header of a .npy file: shape, whether in Fortran order, and dtype."""
     version = np.lib.format.read_magic(member)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
     if read is None:
-        raise ValueError(f"version {version} of the .npy format is not one of plain numbers")
+        raise ValueError(f"version {version} of the .npy format does not hold plain numbers")
     shape, fortran, dtype = read(member)
     if dtype.hasobject:
         raise ValueError("Python objects")
@@ -248,6 +252,7 @@ def _npy_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _read_array(member: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Read the next array in C order from a stream."""
     array = np.empty(shape, dtype)
     view = array.reshape(-1).view(np.uint8)
     filled = 0
@@ -259,12 +264,12 @@ def _read_array(member: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np
     return array
 
 
-def _torch_rows(path: Path, name: str, tensor: Any, wanted: Wanted) -> _Rows:
+def _torch_array(path: Path, name: str, tensor: Any, selection: Selection) -> _StoredArray:
     import torch
 
     strided = tensor.layout is torch.strided
-    if not (strided and wanted.in_parts):  # values that a tensor repeats or leaves out are not in the file
-        require_in_proportion(path, name, tensor.numel() * tensor.element_size(), path.stat().st_size)
+    if not (strided and selection.in_parts):  # repeated values and the zeros of sparse tensors are not in the file
+        require_plausible_size(path, name, tensor.numel() * tensor.element_size(), path.stat().st_size)
     try:
         dense = tensor.detach() if strided else tensor.detach().to_dense()
         dtype = _to_numpy(dense[:0] if dense.ndim else dense).dtype
@@ -279,25 +284,25 @@ def _torch_rows(path: Path, name: str, tensor: Any, wanted: Wanted) -> _Rows:
             yield _to_numpy(dense[first : first + step])
 
     whole = _to_numpy(dense) if dtype in (np.float32, np.float64) and dense.dtype is not torch.bfloat16 else None
-    return _Rows(tuple(dense.shape), dtype, blocks, whole)
+    return _StoredArray(tuple(dense.shape), dtype, blocks, whole)
 
 
 def _to_numpy(tensor: Any) -> Any:
     import torch
 
-    # float16 keeps its meaning, "rounded to half precision"; NumPy has no bfloat16, whose rows are as rough.
+    # NumPy has no bfloat16; as float16 its rows get the tolerance of half precision.
     return (tensor.to(torch.float16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
 
 
 @contextmanager
-def _told(path: Path, what: str) -> Iterator[None]:
-    """Say in one line why a file is not `what`."""
+def _reading_errors(path: Path, what: str) -> Iterator[None]:
+    """Raise errors of a reader as a ValueError of one line: the file is not `what`, and why."""
     try:
         yield
     except (MemoryError, ImportError):
         raise
-    # Readers of a damaged file end in every kind of error: of zip, zlib, tokens, indices, and in an OSError of a wild
-    # seek. None of them is a fault of ours that would have to come through as it is, and each is kept as the cause.
+    # Damaged files raise many kinds of errors in the readers: of zip, zlib, tokens, indices, or an OSError of a seek.
+    # All of them mean a bad file; the original error is kept as the cause.
     except Exception as error:
         text = str(error)
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
