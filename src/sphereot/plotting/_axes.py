@@ -10,9 +10,21 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_points
-from sphereot.plotting.styling import INK, style
+from sphereot.plotting.styling import INK, PALETTE, style
 
-__all__ = ["add_legend_entry", "marker_size", "new_axes", "points_in_space", "require_axes"]
+__all__ = [
+    "RASTER_FROM",
+    "add_legend_entry",
+    "marker_size",
+    "named_samples",
+    "new_axes",
+    "next_color",
+    "points_in_space",
+    "require_axes",
+]
+
+RASTER_FROM = 5000
+"""Number of points above which they are drawn as an image, since a vector file would open slowly."""
 
 
 def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
@@ -24,6 +36,14 @@ def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
             "for other dimensions see circle_projections."
         )
     return found
+
+
+def named_samples(points: Any) -> list[tuple[str, Any]]:
+    """Samples with the names that messages use, from an argument `points` that is one sample or a list of samples."""
+    is_list = isinstance(points, list | tuple) and len(points) > 0
+    if is_list and getattr(points[0], "ndim", np.ndim(points[0])) == 2:
+        return [(f"points[{i}]", sample) for i, sample in enumerate(points)]
+    return [("points", points)]
 
 
 def new_axes(figsize: tuple[float, float], **kwargs: Any) -> Any:
@@ -39,6 +59,11 @@ def require_axes(ax: Any, kind: Any, what: str, remedy: str) -> None:
         return
     found = f"Axes with projection {ax.name!r}" if isinstance(ax, Axes) else type(ax).__name__
     raise TypeError(f"ax: got {found}, but {what}; make them with {remedy}, or leave ax out.")
+
+
+def next_color(ax: Any) -> str:
+    """Color of the palette for one more sample on `ax`."""
+    return PALETTE[sum(1 for artist in ax.collections if artist.get_gid() == "points") % len(PALETTE)]
 
 
 def marker_size(n: int) -> float:

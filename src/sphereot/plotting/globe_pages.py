@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
-from sphereot.plotting._axes import points_in_space
+from sphereot.plotting._axes import named_samples, points_in_space
 from sphereot.plotting.coastlines import has_coastlines, read_coastlines
 from sphereot.plotting.maps import grid_values, linear_norm
 from sphereot.plotting.styling import PALETTE
@@ -135,7 +135,7 @@ def globe_figure(
     if density is None and points is None:
         raise ValueError("density and points are both missing; give one of them at least.")
     values = None if density is None else grid_values(density, resolution)
-    samples = [] if points is None else _samples(points)
+    samples = [] if points is None else [points_in_space(*named) for named in named_samples(points)]
     if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
         found = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
         raise ValueError(f"labels: {found} given for {len(samples)} samples; give a list with one each.")
@@ -175,12 +175,6 @@ def globe_figure(
             "</figure>",
         ]
     )
-
-
-def _samples(points: Any) -> list[NDArray[np.float64]]:
-    several = isinstance(points, list | tuple) and len(points) > 0 and np.ndim(points[0]) == 2
-    named = [(f"points[{i}]", p) for i, p in enumerate(points)] if several else [("points", points)]
-    return [points_in_space(name, sample) for name, sample in named]
 
 
 def _color(k: int, *, on_color: bool) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_frames, as_points, require_same_dim
-from sphereot.plotting._axes import new_axes, require_axes
+from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing.circles import project
 from sphereot.stats import SphericalKDE
@@ -109,10 +109,7 @@ def circle_projections(
 
 
 def _samples(points: Any) -> list[Any]:
-    several = (
-        isinstance(points, list | tuple) and len(points) > 0 and getattr(points[0], "ndim", np.ndim(points[0])) == 2
-    )
-    named = [(f"points[{i}]", p) for i, p in enumerate(points)] if several else [("points", points)]
+    named = named_samples(points)
     samples = [as_points(name, sample) for name, sample in named]
     for (name, _), sample in zip(named[1:], samples[1:], strict=True):
         require_same_dim("points[0]", samples[0], name, sample)

@@ -12,10 +12,18 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_whole_number
-from sphereot.plotting._axes import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
+from sphereot.plotting._axes import (
+    RASTER_FROM,
+    add_legend_entry,
+    marker_size,
+    new_axes,
+    next_color,
+    points_in_space,
+    require_axes,
+)
 from sphereot.plotting._contrast import is_light, runs_of_equal_value
 from sphereot.plotting.coastlines import read_coastlines
-from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
+from sphereot.plotting.styling import GRID_COLOR, INK, style
 
 __all__ = ["density_map", "grid_values", "linear_norm", "map_points", "scatter_map"]
 
@@ -23,7 +31,6 @@ _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
 _MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
 _LEAST_FOR_DEGREES = 2.2  # inches of width
-_RASTER_FROM = 5000  # points, from which on a vector file would be slow to show
 
 
 def map_points(resolution: int = 180) -> NDArray[np.float64]:
@@ -188,12 +195,12 @@ def scatter_map(
     latitude = np.arctan2(found[:, 2], np.hypot(found[:, 0], found[:, 1]))
     size = marker_size(len(found)) if size is None else size
     if color is None and "c" not in kwargs:
-        color = PALETTE[sum(1 for shown in ax.collections if shown.get_gid() == "points") % len(PALETTE)]
+        color = next_color(ax)
     # A marker on the rim is shown whole.
     options = {
         "clip_on": False,
         "linewidths": 0,
-        "rasterized": len(found) > _RASTER_FROM,
+        "rasterized": len(found) > RASTER_FROM,
         "zorder": 3,
         "gid": "points",
     } | kwargs

@@ -7,12 +7,18 @@ from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
-from sphereot.plotting._axes import add_legend_entry, marker_size, new_axes, points_in_space, require_axes
-from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
+from sphereot.plotting._axes import (
+    RASTER_FROM,
+    add_legend_entry,
+    marker_size,
+    new_axes,
+    next_color,
+    points_in_space,
+    require_axes,
+)
+from sphereot.plotting.styling import GRID_COLOR, INK, style
 
 __all__ = ["scatter_sphere", "sphere_axes"]
-
-_RASTER_FROM = 5000
 
 
 def sphere_axes(ax: Any = None, *, elev: float = 20.0, azim: float = 30.0) -> Any:
@@ -116,14 +122,14 @@ def scatter_sphere(
         ax = sphere_axes(ax)
     size = marker_size(len(found)) if size is None else size
     if color is None and "c" not in kwargs:
-        color = PALETTE[sum(1 for shown in ax.collections if shown.get_gid() == "points") % len(PALETTE)]
+        color = next_color(ax)
     values = kwargs.pop("c", None)
     if values is not None:
         # Both halves share one scale of colors.
         values = np.asarray(values)
         kwargs = {"vmin": values.min(), "vmax": values.max()} | kwargs if values.ndim == 1 else kwargs
     front = found @ _toward_viewer(ax) >= 0
-    options = {"linewidths": 0, "depthshade": False, "rasterized": len(found) > _RASTER_FROM} | kwargs
+    options = {"linewidths": 0, "depthshade": False, "rasterized": len(found) > RASTER_FROM} | kwargs
     with style():
         for half, alpha, zorder, gid in ((~front, fade, 2, "far"), (front, None, 5, "points")):
             own = {"alpha": alpha} if alpha is not None else {}
