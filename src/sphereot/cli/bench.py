@@ -1,6 +1,5 @@
 """`sphereot bench`: our speed beside POT's, here and now."""
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +8,9 @@ from typing import Any
 import typer
 
 from sphereot._support.progress import progress_bar
-from sphereot.cli.points import AsJson, Debug, ended_plainly
+from sphereot.cli.errors import reports_errors
+from sphereot.cli.options import AsJson
+from sphereot.cli.outputs import print_json
 
 __all__ = ["bench"]
 
@@ -40,7 +41,8 @@ _CASES = (
 )
 
 
-def bench(as_json: AsJson = False, debug: Debug = False) -> None:
+@reports_errors("bench")
+def bench(as_json: AsJson = False) -> None:
     """Time the distance here, beside the same call of POT.
 
     float32 samples in NumPy, 200 great circles, the least time of as many runs as fit into half a second, one
@@ -50,29 +52,28 @@ def bench(as_json: AsJson = False, debug: Debug = False) -> None:
 
     For a script: sphereot bench --json
     """
-    with ended_plainly(debug, "bench"):
-        import ot
+    import ot
 
-        import sphereot
+    import sphereot
 
-        rows = []
-        with progress_bar(True, "cases", len(_CASES)) as show:
-            for case in _CASES:
-                ours, theirs = _timed(case, sphereot, ot)
-                rows.append((case, ours, theirs))
-                show(len(rows))
-        if as_json:
-            cases = [
-                {**vars(case), "n_projections": _SLICES, "sphereot_seconds": ours, "pot_seconds": theirs}
-                for case, ours, theirs in rows
-            ]
-            machine = {"threads": sphereot.get_num_threads(), "path": sphereot.info().path, "pot": ot.__version__}
-            typer.echo(json.dumps({"cases": cases, **machine}, indent=2))
-            return
-        typer.echo(f"{_SLICES} great circles, float32, {sphereot.get_num_threads()} threads, POT {ot.__version__}")
-        typer.echo(f"  {'':<42}{'sphereot':>12}{'POT':>12}{'ratio':>9}")
-        for case, ours, theirs in rows:
-            typer.echo(f"  {case!s:<42}{1e3 * ours:>9.2f} ms{1e3 * theirs:>9.1f} ms{theirs / ours:>8.0f}x")
+    rows = []
+    with progress_bar(True, "cases", len(_CASES)) as show:
+        for case in _CASES:
+            ours, theirs = _timed(case, sphereot, ot)
+            rows.append((case, ours, theirs))
+            show(len(rows))
+    if as_json:
+        cases = [
+            {**vars(case), "n_projections": _SLICES, "sphereot_seconds": ours, "pot_seconds": theirs}
+            for case, ours, theirs in rows
+        ]
+        machine = {"threads": sphereot.get_num_threads(), "path": sphereot.info().path, "pot": ot.__version__}
+        print_json({"cases": cases, **machine})
+        return
+    typer.echo(f"{_SLICES} great circles, float32, {sphereot.get_num_threads()} threads, POT {ot.__version__}")
+    typer.echo(f"  {'':<42}{'sphereot':>12}{'POT':>12}{'ratio':>9}")
+    for case, ours, theirs in rows:
+        typer.echo(f"  {case!s:<42}{1e3 * ours:>9.2f} ms{1e3 * theirs:>9.1f} ms{theirs / ours:>8.0f}x")
 
 
 def _timed(case: _Case, sphereot: Any, ot: Any) -> tuple[float, float]:

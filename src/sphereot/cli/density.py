@@ -9,22 +9,10 @@ import typer
 
 from sphereot._support.atomic_write import is_stream
 from sphereot._support.checkpoints import StateFile
+from sphereot.cli.errors import reports_errors
+from sphereot.cli.options import AsJson, NonnegativeSeed, ReadOptions, reads_points
 from sphereot.cli.outputs import require_writable, warnings_in_one_line
-from sphereot.cli.points import (
-    AsJson,
-    Columns,
-    Debug,
-    DropBad,
-    Key,
-    LonLat,
-    Normalize,
-    Prefix,
-    ReadOptions,
-    ended_plainly,
-    label,
-    read_files,
-    waiting,
-)
+from sphereot.cli.points import label, read_files, waiting
 
 __all__ = ["density"]
 
@@ -39,8 +27,11 @@ Model = Annotated[Path, typer.Argument(help="A model file that `density fit` wro
 
 
 @density.command("fit")
+@reports_errors("density")
+@reads_points
 def _fit(
     data: Data,
+    reading: ReadOptions,
     model: Annotated[
         str, typer.Option(help="expmap (flow on the sphere), stereo (flow on the plane) or kde.")
     ] = "expmap",
@@ -59,16 +50,9 @@ def _fit(
     bandwidth: Annotated[
         float | None, typer.Option(help="Of kde, in radians.", show_default="cross-validation")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Where the random numbers come from.", min=0)] = 0,
+    seed: NonnegativeSeed = 0,
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("density.safetensors"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of taking up a broken fit.")] = False,
-    columns: Columns = None,
-    prefix: Prefix = None,
-    key: Key = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
-    drop_bad: DropBad = False,
-    debug: Debug = False,
 ) -> None:
     """Fit a density to points, and write it to a file.
 
@@ -79,41 +63,40 @@ def _fit(
 
     With early stopping: sphereot density fit flood --loss ssw+nll --validation 0.1 --patience 500
     """
-    with ended_plainly(debug, "density"):
-        require_writable("--out", [out], [data])
-        beside = not is_stream(out)  # a device or a FIFO has no files beside it
-        state, curve = _state_file(out), _curve_file(out)
-        if beside:
-            require_writable("--out", [state, curve], [data])
-        from sphereot.density import DensityEstimator, TrainingDivergedError
+    require_writable("--out", [out], [data])
+    beside = not is_stream(out)  # a device or a FIFO has no files beside it
+    state, curve = _state_file(out), _curve_file(out)
+    if beside:
+        require_writable("--out", [state, curve], [data])
+    from sphereot.density import DensityEstimator, TrainingDivergedError
 
-        estimator = DensityEstimator(
-            model, loss, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
-            validation_fraction=validation, patience=patience, bandwidth=bandwidth, seed=seed, progress=True,
-        )  # fmt: skip
-        if beside and model != "kde":
-            from sphereot import plotting  # noqa: F401  (what is missing for the curve is said before the work)
-        points, name = _read(data, ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
-        typer.echo(f"{name}\n{estimator}")
-        keeper = StateFile(state if beside else None)
-        if fresh:
-            keeper.remove()
+    estimator = DensityEstimator(
+        model, loss, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
+        validation_fraction=validation, patience=patience, bandwidth=bandwidth, seed=seed, progress=True,
+    )  # fmt: skip
+    if beside and model != "kde":
+        from sphereot import plotting  # noqa: F401  (what is missing for the curve is said before the work)
+    points, name = _read(data, reading)
+    typer.echo(f"{name}\n{estimator}")
+    keeper = StateFile(state if beside else None)
+    if fresh:
+        keeper.remove()
+    try:
+        with warnings_in_one_line():
+            estimator.fit(points, checkpoint=keeper)
+    except TrainingDivergedError as error:
+        raise ValueError(str(error)) from error
+    _save(estimator, out, keeper)
+    typer.echo(f"mean log-likelihood of the data: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f})")
+    written = [out]
+    if beside and estimator.history_.losses:
         try:
-            with warnings_in_one_line():
-                estimator.fit(points, checkpoint=keeper)
-        except TrainingDivergedError as error:
-            raise ValueError(str(error)) from error
-        _save(estimator, out, keeper)
-        typer.echo(f"mean log-likelihood of the data: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f})")
-        written = [out]
-        if beside and estimator.history_.losses:
-            try:
-                written += _curve(estimator, curve)
-            except OSError as error:
-                raise ValueError(
-                    f"{curve}: the learning curve cannot be written ({error.strerror or error}); the model is in {out}."
-                ) from error
-        typer.echo(f"Written: {', '.join(map(str, written))}")
+            written += _curve(estimator, curve)
+        except OSError as error:
+            raise ValueError(
+                f"{curve}: the learning curve cannot be written ({error.strerror or error}); the model is in {out}."
+            ) from error
+    typer.echo(f"Written: {', '.join(map(str, written))}")
 
 
 def _save(estimator: Any, out: Path, keeper: StateFile) -> None:
@@ -130,138 +113,129 @@ def _save(estimator: Any, out: Path, keeper: StateFile) -> None:
 
 
 @density.command("evaluate")
+@reports_errors("density")
+@reads_points
 def _evaluate(
     model: Model,
     data: Data,
+    reading: ReadOptions,
     out: Annotated[Path | None, typer.Option(help="Also write the log-density of each point, as .npy.")] = None,
-    columns: Columns = None,
-    prefix: Prefix = None,
-    key: Key = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
-    drop_bad: DropBad = False,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Likelihood of points under a fitted density.
 
     sphereot density evaluate quakes.safetensors new.csv --lonlat
     """
-    with ended_plainly(debug, "density"):
-        import numpy as np
+    import numpy as np
 
-        from sphereot._support.atomic_write import write_aside
+    from sphereot._support.atomic_write import write_aside
 
-        if out is not None:
-            require_writable("--out", [out], [model, data])
-        from sphereot.density import DensityEstimator
+    if out is not None:
+        require_writable("--out", [out], [model, data])
+    from sphereot.density import DensityEstimator
 
-        estimator = DensityEstimator.load(model)
-        points, name = _read(data, ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
-        with waiting("Evaluating ..."):
-            values = np.asarray(estimator.log_density(points))
-        _require_numbers(values, model)
-        mean, error = (
-            float(values.mean()),
-            float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None,
-        )
-        if out is not None:
-            with write_aside(out) as aside, aside.open("wb") as file:
-                np.save(file, values)
-        if as_json:
-            record = {"n": len(values), "log_likelihood": mean, "standard_error": error, "uniform": _uniform(points)}
-            typer.echo(json.dumps(record))
-            return
-        spread = "" if error is None else f" ± {error:.4f}"
-        typer.echo(f"{name}\nmean log-likelihood: {mean:.4f}{spread}  (uniform: {_uniform(points):.4f})")
+    estimator = DensityEstimator.load(model)
+    points, name = _read(data, reading)
+    with waiting("Evaluating ..."):
+        values = np.asarray(estimator.log_density(points))
+    _require_numbers(values, model)
+    mean, error = (
+        float(values.mean()),
+        float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None,
+    )
+    if out is not None:
+        with write_aside(out) as aside, aside.open("wb") as file:
+            np.save(file, values)
+    if as_json:
+        record = {"n": len(values), "log_likelihood": mean, "standard_error": error, "uniform": _uniform(points)}
+        typer.echo(json.dumps(record))
+        return
+    spread = "" if error is None else f" ± {error:.4f}"
+    typer.echo(f"{name}\nmean log-likelihood: {mean:.4f}{spread}  (uniform: {_uniform(points):.4f})")
 
 
 @density.command("sample")
+@reports_errors("density")
 def _sample(
     model: Model,
     n: Annotated[int, typer.Option("-n", help="How many points.", min=1)] = 1000,
     seed: Annotated[int | None, typer.Option(help="Makes the draw repeatable.", min=0)] = None,
     lonlat: Annotated[bool, typer.Option("--lonlat", help="Longitude and latitude in degrees, for d = 3.")] = False,
     out: Annotated[Path | None, typer.Option(help="A .csv or .npy file.", show_default="CSV on the screen")] = None,
-    debug: Debug = False,
 ) -> None:
     """Draw points from a fitted density.
 
     sphereot density sample quakes.safetensors -n 500 --lonlat --out drawn.csv
     """
-    with ended_plainly(debug, "density"):
-        import numpy as np
+    import numpy as np
 
-        from sphereot import sphere
-        from sphereot._support.atomic_write import write_aside, write_text
+    from sphereot import sphere
+    from sphereot._support.atomic_write import write_aside, write_text
 
-        if out is not None:
-            require_writable("--out", [out], [model])
-            if out.suffix not in (".csv", ".npy") and not is_stream(out):
-                raise ValueError(f"--out: {out} is neither a .csv nor a .npy file; choose one of these.")
-        from sphereot.density import DensityEstimator
+    if out is not None:
+        require_writable("--out", [out], [model])
+        if out.suffix not in (".csv", ".npy") and not is_stream(out):
+            raise ValueError(f"--out: {out} is neither a .csv nor a .npy file; choose one of these.")
+    from sphereot.density import DensityEstimator
 
-        estimator = DensityEstimator.load(model)
-        try:
-            drawn: Any = estimator.sample(n, seed).astype(np.float64)
-        except RuntimeError as error:  # the flow cannot be inverted
-            raise ValueError(f"{model}: cannot be drawn from ({error})") from error
-        _require_numbers(drawn, model)
-        if lonlat:
-            drawn = sphere.to_lonlat(sphere.normalize(drawn))
-        if out is not None and out.suffix == ".npy":
-            with write_aside(out) as aside, aside.open("wb") as file:
-                np.save(file, drawn)
-            return
-        names = ["lon", "lat"] if lonlat else [f"x_{k}" for k in range(drawn.shape[1])]
-        text = "\n".join([",".join(names), *(",".join(f"{value:.9g}" for value in row) for row in drawn)])
-        if out is None:
-            typer.echo(text)
-        else:
-            write_text(out, text + "\n")
+    estimator = DensityEstimator.load(model)
+    try:
+        drawn: Any = estimator.sample(n, seed).astype(np.float64)
+    except RuntimeError as error:  # the flow cannot be inverted
+        raise ValueError(f"{model}: cannot be drawn from ({error})") from error
+    _require_numbers(drawn, model)
+    if lonlat:
+        drawn = sphere.to_lonlat(sphere.normalize(drawn))
+    if out is not None and out.suffix == ".npy":
+        with write_aside(out) as aside, aside.open("wb") as file:
+            np.save(file, drawn)
+        return
+    names = ["lon", "lat"] if lonlat else [f"x_{k}" for k in range(drawn.shape[1])]
+    text = "\n".join([",".join(names), *(",".join(f"{value:.9g}" for value in row) for row in drawn)])
+    if out is None:
+        typer.echo(text)
+    else:
+        write_text(out, text + "\n")
 
 
 @density.command("plot")
+@reports_errors("density")
+@reads_points
 def _plot(
     model: Model,
+    reading: ReadOptions,
     points: Annotated[Path | None, typer.Option(help="Points to draw on it, a file or a name as in `fit`.")] = None,
     out: Annotated[Path, typer.Option(help="Where to write; the suffixes .png and .html are added.")] = Path("density"),
     resolution: Annotated[int, typer.Option(help="Rows of the map.", min=2)] = 360,
-    columns: Columns = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
-    drop_bad: DropBad = False,
-    debug: Debug = False,
 ) -> None:
     """Draw a fitted density on S^2: a Mollweide map, and a page with a globe to turn and zoom.
 
     sphereot density plot quakes.safetensors --points quakes.csv --lonlat --out quakes
     """
-    with ended_plainly(debug, "density"):
-        page = out.with_name(f"{out.name}.html") if out.name else out
-        outputs = [page.with_suffix(".png"), page] if out.name else [out]
-        require_writable("--out", outputs, [model] if points is None else [model, points])
-        from sphereot import plotting
-        from sphereot.density import DensityEstimator
-        from sphereot.plotting.coastlines import has_coastlines
+    page = out.with_name(f"{out.name}.html") if out.name else out
+    outputs = [page.with_suffix(".png"), page] if out.name else [out]
+    require_writable("--out", outputs, [model] if points is None else [model, points])
+    from sphereot import plotting
+    from sphereot.density import DensityEstimator
+    from sphereot.plotting.coastlines import has_coastlines
 
-        estimator = DensityEstimator.load(model)
-        if estimator.n_features_in_ != 3:
-            raise ValueError(f"{model}: the model is of dimension {estimator.n_features_in_}, but a map needs 3.")
-        shown = None
-        if points is not None:
-            shown, _ = _read(points, ReadOptions(columns, None, None, lonlat, normalize, None, drop_bad))
-        with waiting("Drawing ..."):
-            ax = plotting.density_map(
-                estimator.density,
-                points=shown,
-                resolution=resolution,
-                label="density [1/sr]",
-                coastlines=has_coastlines(),
-            )
-            written = plotting.save(ax, out, formats=("png",))
-            plotting.globe_page(page, density=estimator.density, points=shown, title=f"Density {model.stem}")
-        typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
+    estimator = DensityEstimator.load(model)
+    if estimator.n_features_in_ != 3:
+        raise ValueError(f"{model}: the model is of dimension {estimator.n_features_in_}, but a map needs 3.")
+    shown = None
+    if points is not None:
+        shown, _ = _read(points, reading)
+    with waiting("Drawing ..."):
+        ax = plotting.density_map(
+            estimator.density,
+            points=shown,
+            resolution=resolution,
+            label="density [1/sr]",
+            coastlines=has_coastlines(),
+        )
+        written = plotting.save(ax, out, formats=("png",))
+        plotting.globe_page(page, density=estimator.density, points=shown, title=f"Density {model.stem}")
+    typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
 
 
 _LOSS_LABELS = {

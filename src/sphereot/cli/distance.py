@@ -1,6 +1,5 @@
 """`sphereot distance` and `sphereot pairwise`: how far apart the points of files are."""
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,63 +10,50 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot._support.progress import progress_bar
-from sphereot.cli.points import (
+from sphereot.cli.errors import reports_errors
+from sphereot.cli.options import (
     AsJson,
-    Columns,
-    Debug,
-    DropBad,
-    Key,
-    LonLat,
-    Normalize,
-    Prefix,
-    ReadOptions,
-    Weights,
-    ended_plainly,
-    label,
-    read_files,
-    waiting,
+    FirstFile,
+    Order,
+    Projections,
+    SecondFile,
+    Seed,
+    WeightedReadOptions,
+    reads_points,
 )
+from sphereot.cli.outputs import finite_or_none, print_json
+from sphereot.cli.points import label, read_files, waiting
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
 
 __all__ = ["distance", "pairwise"]
 
-Order = Annotated[float, typer.Option("--p", help="The order p of the distance, from 1 to 1000.")]
-Slices = Annotated[
-    int | None,
-    typer.Option(
-        "--projections", help="How many great circles; with --rtol, how many to begin with.", show_default="200"
-    ),
-]
 Tolerance = Annotated[
     float | None,
-    typer.Option("--rtol", help="Take more great circles until the standard error is this share of the value."),
+    typer.Option(
+        "--rtol",
+        help="Double the number of great circles until the standard error is at most this fraction of the value.",
+    ),
 ]
-Most = Annotated[int, typer.Option("--max-projections", help="With --rtol: never more great circles than this.")]
-Seed = Annotated[int, typer.Option("--seed", help="Where the great circles come from.")]
+Most = Annotated[int, typer.Option("--max-projections", help="Largest number of great circles with --rtol.")]
 
 _GROUPS = 50
 _WORK_A_STEP, _LEAST_CIRCLES_A_STEP = 100_000_000, 8  # about a second, and work for several threads
 
 
+@reports_errors()
+@reads_points
 def distance(
-    a: Annotated[Path, typer.Argument(help="The first file.", show_default=False)],
-    b: Annotated[Path, typer.Argument(help="The second file.", show_default=False)],
-    columns: Columns = None,
-    prefix: Prefix = None,
-    key: Key = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
-    weights: Weights = None,
-    drop_bad: DropBad = False,
+    a: FirstFile,
+    b: SecondFile,
+    reading: WeightedReadOptions,
     p: Order = 2.0,
-    projections: Slices = None,
+    projections: Projections = 200,
     rtol: Tolerance = None,
     max_projections: Most = 100_000,
     seed: Seed = 0,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Spherical Sliced-Wasserstein distance between the points of two files.
 
@@ -87,46 +73,39 @@ def distance(
 
     Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
     """
-    with ended_plainly(debug):
-        options = ReadOptions(columns, prefix, key, lonlat, normalize, weights, drop_bad)
-        with waiting("Reading ..."):
-            x, y = read_files([a, b], options)
-        value, error, count = _estimate(x, y, p, projections, rtol, max_projections, seed)
-        number = _Number(value, error, p, x.points.shape[1])
-        if as_json:
-            record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count, "seed": seed}
-            _print_json({**record, "files": [_file_record(x), _file_record(y)]})
-            return
-        from sphereot._support.text import cost_name, cost_unit
+    with waiting("Reading ..."):
+        x, y = read_files([a, b], reading)
+    value, error, count = _estimate(x, y, p, projections, rtol, max_projections, seed)
+    number = _Number(value, error, p, x.points.shape[1])
+    if as_json:
+        record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count, "seed": seed}
+        print_json({**record, "files": [_file_record(x), _file_record(y)]})
+        return
+    from sphereot._support.text import cost_name, cost_unit
 
-        drawn = f"({count} great circles)"
-        if p == 1:  # the distance is its own power
-            typer.echo(f"SSW_1 = {number.root()}   {drawn}")
-        else:
-            power = cost_name(p)
-            typer.echo(f"{power} = {number.power()} {cost_unit(p)}   {drawn}")
-            typer.echo(f"{f'SSW_{p:g}':<{len(power)}} = {number.root()}")
-        typer.echo(_note([number]))
-        typer.echo(f"{label(x)}\n{label(y)}")
-        _warn_short(rtol, [number], count)
+    drawn = f"({count} great circles)"
+    if p == 1:  # the distance is its own power
+        typer.echo(f"SSW_1 = {number.root()}   {drawn}")
+    else:
+        power = cost_name(p)
+        typer.echo(f"{power} = {number.power()} {cost_unit(p)}   {drawn}")
+        typer.echo(f"{f'SSW_{p:g}':<{len(power)}} = {number.root()}")
+    typer.echo(_note([number]))
+    typer.echo(f"{label(x)}\n{label(y)}")
+    _warn_short(rtol, [number], count)
 
 
+@reports_errors()
+@reads_points
 def pairwise(
     files: Annotated[list[Path], typer.Argument(help="Two or more files.", show_default=False)],
-    columns: Columns = None,
-    prefix: Prefix = None,
-    key: Key = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
-    weights: Weights = None,
-    drop_bad: DropBad = False,
+    reading: WeightedReadOptions,
     p: Order = 2.0,
-    projections: Slices = None,
+    projections: Projections = 200,
     rtol: Tolerance = None,
     max_projections: Most = 100_000,
     seed: Seed = 0,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Distances between all pairs of several files, on shared great circles.
 
@@ -137,41 +116,39 @@ def pairwise(
 
     All lists of places in a folder, as JSON: sphereot pairwise places/*.csv --lonlat --json
     """
-    with ended_plainly(debug):
-        if len(files) < 2:
-            raise ValueError(f"FILES: {len(files)} given, but pairs need at least two files.")
-        with waiting("Reading ..."):
-            sets = read_files(files, ReadOptions(columns, prefix, key, lonlat, normalize, weights, drop_bad))
-        values, errors, count = _pairwise(sets, p, projections, rtol, max_projections, seed)
-        dim = sets[0].points.shape[1]
-        pairs = {
-            (i, j): _Number(float(values[i, j]), float(errors[i, j]), p, dim)
-            for i, j in combinations(range(len(sets)), 2)
-        }
-        if as_json:
-            _print_json(
-                {
-                    "values": values.tolist(),
-                    "standard_errors": [[_finite(error) for error in row] for row in errors.tolist()],
-                    "note": _note(list(pairs.values())),
-                    "p": p,
-                    "n_projections": count,
-                    "seed": seed,
-                    "files": [_file_record(one) for one in sets],
-                }
-            )
-            return
-        for k, one in enumerate(sets):
-            typer.echo(f"[{k}] {label(one)}")
-        from sphereot._support.text import cost_name, cost_unit
+    if len(files) < 2:
+        raise ValueError(f"FILES: {len(files)} given, but pairs need at least two files.")
+    with waiting("Reading ..."):
+        sets = read_files(files, reading)
+    values, errors, count = _pairwise(sets, p, projections, rtol, max_projections, seed)
+    dim = sets[0].points.shape[1]
+    pairs = {
+        (i, j): _Number(float(values[i, j]), float(errors[i, j]), p, dim) for i, j in combinations(range(len(sets)), 2)
+    }
+    if as_json:
+        print_json(
+            {
+                "values": values.tolist(),
+                "standard_errors": [[finite_or_none(error) for error in row] for row in errors.tolist()],
+                "note": _note(list(pairs.values())),
+                "p": p,
+                "n_projections": count,
+                "seed": seed,
+                "files": [_file_record(one) for one in sets],
+            }
+        )
+        return
+    for k, one in enumerate(sets):
+        typer.echo(f"[{k}] {label(one)}")
+    from sphereot._support.text import cost_name, cost_unit
 
-        head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
-        typer.echo(f"{head}; {count} great circles")
-        for (i, j), number in pairs.items():
-            power = "" if p == 1 else f"{number.power():<26} "
-            typer.echo(f"[{i}] [{j}]  {power}{number.root()}")
-        typer.echo(_note(list(pairs.values())))
-        _warn_short(rtol, list(pairs.values()), count)
+    head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
+    typer.echo(f"{head}; {count} great circles")
+    for (i, j), number in pairs.items():
+        power = "" if p == 1 else f"{number.power():<26} "
+        typer.echo(f"[{i}] [{j}]  {power}{number.root()}")
+    typer.echo(_note(list(pairs.values())))
+    _warn_short(rtol, list(pairs.values()), count)
 
 
 @dataclass(frozen=True)
@@ -204,17 +181,17 @@ class _Number:
         value, error = self.distance
         record = {
             "value": self.value,
-            "standard_error": _finite(self.error),
+            "standard_error": finite_or_none(self.error),
             "distance_turns": value,
-            "distance_turns_standard_error": _finite(error),
+            "distance_turns_standard_error": finite_or_none(error),
         }
         if self.dim == 3:
-            record |= {"distance_degrees": 360 * value, "distance_degrees_standard_error": _finite(360 * error)}
+            record |= {"distance_degrees": 360 * value, "distance_degrees_standard_error": finite_or_none(360 * error)}
         return record
 
 
 def _estimate(
-    x: "PointSet", y: "PointSet", p: float, projections: int | None, rtol: float | None, most: int, seed: int
+    x: "PointSet", y: "PointSet", p: float, projections: int, rtol: float | None, most: int, seed: int
 ) -> tuple[float, float, int]:
     """Value, standard error and number of great circles, as `ssw_estimate` gives them; step by step, for the bar."""
     import numpy as np
@@ -246,7 +223,7 @@ def _estimate(
 
 
 def _pairwise(
-    sets: "Sequence[PointSet]", p: float, projections: int | None, rtol: float | None, most: int, seed: int
+    sets: "Sequence[PointSet]", p: float, projections: int, rtol: float | None, most: int, seed: int
 ) -> tuple[Any, Any, int]:
     """Values and standard errors (N, N), and the number of great circles.
 
@@ -283,7 +260,7 @@ def _pairwise(
 
 def _rounds(
     sets: "Sequence[PointSet]",
-    projections: int | None,
+    projections: int,
     rtol: float | None,
     most: int,
     seed: int,
@@ -330,10 +307,6 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.6g}" if math.isnan(error) else f"{value:.6g} ± {error:.2g}"
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _file_record(points: "PointSet") -> dict[str, Any]:
     n, dim = points.points.shape
     return {
@@ -344,7 +317,3 @@ def _file_record(points: "PointSet") -> dict[str, Any]:
         "weighted": points.weights is not None,
         "dropped": points.dropped,
     }
-
-
-def _print_json(record: dict[str, Any]) -> None:
-    typer.echo(json.dumps(record, indent=2, allow_nan=False))

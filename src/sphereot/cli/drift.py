@@ -1,6 +1,5 @@
 """`sphereot drift`: whether windows of points have drifted from a reference, for people and for pipelines."""
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -10,24 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereot.cli.errors import requires
-from sphereot.cli.outputs import require_writable
-from sphereot.cli.points import (
-    AsJson,
-    Columns,
-    Debug,
-    DropBad,
-    Key,
-    LonLat,
-    Normalize,
-    NoWeights,
-    Prefix,
-    ReadOptions,
-    ended_plainly,
-    read_files,
-    refuse_weights,
-    waiting,
-)
+from sphereot.cli.errors import names_missing_extra, reports_errors
+from sphereot.cli.options import AsJson, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
+from sphereot.cli.outputs import print_json, require_writable
+from sphereot.cli.points import read_files, refuse_weights, waiting
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -39,9 +24,14 @@ _DRIFT = 1
 _LARGE = 100_000
 
 
+@reports_errors()
+@reads_points
 def drift(
     reference: Annotated[Path, typer.Argument(help="The file of the reference.", show_default=False)],
-    current: Annotated[list[Path], typer.Argument(help="Files to compare with it, one a window.", show_default=False)],
+    current: Annotated[
+        list[Path], typer.Argument(help="Files to compare with it, one per window.", show_default=False)
+    ],
+    reading: ReadOptions,
     report: Annotated[
         Path | None, typer.Option("--report", help="Also write a report, an HTML page that opens from disk.")
     ] = None,
@@ -54,34 +44,24 @@ def drift(
             "--permutations", help="How many permutations for each window.", show_default="999, more for many windows"
         ),
     ] = None,
-    projections: Annotated[int, typer.Option("--projections", help="How many great circles.")] = 200,
+    projections: Projections = 200,
     max_points: Annotated[
         int | None,
         typer.Option(
             "--max-points", help="Test at most so many points of each file, chosen at random while it is read.", min=1
         ),
     ] = None,
-    p: Annotated[
-        float,
-        typer.Option("--p", help="The order p of the distance: 1 sees clusters that move, 2 a change of their spread."),
-    ] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", help="Where great circles and permutations come from.")] = 0,
-    columns: Columns = None,
-    prefix: Prefix = None,
-    key: Key = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
+    p: Order = 1.0,
+    seed: Seed = 0,
     weights: NoWeights = None,
-    drop_bad: DropBad = False,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Tell whether windows of points have drifted away from a reference.
 
     Each window gets an exact permutation test on the Spherical Sliced-Wasserstein distance to the reference, with
-    Holm's correction for the number of windows. The exit code is 0 without drift, 1 with drift in any window, and 2
-    after an error. Points must be independent: keep one sentence of each document, one event of each user. Windows of
-    whole documents differ without any drift.
+    Holm's correction for the number of windows. Order 1 sees clusters that move, order 2 a change of their spread. The
+    exit code is 0 without drift, 1 with drift in any window, and 2 after an error. Points must be independent: keep one
+    sentence of each document, one event of each user. Windows of whole documents differ without any drift.
 
     This week against last month: sphereot drift month.npy week.npy
 
@@ -90,47 +70,45 @@ def drift(
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
     """
-    with ended_plainly(debug):
-        _reserve_buffers()
-        from sphereot._support.text import printable
-        from sphereot.stats import drift_test
+    _reserve_buffers()
+    from sphereot._support.text import printable
+    from sphereot.stats import drift_test
 
-        refuse_weights(weights, "drift")
+    refuse_weights(weights, "drift")
+    if report is not None:
+        require_writable("--report", [report], [reference, *current])
+        with names_missing_extra("plot"):  # said before the work, not after
+            from sphereot.report import drift_page
+    with waiting("Reading ..."):
+        first, *sets = read_files([reference, *current], reading, max_points=max_points, seed=seed)
+    if max_points is None:
+        _note_large([first, *sets])
+    points, *windows = (one.points for one in (first, *sets))
+    found = drift_test(
+        points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
+        n_projections=projections, seed=seed, progress=True,
+    )  # fmt: skip
+    if report is not None:
+        with waiting("Writing the report ..."):
+            drift_page(
+                report,
+                found,
+                points,
+                windows,
+                title=f"Drift from {reference.name}",
+                columns=_named_columns(first, found.dim),
+                earth=first.lonlat is not None,
+                settings=_settings(seed),
+            )
+    if as_json:
+        print_json(_record(found, first, sets, seed, report))
+    else:
+        typer.echo(str(found))
+        dropped = sum(one.dropped for one in (first, *sets))
+        if dropped:
+            typer.echo(f"  {dropped} bad rows left out")
         if report is not None:
-            require_writable("--report", [report], [reference, *current])
-            with requires("plot"):  # said before the work, not after
-                from sphereot.report import drift_page
-        options = ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad, max_points, seed)
-        with waiting("Reading ..."):
-            first, *sets = read_files([reference, *current], options)
-        if max_points is None:
-            _note_large([first, *sets])
-        points, *windows = (one.points for one in (first, *sets))
-        found = drift_test(
-            points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
-            n_projections=projections, seed=seed, progress=True,
-        )  # fmt: skip
-        if report is not None:
-            with waiting("Writing the report ..."):
-                drift_page(
-                    report,
-                    found,
-                    points,
-                    windows,
-                    title=f"Drift from {reference.name}",
-                    columns=_named_columns(first, found.dim),
-                    earth=first.lonlat is not None,
-                    settings=_settings(seed),
-                )
-        if as_json:
-            typer.echo(json.dumps(_record(found, first, sets, seed, report), indent=2, allow_nan=False))
-        else:
-            typer.echo(str(found))
-            dropped = sum(one.dropped for one in (first, *sets))
-            if dropped:
-                typer.echo(f"  {dropped} bad rows left out")
-            if report is not None:
-                typer.echo(f"Report: {printable(str(report))}")
+            typer.echo(f"Report: {printable(str(report))}")
     if found.drifted:
         raise typer.Exit(_DRIFT)
 

@@ -1,38 +1,78 @@
-"""How a command ends badly: one line that says what and where, and exit code 2."""
+"""Errors of commands: one line on stderr and exit code 2."""
 
-from collections.abc import Iterator
+import functools
+import inspect
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 
-__all__ = ["refuse", "requires"]
+from sphereot._support.start import FAILURE
+from sphereot.cli.options import Debug, with_parameters
+
+__all__ = ["names_missing_extra", "one_line_errors", "reports_errors"]
+
+
+def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: bad files and arguments end it with one line on stderr and exit code 2.
+
+    The option `--debug`, which is added, shows the traceback instead. An unexpected error always shows its traceback.
+
+    Parameters
+    ----------
+    extra : str
+        The extra of sphereot that has the packages of this command; the message names it where one is missing.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def reporting(debug: bool = False, **arguments: Any) -> None:
+            try:
+                if debug:
+                    command(**arguments)
+                else:
+                    with one_line_errors(ValueError, TypeError, OSError, MemoryError), names_missing_extra(extra):
+                        command(**arguments)
+            except (typer.Exit, typer.Abort):
+                raise
+            except Exception as error:
+                traceback.print_exc()
+                raise typer.Exit(FAILURE) from error
+
+        parameters = inspect.signature(command, eval_str=True).parameters.values()
+        option = inspect.Parameter("debug", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=Debug)
+        return with_parameters(reporting, [*parameters, option])
+
+    return decorate
 
 
 @contextmanager
-def refuse(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds into a message on stderr and exit code 2."""
+def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors of these kinds into one line on stderr and exit code 2."""
     try:
         yield
     except kinds as error:
         typer.echo(f"Error: {_message(error)}", err=True)
-        raise typer.Exit(2) from error
+        raise typer.Exit(FAILURE) from error
 
 
 @contextmanager
-def requires(extra: str) -> Iterator[None]:
-    """Name the extra to install where a package is missing."""
+def names_missing_extra(extra: str) -> Iterator[None]:
+    """Turn an ImportError into one line on stderr that names the extra to install, and exit code 2."""
     try:
         yield
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("sphereot"):
             raise
-        reason = (str(error).splitlines() or ["no more is known"])[0]
+        reason = (str(error).splitlines() or ["no reason given"])[0]
         if isinstance(error, ModuleNotFoundError) or isinstance(error.__cause__, ModuleNotFoundError):
             text = f"this command needs more packages: pip install 'sphereot[{extra}]' ({reason})."
         else:  # such as a shared library for which there is not enough memory
             text = f"a package cannot be loaded ({reason}); free memory, or pip install 'sphereot[{extra}]' again."
         typer.echo(f"Error: {text}", err=True)
-        raise typer.Exit(2) from error
+        raise typer.Exit(FAILURE) from error
 
 
 def _message(error: Exception) -> str:
@@ -40,6 +80,10 @@ def _message(error: Exception) -> str:
 
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    elif str(error):
+        text = str(error)
+    elif isinstance(error, MemoryError):
+        text = "there is not enough memory."
     else:
-        text = str(error) or "there is not enough memory." * isinstance(error, MemoryError) or type(error).__name__
-    return printable(text)  # names of files and columns may hold line breaks and bytes that are no text
+        text = type(error).__name__
+    return printable(text)  # names of files and columns may hold line breaks and bytes that are not text

@@ -1,5 +1,7 @@
 """Output files of commands: checked before the work, so that nothing is lost at its end; and warnings in one line."""
 
+import json
+import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -11,7 +13,17 @@ import typer
 
 from sphereot._support.checkpoints import CheckpointWarning
 
-__all__ = ["require_writable", "warnings_in_one_line"]
+__all__ = ["finite_or_none", "print_json", "require_writable", "warnings_in_one_line"]
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """Print a record as JSON; numbers that JSON has not, such as NaN, are an error."""
+    typer.echo(json.dumps(record, indent=2, allow_nan=False))
+
+
+def finite_or_none(value: float) -> float | None:
+    """The value, or None (null in JSON) for NaN and infinity."""
+    return value if math.isfinite(value) else None
 
 
 def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:

@@ -2,63 +2,28 @@
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from sphereot.cli.errors import refuse, requires
 from sphereot.cli.native_stderr import panics_told
+from sphereot.cli.options import ReadOptions
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
 
-__all__ = ["ReadOptions", "ended_plainly", "label", "read_files", "refuse_weights", "waiting"]
-
-Columns = Annotated[
-    str | None,
-    typer.Option("--columns", help="The coordinates: names or numbers from 0, with commas between, as in x,y,z."),
-]
-Prefix = Annotated[str | None, typer.Option("--prefix", help="The coordinates are the columns that begin so.")]
-Key = Annotated[str | None, typer.Option("--key", help="Which array, of a .npz, .pt or .safetensors file.")]
-LonLat = Annotated[
-    bool,
-    typer.Option("--lonlat", help="Longitudes and latitudes in degrees, found by their names or told by --columns."),
-]
-Normalize = Annotated[bool, typer.Option("--normalize", help="Scale rows to unit length.")]
-Weights = Annotated[str | None, typer.Option("--weights", help="The column of weights.")]
-NoWeights = Annotated[str | None, typer.Option("--weights", help="Refused: tests take no weights.", hidden=True)]
-DropBad = Annotated[
-    bool, typer.Option("--drop-bad", help="Leave out and count rows that cannot be points, instead of refusing them.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
+__all__ = ["label", "read_files", "refuse_weights", "waiting"]
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read files of points; as the arguments of `sphereot.datasets.read_points`."""
-
-    columns: str | None = None
-    prefix: str | None = None
-    key: str | None = None
-    lonlat: bool = False
-    normalize: bool = False
-    weights: str | None = None
-    drop_bad: bool = False
-    max_points: int | None = None
-    seed: int = 0
-
-
-def read_files(paths: Sequence[Path], options: ReadOptions) -> "list[PointSet]":
+def read_files(
+    paths: Sequence[Path], reading: ReadOptions, *, max_points: int | None = None, seed: int = 0
+) -> "list[PointSet]":
     """The points of files that are to be compared: of one dimension, with columns in the same order."""
     from sphereot._arrays.validation import require_same_dim
 
-    told: dict[str, Any] = {**vars(options), "columns": options.columns and options.columns.split(",")}
+    columns = None if reading.columns is None else reading.columns.split(",")
+    told: dict[str, Any] = {**vars(reading), "columns": columns, "max_points": max_points, "seed": seed}
     found: list[PointSet] = []
     for path in paths:
         points = _read_points(path, told)
@@ -95,25 +60,6 @@ def label(points: "PointSet") -> str:
     dropped = f", {points.dropped} rows dropped" if points.dropped else ""
     weighted = "" if points.weights is None else ", weighted"
     return f"{printable(str(points.path))}: {n} point{'s' * (n != 1)} in dimension {dim}{weighted}{dropped}"
-
-
-@contextmanager
-def ended_plainly(debug: bool, extra: str = "data") -> Iterator[None]:
-    """End with exit code 2 for bad files and calls: one line on stderr, or the traceback if `debug`.
-
-    An error that nobody foresaw gets its traceback in any case.
-    """
-    try:
-        if debug:
-            yield
-        else:
-            with refuse(ValueError, TypeError, OSError, MemoryError), requires(extra):
-                yield
-    except (typer.Exit, typer.Abort):
-        raise
-    except Exception as error:
-        traceback.print_exc()
-        raise typer.Exit(2) from error
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from rich.progress import (
 )
 from rich.table import Table as RichTable
 
-from sphereot.cli.errors import refuse, requires
+from sphereot.cli.errors import reports_errors
+from sphereot.cli.options import NonnegativeSeed
 from sphereot.cli.outputs import warnings_in_one_line
 
 __all__ = ["reproduce"]
@@ -35,12 +36,13 @@ class _Bar:
         self._progress.advance(self._task)
 
 
+@reports_errors("reproduce")
 def reproduce(
     name: Annotated[str, typer.Argument(help="The experiment, or [bold]list[/bold] to see them all.")],
     preset: Annotated[
         str, typer.Option(help="How large: quick (under a minute), cpu, or paper (the paper's scale).")
     ] = "quick",
-    seed: Annotated[int, typer.Option(help="Where the random numbers come from.", min=0)] = 0,
+    seed: NonnegativeSeed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduce/NAME-PRESET")
     ] = None,
@@ -59,26 +61,25 @@ def reproduce(
     sphereot reproduce kappa --preset paper --seed 1 --out results/kappa
     """
     console = Console()
-    with requires("reproduce"):
-        from sphereot import experiments
+    from sphereot import experiments
+
     if name == "list":
         console.print(_listing(experiments))
         return
-    with refuse(ValueError, OSError, MemoryError), requires("reproduce"):
-        experiment = experiments.find(name)
-        folder = out or Path("out", "reproduce", f"{name}-{preset}")
-        if replot:
-            files = experiments.replot(folder, experiment)
-            console.print(f"Written: {', '.join(map(str, files))}", highlight=False)
-            return
-        console.print(f"[bold]{experiment.title}[/bold]\n{experiment.place}; preset {preset}, seed {seed}")
-        with Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=console, transient=True,
-        ) as progress, warnings_in_one_line():  # fmt: skip
-            result = experiments.run_experiment(
-                experiment, preset=preset, seed=seed, out=folder, reporter=_Bar(progress), fresh=fresh
-            )
+    experiment = experiments.find(name)
+    folder = out or Path("out", "reproduce", f"{name}-{preset}")
+    if replot:
+        files = experiments.replot(folder, experiment)
+        console.print(f"Written: {', '.join(map(str, files))}", highlight=False)
+        return
+    console.print(f"[bold]{experiment.title}[/bold]\n{experiment.place}; preset {preset}, seed {seed}")
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=console, transient=True,
+    ) as progress, warnings_in_one_line():  # fmt: skip
+        result = experiments.run_experiment(
+            experiment, preset=preset, seed=seed, out=folder, reporter=_Bar(progress), fresh=fresh
+        )
     console.print(_table(result.table.columns, result.table.rows, result.table.note))
     console.print(f"[bold]The paper:[/bold] {experiment.paper}")
     console.print(f"{result.seconds:.1f} s. Written: {', '.join(str(file) for file in result.files)}", highlight=False)

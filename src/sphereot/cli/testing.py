@@ -1,28 +1,24 @@
 """`sphereot test` and `sphereot uniformity`: whether two files are alike, and whether one is uniform on the sphere."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereot.cli.points import (
+from sphereot.cli.errors import reports_errors
+from sphereot.cli.options import (
     AsJson,
-    Columns,
-    Debug,
-    DropBad,
-    Key,
-    LonLat,
-    Normalize,
+    FirstFile,
     NoWeights,
-    Prefix,
+    Order,
+    Projections,
     ReadOptions,
-    ended_plainly,
-    label,
-    read_files,
-    refuse_weights,
-    waiting,
+    SecondFile,
+    Seed,
+    reads_points,
 )
+from sphereot.cli.outputs import finite_or_none, print_json
+from sphereot.cli.points import label, read_files, refuse_weights, waiting
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -30,29 +26,21 @@ if TYPE_CHECKING:
 
 __all__ = ["two_samples", "uniformity"]
 
-Order = Annotated[float, typer.Option("--p", help="The order p of the distance, from 1 to 1000.")]
-Slices = Annotated[int, typer.Option("--projections", help="How many great circles.")]
-Seed = Annotated[int, typer.Option("--seed", help="Where great circles and random numbers come from.")]
-
 _COLUMNS_NAMED = 3
 
 
+@reports_errors()
+@reads_points
 def two_samples(
-    a: Annotated[Path, typer.Argument(help="The first file.", show_default=False)],
-    b: Annotated[Path, typer.Argument(help="The second file.", show_default=False)],
-    columns: Columns = None,
-    prefix: Prefix = None,
-    key: Key = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
+    a: FirstFile,
+    b: SecondFile,
+    reading: ReadOptions,
     weights: NoWeights = None,
-    drop_bad: DropBad = False,
     p: Order = 2.0,
     permutations: Annotated[int, typer.Option("--permutations", help="How many random partings of the points.")] = 999,
-    projections: Slices = 200,
+    projections: Projections = 200,
     seed: Seed = 0,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Test whether the points of two files come from one law on the sphere.
 
@@ -65,51 +53,46 @@ def two_samples(
 
     Places on the earth, for a script: sphereot test quakes.csv fires.geojson --lonlat --permutations 9999 --json
     """
-    with ended_plainly(debug):
-        from sphereot.stats import two_sample_test
+    from sphereot.stats import two_sample_test
 
-        refuse_weights(weights, "test")
-        with waiting("Reading ..."):
-            x, y = read_files([a, b], ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
-        found = two_sample_test(
-            x.points, y.points, p=p, permutations=permutations, n_projections=projections, seed=seed, progress=True
-        )
-        if not as_json:
-            typer.echo(str(found))
-            if len(x.columns) == found.dim and found.circles:
-                typer.echo(f"  its plane is mostly that of the columns {', '.join(_leading_columns(found, x.columns))}")
-            typer.echo(f"{label(x)}\n{label(y)}")
-            return
-        record = {
-            "statistic": found.statistic,
-            "p_value": found.p_value,
-            "effect": _finite(found.effect),
-            "ratio": found.ratio,
-            "excess": found.excess,
-            "circles": [
-                {"cost": c.cost, "null_mean": c.null_mean, "effect": _finite(c.effect), "frame": c.frame.tolist()}
-                for c in found.circles
-            ],
-            "permutations": found.permutations,
-        }
-        _print_json(record, found, seed, x, y)
+    refuse_weights(weights, "test")
+    with waiting("Reading ..."):
+        x, y = read_files([a, b], reading)
+    found = two_sample_test(
+        x.points, y.points, p=p, permutations=permutations, n_projections=projections, seed=seed, progress=True
+    )
+    if not as_json:
+        typer.echo(str(found))
+        if len(x.columns) == found.dim and found.circles:
+            typer.echo(f"  its plane is mostly that of the columns {', '.join(_leading_columns(found, x.columns))}")
+        typer.echo(f"{label(x)}\n{label(y)}")
+        return
+    record = {
+        "statistic": found.statistic,
+        "p_value": found.p_value,
+        "effect": finite_or_none(found.effect),
+        "ratio": found.ratio,
+        "excess": found.excess,
+        "circles": [
+            {"cost": c.cost, "null_mean": c.null_mean, "effect": finite_or_none(c.effect), "frame": c.frame.tolist()}
+            for c in found.circles
+        ],
+        "permutations": found.permutations,
+    }
+    _print_test(record, found, seed, x, y)
 
 
+@reports_errors()
+@reads_points
 def uniformity(
     a: Annotated[Path, typer.Argument(help="The file.", show_default=False)],
-    columns: Columns = None,
-    prefix: Prefix = None,
-    key: Key = None,
-    lonlat: LonLat = False,
-    normalize: Normalize = False,
+    reading: ReadOptions,
     weights: NoWeights = None,
-    drop_bad: DropBad = False,
     p: Order = 2.0,
     simulations: Annotated[int, typer.Option("--simulations", help="How many uniform samples to simulate.")] = 999,
-    projections: Slices = 200,
+    projections: Projections = 200,
     seed: Seed = 0,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Test whether the points of a file are uniform on the sphere.
 
@@ -122,27 +105,24 @@ def uniformity(
 
     Places on the earth, for a script: sphereot uniformity quakes.csv --lonlat --json
     """
-    with ended_plainly(debug):
-        from sphereot.stats import uniformity_test
+    from sphereot.stats import uniformity_test
 
-        refuse_weights(weights, "uniformity")
-        with waiting("Reading ..."):
-            (x,) = read_files([a], ReadOptions(columns, prefix, key, lonlat, normalize, None, drop_bad))
-        found = uniformity_test(
-            x.points, p=p, simulations=simulations, n_projections=projections, seed=seed, progress=True
-        )
-        if not as_json:
-            typer.echo(f"{found}\n{label(x)}")
-            return
-        record = {
-            "statistic": found.statistic,
-            "p_value": found.p_value,
-            "effect": found.effect,
-            "ratio": found.ratio,
-            "classical": {t.name: {"statistic": t.statistic, "p_value": t.p_value} for t in found.classical},
-            "simulations": found.simulations,
-        }
-        _print_json(record, found, seed, x)
+    refuse_weights(weights, "uniformity")
+    with waiting("Reading ..."):
+        (x,) = read_files([a], reading)
+    found = uniformity_test(x.points, p=p, simulations=simulations, n_projections=projections, seed=seed, progress=True)
+    if not as_json:
+        typer.echo(f"{found}\n{label(x)}")
+        return
+    record = {
+        "statistic": found.statistic,
+        "p_value": found.p_value,
+        "effect": found.effect,
+        "ratio": found.ratio,
+        "classical": {t.name: {"statistic": t.statistic, "p_value": t.p_value} for t in found.classical},
+        "simulations": found.simulations,
+    }
+    _print_test(record, found, seed, x)
 
 
 def _leading_columns(found: "TwoSampleResult", names: tuple[str, ...]) -> list[str]:
@@ -151,11 +131,7 @@ def _leading_columns(found: "TwoSampleResult", names: tuple[str, ...]) -> list[s
     return [names[k] for k in share.argsort()[::-1][:_COLUMNS_NAMED]]
 
 
-def _print_json(record: dict[str, Any], found: Any, seed: int, *sets: "PointSet") -> None:
+def _print_test(record: dict[str, Any], found: Any, seed: int, *sets: "PointSet") -> None:
     files = [{"path": str(one.path), "points": len(one), "dropped": one.dropped} for one in sets]
     shared = {"p": found.p, "n_projections": found.n_projections, "seed": seed, "dim": found.dim, "files": files}
-    typer.echo(json.dumps({**record, **shared}, indent=2, allow_nan=False))
-
-
-def _finite(value: float) -> float | None:
-    return value if abs(value) < float("inf") else None
+    print_json({**record, **shared})

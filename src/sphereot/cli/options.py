@@ -1,0 +1,112 @@
+"""Options that several commands share, each defined once."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+__all__ = [
+    "AsJson",
+    "Debug",
+    "FirstFile",
+    "NoWeights",
+    "NonnegativeSeed",
+    "Order",
+    "Projections",
+    "ReadOptions",
+    "SecondFile",
+    "Seed",
+    "WeightedReadOptions",
+    "reads_points",
+    "with_parameters",
+]
+
+_READING = "Reading the files"
+_SEED_HELP = "Seed of the random numbers: the same seed gives the same result."
+
+FirstFile = Annotated[Path, typer.Argument(help="The first file.", show_default=False)]
+SecondFile = Annotated[Path, typer.Argument(help="The second file.", show_default=False)]
+Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 1000.")]
+Projections = Annotated[int, typer.Option("--projections", help="Number of great circles.")]
+Seed = Annotated[int, typer.Option("--seed", help=_SEED_HELP)]
+NonnegativeSeed = Annotated[int, typer.Option("--seed", help=_SEED_HELP, min=0)]
+NoWeights = Annotated[str | None, typer.Option("--weights", help="Refused: tests take no weights.", hidden=True)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
+
+
+def _reading(name: str, help_text: str) -> Any:
+    return typer.Option(name, help=help_text, rich_help_panel=_READING)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read files of points: options of commands, and arguments of `sphereot.datasets.read_points`."""
+
+    columns: Annotated[
+        str | None, _reading("--columns", "Columns of the coordinates: names, or numbers from 0, as in x,y,z.")
+    ] = None
+    prefix: Annotated[
+        str | None, _reading("--prefix", "Take all columns whose names begin with this text as coordinates.")
+    ] = None
+    key: Annotated[str | None, _reading("--key", "Name of the array in a .npz, .pt or .safetensors file.")] = None
+    lonlat: Annotated[
+        bool,
+        _reading(
+            "--lonlat", "Coordinates are longitude and latitude in degrees, in columns of these names or --columns."
+        ),
+    ] = False
+    normalize: Annotated[bool, _reading("--normalize", "Scale rows to unit length.")] = False
+    drop_bad: Annotated[
+        bool, _reading("--drop-bad", "Leave out and count rows that cannot be points, instead of ending with an error.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class WeightedReadOptions(ReadOptions):
+    """How to read files of weighted points."""
+
+    weights: Annotated[str | None, _reading("--weights", "Column of the weights.")] = None
+
+
+def reads_points(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command: its parameter `reading` becomes one option per field of its type, a `ReadOptions`.
+
+    >>> @reads_points
+    ... def show(reading: ReadOptions, seed: Seed = 0) -> None:
+    ...     print(reading.columns, seed)
+    >>> show(columns="x,y", seed=3)
+    x,y 3
+    >>> list(inspect.signature(show).parameters)
+    ['columns', 'prefix', 'key', 'lonlat', 'normalize', 'drop_bad', 'seed']
+    """
+    parameters = inspect.signature(command, eval_str=True).parameters
+    kind: type[ReadOptions] = parameters["reading"].annotation
+    types = get_type_hints(kind, include_extras=True)
+    names = [field.name for field in fields(kind)]
+    options = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default, annotation=types[field.name]
+        )
+        for field in fields(kind)
+    ]
+
+    @functools.wraps(command)
+    def expanded(**arguments: Any) -> None:
+        reading = kind(**{name: arguments.pop(name) for name in names if name in arguments})
+        command(reading=reading, **arguments)
+
+    index = list(parameters).index("reading")
+    others = [parameter for name, parameter in parameters.items() if name != "reading"]
+    return with_parameters(expanded, [*others[:index], *options, *others[index:]])
+
+
+def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """Give a function that takes keyword arguments the signature that typer reads."""
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
