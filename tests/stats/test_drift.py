@@ -149,9 +149,15 @@ def test_permutations_grow_with_the_windows():
 
 
 def test_tells_how_far_it_is():
-    told = []
-    drift_test(X, WINDOWS[:3], permutations=59, n_projections=2, seed=0, on_window=told.append)
-    assert told == [1, 2, 3]
+    """A window is done after each `n_projections` great circles."""
+    windows_done = []
+
+    def progress(done, total):
+        if done % 2 == 0:
+            windows_done.append((done // 2, total // 2))
+
+    drift_test(X, WINDOWS[:3], permutations=59, n_projections=2, seed=0, progress=progress)
+    assert windows_done == [(1, 3), (2, 3), (3, 3)]
 
 
 FAULTS = {
@@ -172,6 +178,7 @@ FAULTS = {
     ),
     "p": ((X, [X]), {"p": 0.5}, ValueError, "p: got 0.5"),
     "seed": ((X, [X]), {"seed": "now"}, TypeError, "seed: got str"),
+    "unknown option": ((X, [X]), {"on_window": print}, TypeError, "drift_test: there is no argument 'on_window'"),
 }
 
 

@@ -6,7 +6,7 @@ each other through the reference.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
+from sphereot._support.calls import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, printable, shortened
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
@@ -163,6 +164,7 @@ class DriftResult:
         return "\n".join(lines)
 
 
+@options_by_name
 def drift_test(
     reference: Array,
     windows: Sequence[Array],
@@ -174,7 +176,6 @@ def drift_test(
     n_projections: int | None = None,
     projections: Array | None = None,
     seed: Any = None,
-    on_window: Callable[[int], object] | None = None,
     progress: Progress = False,
 ) -> DriftResult:
     """Test windows of points for drift away from a reference, by permutations of SSW_p^p.
@@ -201,8 +202,6 @@ def drift_test(
         Source of the great circles and of the permutations, as in `two_sample_test`. What is found in a window depends
         on the reference and on this window alone: other windows, and their order, change nothing but the correction
         (and the default number of permutations).
-    on_window : callable, optional
-        Called with the number of windows done, after each.
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or tell a function how many great circles are done, and of how many:
         each window has all of them. The result is the same to the last bit.
@@ -263,8 +262,6 @@ def drift_test(
                     progress=lambda done, of: show(len(tests) * of + done),
                 )
             )
-            if on_window is not None:
-                on_window(len(tests))
     adjusted = _holm([test.p_value for test in tests])
     decisions = [value <= alpha * (1 + _ROUNDING) for value in adjusted]
     level = alpha / max(len(tests) - sum(decisions), 1)
