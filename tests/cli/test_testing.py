@@ -41,6 +41,19 @@ def test_uniformity(files):
     assert found["classical"]["Rayleigh"]["p_value"] == 0.01
 
 
+def test_json_of_an_infinite_effect(files):
+    """JSON has no infinity: null stands for the effect of a null sample without spread."""
+    found = answer("uniformity", files / "b.npy", "--simulations", 1, *FEW)
+    assert found["effect"] is None
+    np.save(files / "east.npy", np.eye(3)[[0, 0]])
+    np.save(files / "north.npy", np.eye(3)[[1, 1]])
+    found = answer("test", files / "east.npy", files / "north.npy", "--permutations", 1)
+    expected = two_sample_test(np.eye(3)[[0, 0]], np.eye(3)[[1, 1]], permutations=1, seed=0)
+    assert np.isinf(expected.effect)
+    assert np.isinf(expected.ratio)
+    assert (found["effect"], found["ratio"]) == (None, None)
+
+
 def test_text_names_the_columns_that_differ(files):
     """The samples differ along the first axis: it is among the two that the plane holds most of."""
     done = run("test", files / "a.csv", files / "b.csv", "--columns", "east,north,up", "--permutations", 99)

@@ -11,7 +11,7 @@ import typer
 
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
-from sphereot.cli.outputs import print_json, require_writable
+from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import read_files, refuse_weights, waiting
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _record(
             "dropped": one.dropped,
             "value": window.value,
             "band": list(window.band),
-            "ratio": window.ratio,
+            "ratio": finite_or_none(window.ratio),
             "p_value": window.p_value,
             "adjusted_p_value": window.adjusted_p_value,
             "drifted": window.drifted,

@@ -71,7 +71,7 @@ def two_samples(
         "statistic": found.statistic,
         "p_value": found.p_value,
         "effect": finite_or_none(found.effect),
-        "ratio": found.ratio,
+        "ratio": finite_or_none(found.ratio),
         "excess": found.excess,
         "circles": [
             {"cost": c.cost, "null_mean": c.null_mean, "effect": finite_or_none(c.effect), "frame": c.frame.tolist()}
@@ -117,8 +117,8 @@ def uniformity(
     record = {
         "statistic": found.statistic,
         "p_value": found.p_value,
-        "effect": found.effect,
-        "ratio": found.ratio,
+        "effect": finite_or_none(found.effect),
+        "ratio": finite_or_none(found.ratio),
         "classical": {t.name: {"statistic": t.statistic, "p_value": t.p_value} for t in found.classical},
         "simulations": found.simulations,
     }

@@ -20,6 +20,7 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
 from sphereot.stats._random import drawn_frames, numpy_generator
+from sphereot.stats._results import NullTestResult
 from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
 
 __all__ = ["DifferingCircle", "TwoSampleResult", "two_sample_test"]
@@ -50,8 +51,8 @@ class DifferingCircle:
         return standardized(self.cost, self.null_mean, self.null_deviation)
 
 
-@dataclass(frozen=True)
-class TwoSampleResult:
+@dataclass(frozen=True, kw_only=True)
+class TwoSampleResult(NullTestResult):
     """What `two_sample_test` found.
 
     Attributes
@@ -77,40 +78,13 @@ class TwoSampleResult:
         The order.
     """
 
-    statistic: float
-    p_value: float
-    null: NDArray[np.float64] = field(repr=False)
     circles: tuple[DifferingCircle, ...] = field(repr=False)
-    slice_costs: NDArray[np.float64] = field(repr=False)
-    projections: NDArray[np.floating[Any]] = field(repr=False)
-    n: int
     m: int
-    dim: int
-    p: float
 
     @property
     def permutations(self) -> int:
         """The number of permutations."""
         return len(self.null)
-
-    @property
-    def n_projections(self) -> int:
-        """The number L of great circles."""
-        return len(self.slice_costs)
-
-    @property
-    def effect(self) -> float:
-        """(statistic - mean(null)) / standard deviation(null): how far the samples are outside of chance.
-
-        It grows with the sizes of the samples; for how large a difference is, see `excess`.
-        """
-        return standardized(self.statistic, float(np.mean(self.null)), float(np.std(self.null)))
-
-    @property
-    def ratio(self) -> float:
-        """The statistic over mean(null): 1 where the distance is all chance."""
-        mean = float(np.mean(self.null))
-        return self.statistic / mean if mean > 0 else 1.0
 
     @property
     def excess(self) -> float:

@@ -8,7 +8,7 @@ n SSW_2^2 is the mean of Watson's U^2 over great circles, and its expectation un
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral
 from threading import Lock
@@ -28,7 +28,8 @@ from sphereot._support.text import cost_name
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
 from sphereot.stats._random import drawn_frames, numpy_generator
-from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
+from sphereot.stats._results import NullTestResult
+from sphereot.stats._ties import cost_tolerance, p_value, with_ties
 
 __all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_test"]
 
@@ -52,8 +53,8 @@ class ClassicalTest:
     p_value: float
 
 
-@dataclass(frozen=True)
-class UniformityResult:
+@dataclass(frozen=True, kw_only=True)
+class UniformityResult(NullTestResult):
     """What `uniformity_test` found.
 
     Attributes
@@ -77,35 +78,12 @@ class UniformityResult:
         The order.
     """
 
-    statistic: float
-    p_value: float
-    null: NDArray[np.float64] = field(repr=False)
     classical: tuple[ClassicalTest, ...]
-    slice_costs: NDArray[np.float64] = field(repr=False)
-    projections: NDArray[np.floating[Any]] = field(repr=False)
-    n: int
-    dim: int
-    p: float
 
     @property
     def simulations(self) -> int:
         """The number of simulated samples."""
         return len(self.null)
-
-    @property
-    def n_projections(self) -> int:
-        """The number L of great circles."""
-        return len(self.slice_costs)
-
-    @property
-    def effect(self) -> float:
-        """By how many standard deviations of the null sample the statistic exceeds its mean."""
-        return standardized(self.statistic, float(np.mean(self.null)), float(np.std(self.null)))
-
-    @property
-    def ratio(self) -> float:
-        """The statistic over the mean of the null sample: 1 where the distance is all chance."""
-        return self.statistic / float(np.mean(self.null))
 
     def __str__(self) -> str:
         lines = [
@@ -222,7 +200,15 @@ def uniformity_test(
         for name, value in _classical_statistics(_unit_in_double(points), _MOST_POINTS_IN_PAIRS).items()
     ]
     return UniformityResult(
-        statistic, p_value(statistic, null), null, tuple(tests), slice_costs, kept.frames, n, dim, p
+        statistic=statistic,
+        p_value=p_value(statistic, null),
+        null=null,
+        classical=tuple(tests),
+        slice_costs=slice_costs,
+        projections=kept.frames,
+        n=n,
+        dim=dim,
+        p=p,
     )
 
 

@@ -1,0 +1,72 @@
+"""What the results of tests share: a statistic beside its values under the null hypothesis."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot.stats._ties import standardized
+
+__all__ = ["NullTestResult"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullTestResult:
+    """Base of the results of tests on SSW_p^p.
+
+    Attributes
+    ----------
+    statistic : float
+        SSW_p^p, in turns to the power p.
+    p_value : float
+        (1 + number of values in `null` that are at least the statistic) / (1 + their number).
+    null : array, shape (K,)
+        Values of the statistic under the null hypothesis, on the same great circles. Values that differ from the
+        statistic by rounding alone are set to it.
+    slice_costs : array, shape (L,)
+        W_p^p on every great circle; their mean is the statistic.
+    projections : array, shape (L, d, 2)
+        Frames of the great circles.
+    n : int
+        Number of points of the (first) sample.
+    dim : int
+        Dimension d of the space around the sphere.
+    p : float
+        Order of the distance.
+    """
+
+    statistic: float
+    p_value: float
+    null: NDArray[np.float64] = field(repr=False)
+    slice_costs: NDArray[np.float64] = field(repr=False)
+    projections: NDArray[np.floating[Any]] = field(repr=False)
+    n: int
+    dim: int
+    p: float
+
+    @property
+    def n_projections(self) -> int:
+        """Number L of great circles."""
+        return len(self.slice_costs)
+
+    @property
+    def effect(self) -> float:
+        """(statistic - mean(null)) / standard deviation(null).
+
+        Where all values of `null` are equal it is 0 if the statistic equals them too, and infinite if not. It grows
+        with the number of points; `ratio` tells how large the difference is.
+        """
+        return standardized(self.statistic, float(np.mean(self.null)), float(np.std(self.null)))
+
+    @property
+    def ratio(self) -> float:
+        """The statistic divided by mean(null): 1 where chance explains all of it.
+
+        Where mean(null) is 0 it is 1 if the statistic is 0 too, and infinite if not.
+        """
+        mean = float(np.mean(self.null))
+        if mean > 0:
+            return self.statistic / mean
+        return math.inf if self.statistic > 0 else 1.0
