@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.slicing.circles import project
+from sphereot._backends import backend_for
 
 __all__ = ["ProjectedDensities", "projected_densities"]
 
@@ -38,9 +38,9 @@ class ProjectedDensities:
 def projected_densities(
     reference: NDArray[Any], window: NDArray[Any], frame: NDArray[np.floating[Any]]
 ) -> ProjectedDensities:
-    """Densities of two samples (n, d) and (m, d) on the great circle of a frame (d, 2)."""
+    """Densities of two validated samples (n, d) and (m, d) on the great circle of a frame (d, 2)."""
     turns = [
-        np.asarray(project(points, frame[None].astype(points.dtype, copy=False))[0], np.float64)
+        backend_for(points).project(points, frame[None].astype(points.dtype, copy=False))[0].astype(np.float64)
         for points in (reference, window)
     ]
     bandwidth = max(map(_bandwidth, turns))

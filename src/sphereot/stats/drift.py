@@ -21,7 +21,7 @@ from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, printable, shortened
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
 from sphereot.stats._random import drawn_frames, numpy_generator
-from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test
+from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, _two_sample_test
 
 __all__ = ["DriftResult", "DriftWindow", "drift_test"]
 
@@ -238,38 +238,47 @@ def drift_test(
     0.01
     """
     p, alpha = as_order(p), _as_level(alpha)
-    sample, samples = _as_samples(reference, windows)
-    names = _as_labels(labels, len(samples))
-    permutations = _enough_permutations(permutations, len(samples), alpha)
-    generator = numpy_generator(seed, as_points("reference", reference))
-    own = is_own_generator(seed)
-    drawn = drawn_frames(n_projections, projections, as_points("reference", reference), seed if own else generator)
+    first, others = _as_samples(reference, windows)
+    names = _as_labels(labels, len(others))
+    permutations = _enough_permutations(permutations, len(others), alpha)
+    generator = numpy_generator(seed, first)
+    frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator)
+    samples = [to_numpy(points) for points in others]
+    return _drift_test(to_numpy(first), samples, names, p, alpha, permutations, frames, generator, progress)
+
+
+def _drift_test(
+    reference: NDArray[Any],
+    windows: Sequence[NDArray[Any]],
+    names: Sequence[str],
+    p: float,
+    alpha: float,
+    permutations: int,
+    frames: NDArray[Any],
+    generator: np.random.Generator,
+    progress: Progress,
+) -> DriftResult:
+    """`drift_test` of validated NumPy arrays on the great circles of `frames`."""
     # Every window starts from the same state, so that its permutations do not depend on the windows before it. Holm's
     # correction holds however the windows depend on each other.
     state = generator.integers(2**32, size=4, dtype=np.uint32)
     tests: list[TwoSampleResult] = []
-    with progress_bar(progress, "great circles of all windows", len(drawn) * len(samples)) as show:
-        for window in samples:
-            tests.append(
-                two_sample_test(
-                    sample,
-                    window,
-                    p=p,
-                    permutations=permutations,
-                    projections=drawn,
-                    seed=np.random.default_rng(state),
-                    n_circles=1,
-                    progress=lambda done, of: show(len(tests) * of + done),
-                )
-            )
+    with progress_bar(progress, "great circles of all windows", len(frames) * len(windows)) as show:
+
+        def show_window(done: int, total: int) -> None:
+            show(len(tests) * total + done)
+
+        for window in windows:
+            fresh = np.random.default_rng(state)
+            tests.append(_two_sample_test(reference, window, p, permutations, frames, fresh, 1, show_window))
     adjusted = _holm([test.p_value for test in tests])
     decisions = [value <= alpha * (1 + _ROUNDING) for value in adjusted]
     level = alpha / max(len(tests) - sum(decisions), 1)
-    found = []
-    for name, test, value, drifted, window in zip(names, tests, adjusted, decisions, samples, strict=True):
-        densities = projected_densities(sample, window, test.circles[0].frame)
-        found.append(DriftWindow(name, test, value, drifted, _band(test, level), densities))
-    return DriftResult(tuple(found), alpha, len(sample), int(sample.shape[1]), p, permutations, len(drawn))
+    results = []
+    for name, test, value, drifted, window in zip(names, tests, adjusted, decisions, windows, strict=True):
+        densities = projected_densities(reference, window, test.circles[0].frame)
+        results.append(DriftWindow(name, test, value, drifted, _band(test, level), densities))
+    return DriftResult(tuple(results), alpha, len(reference), reference.shape[1], p, permutations, len(frames))
 
 
 def _as_level(alpha: Any) -> float:
@@ -278,7 +287,7 @@ def _as_level(alpha: Any) -> float:
     return float(alpha)
 
 
-def _as_samples(reference: Array, windows: Sequence[Array]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+def _as_samples(reference: Array, windows: Sequence[Array]) -> tuple[Array, list[Array]]:
     if not isinstance(windows, list | tuple):
         raise TypeError(f"windows: got {type(windows).__name__}, but a list of arrays is needed; one window is [y].")
     if not windows:
@@ -289,8 +298,8 @@ def _as_samples(reference: Array, windows: Sequence[Array]) -> tuple[NDArray[Any
         points = as_points(f"windows[{k}]", window)
         require_same_kind(**{"reference": first, f"windows[{k}]": points})
         require_same_dim("reference", first, f"windows[{k}]", points)
-        samples.append(np.asarray(to_numpy(points)))
-    return np.asarray(to_numpy(first)), samples
+        samples.append(points)
+    return first, samples
 
 
 def _as_labels(labels: Sequence[str] | None, count: int) -> list[str]:

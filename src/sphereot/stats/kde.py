@@ -126,10 +126,19 @@ class SphericalKDE:
         array, shape (m,)
             Log-density against the surface measure of the sphere, in the library of `points`.
         """
-        self._require_fit()
-        at = as_points("points", points)
-        require_same_dim("points", at, "the fitted sample", self.points_)
-        where = _in_double(at)
+        return self._log_density(self._as_points(points))
+
+    score_samples = log_density
+
+    def density(self, points: Array) -> Array:
+        """Density at points; see `log_density`."""
+        at = self._as_points(points)
+        values = np.exp(to_numpy(self._log_density(at)))
+        return values if is_numpy(at) else to_kind(values, at)
+
+    def _log_density(self, points: Array) -> Array:
+        """`log_density` of validated points."""
+        where = _in_double(points)
         found = np.empty(len(where))
         log_weights = np.log(self.weights_)
         for rows in _row_blocks(len(where), len(self.points_)):
@@ -139,19 +148,11 @@ class SphericalKDE:
             exponents += log_weights
             found[rows] = _log_sum_exp(exponents)
         found += scaled_log_normalizer(self.n_features_in_, self.concentration_)
-        return found if is_numpy(at) else to_kind(found, at)
-
-    score_samples = log_density
-
-    def density(self, points: Array) -> Array:
-        """Density at points; see `log_density`."""
-        at = as_points("points", points)
-        values = np.exp(to_numpy(self.log_density(at)))
-        return values if is_numpy(at) else to_kind(values, at)
+        return found if is_numpy(points) else to_kind(found, points)
 
     def score(self, x: Array, y: None = None) -> float:
         """Mean log-density of the points `x`, shape (m, d): the greater, the better the estimate foretells them."""
-        return float(np.mean(to_numpy(self.log_density(x))))
+        return float(np.mean(to_numpy(self._log_density(self._as_points(x, "x")))))
 
     def sample(self, n: int = 1, seed: int | np.random.Generator | None = None) -> NDArray[np.float64]:
         """Draw points from the estimate.
@@ -191,6 +192,12 @@ class SphericalKDE:
 
     def __repr__(self) -> str:
         return f"SphericalKDE(bandwidth={self.bandwidth!r})"
+
+    def _as_points(self, points: Array, name: str = "points") -> Array:
+        self._require_fit()
+        at = as_points(name, points)
+        require_same_dim(name, at, "the fitted sample", self.points_)
+        return at
 
     def _require_fit(self) -> None:
         if not hasattr(self, "points_"):

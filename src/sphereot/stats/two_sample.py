@@ -187,12 +187,27 @@ def two_sample_test(
     require_same_dim("x", x, "y", y)
     permutations = as_whole_number("permutations", permutations, 1, "the number of permutations")
     n_circles = as_whole_number("n_circles", n_circles, 0, "the number of great circles to give back")
-    n, m = int(x.shape[0]), int(y.shape[0])
     xp = namespace(x)
     x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
     generator = numpy_generator(seed, x)
     frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator)
-    pool = np.concatenate([to_numpy(x), to_numpy(y)])
+    return _two_sample_test(to_numpy(x), to_numpy(y), p, permutations, frames, generator, n_circles, progress)
+
+
+def _two_sample_test(
+    x: NDArray[Any],
+    y: NDArray[Any],
+    p: float,
+    permutations: int,
+    frames: NDArray[Any],
+    generator: np.random.Generator,
+    n_circles: int,
+    progress: Progress,
+) -> TwoSampleResult:
+    """`two_sample_test` of validated NumPy arrays on the great circles of `frames`."""
+    n, m = len(x), len(y)
+    pool = np.concatenate([x, y])
+    frames = frames.astype(pool.dtype, copy=False)
     labels = _labelings(n, m, permutations, generator)
 
     count = 1 + permutations

@@ -187,16 +187,20 @@ def uniformity_test(
         generator = numpy_generator(seed, x)
         frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator)
         kept = _simulate(size, frames, p, simulations, generator, progress)
+    return _uniformity_test(to_numpy(x), p, size, kept)
 
-    points = np.asarray(to_numpy(x))
-    frames = kept.frames.astype(points.dtype, copy=False)
+
+def _uniformity_test(points: NDArray[Any], p: float, null_points: int, simulated: "_Null") -> UniformityResult:
+    """`uniformity_test` of a validated NumPy array against simulated samples of `null_points` points."""
+    n, dim = points.shape
+    frames = simulated.frames.astype(points.dtype, copy=False)
     slice_costs = np.asarray(backend_for(points).slice_costs([Measure(points)], frames, p), dtype=np.float64)
     statistic = float(np.mean(slice_costs))
     # Samples are simulated in float32, whatever the type of the points.
     tolerance = cost_tolerance(float(np.finfo(np.float32).eps), p, n + len(frames))
-    null = with_ties(kept.distances * (size / n) ** (p / 2), statistic, tolerance)
+    null = with_ties(simulated.distances * (null_points / n) ** (p / 2), statistic, tolerance)
     tests = [
-        ClassicalTest(name, value, p_value(value, with_ties(kept.classical[name], value, _CLASSICAL_TOLERANCE)))
+        ClassicalTest(name, value, p_value(value, with_ties(simulated.classical[name], value, _CLASSICAL_TOLERANCE)))
         for name, value in _classical_statistics(_unit_in_double(points), _MOST_POINTS_IN_PAIRS).items()
     ]
     return UniformityResult(
@@ -205,7 +209,7 @@ def uniformity_test(
         null=null,
         classical=tuple(tests),
         slice_costs=slice_costs,
-        projections=kept.frames,
+        projections=simulated.frames,
         n=n,
         dim=dim,
         p=p,
