@@ -8,7 +8,15 @@ from sphereot._support import startup_errors as _start  # noqa: F401  # first: t
 from sphereot import circle, radon, sphere
 from sphereot._backends.info import info
 from sphereot._backends.native import get_num_threads, set_num_threads
-from sphereot.distance import SSWEstimate, pairwise_ssw, ssw, ssw_estimate, ssw_uniform
+from sphereot.distance import (
+    PairwiseSSWEstimate,
+    SSWEstimate,
+    pairwise_ssw,
+    pairwise_ssw_estimate,
+    ssw,
+    ssw_estimate,
+    ssw_uniform,
+)
 from sphereot.particles import gradient_flow
 from sphereot.slicing.circles import great_circles, project
 
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "PairwiseSSWEstimate",
     "SSWEstimate",
     "circle",
     "get_num_threads",
@@ -36,6 +45,7 @@ __all__ = [
     "great_circles",
     "info",
     "pairwise_ssw",
+    "pairwise_ssw_estimate",
     "project",
     "radon",
     "set_num_threads",

@@ -7,8 +7,17 @@ Lengths are in turns of the great circle (2 pi radians are 1).
 """
 
 from sphereot.distance.arguments import two_measures
-from sphereot.distance.estimates import SSWEstimate, ssw_estimate
+from sphereot.distance.estimates import PairwiseSSWEstimate, SSWEstimate, pairwise_ssw_estimate, ssw_estimate
 from sphereot.distance.pairwise import pairwise_ssw
 from sphereot.distance.ssw import ssw, ssw_uniform
 
-__all__ = ["SSWEstimate", "pairwise_ssw", "ssw", "ssw_estimate", "ssw_uniform", "two_measures"]
+__all__ = [
+    "PairwiseSSWEstimate",
+    "SSWEstimate",
+    "pairwise_ssw",
+    "pairwise_ssw_estimate",
+    "ssw",
+    "ssw_estimate",
+    "ssw_uniform",
+    "two_measures",
+]

@@ -7,11 +7,11 @@ from typing import Any
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.validation import as_order, as_points, as_weights, require_same_dim, require_same_kind
 from sphereot._backends import backend_for
-from sphereot._backends.protocol import Measure
+from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.keyword_options import options_by_name
 from sphereot.distance.arguments import frames_for
 
-__all__ = ["pairwise_ssw"]
+__all__ = ["pairwise_matrix", "pairwise_ssw", "several_measures"]
 
 
 @options_by_name
@@ -54,6 +54,13 @@ def pairwise_ssw(
     (True, True)
     """
     p = as_order(p)
+    validated = several_measures(measures, weights)
+    frames = frames_for(validated[0].points, n_projections, projections, seed)
+    return pairwise_matrix(validated, frames, p, root=root)
+
+
+def several_measures(measures: Sequence[Array], weights: Sequence[Array | None] | None) -> Measures:
+    """The validated samples of a comparison of several, all in their common dtype."""
     count = len(measures)
     if count == 0:
         raise ValueError("measures: there are none; give at least one sample.")
@@ -67,14 +74,19 @@ def pairwise_ssw(
     xp = namespace(points[0])
     dtype = xp.result_type(*points)
     points = [xp.astype(x, dtype, copy=False) for x in points]
-    weighted = [
+    return [
         Measure(points[i], as_weights(f"weights[{i}]", None if weights is None else weights[i], name, points[i]))
         for i, name in enumerate(names)
     ]
-    frames = frames_for(points[0], n_projections, projections, seed)
+
+
+def pairwise_matrix(measures: Measures, frames: Array, p: float, *, root: bool) -> Array:
+    """`pairwise_ssw` of validated measures on the great circles of `frames`."""
+    count, first = len(measures), measures[0].points
+    xp, dtype = namespace(first), first.dtype
     if count == 1:
-        return xp.zeros((1, 1), dtype=dtype, device=device(points[0]))
-    costs = xp.astype(backend_for(points[0]).pairwise_costs(weighted, frames, p, root=root), dtype, copy=False)
+        return xp.zeros((1, 1), dtype=dtype, device=device(first))
+    costs = xp.astype(backend_for(first).pairwise_costs(measures, frames, p, root=root), dtype, copy=False)
     # Entry (i, j) of the square is the cost of its pair; a zero in front serves the diagonal.
     index = [[0] * count for _ in range(count)]
     for k, (i, j) in enumerate(combinations(range(count), 2), start=1):

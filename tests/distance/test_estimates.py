@@ -1,0 +1,176 @@
+"""Estimates with standard errors: matrices of several samples, progress, the root and its error."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from helpers.bad_input import refusal_test
+from helpers.generators import sphere_sample
+from helpers.unit_length import count_unit_length_checks
+from numpy.testing import assert_allclose, assert_array_equal
+
+import sphereot
+
+RNG = np.random.default_rng(0)
+SAMPLES = [sphere_sample(RNG, n, 3, shift=shift) for n, shift in ((60, 0), (40, 0.5), (50, 1))]
+WEIGHTS = [RNG.uniform(0.1, 1, len(x)) for x in SAMPLES[:2]] + [None]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p", [1, 2, 3, 50])
+def test_pairwise_values_are_those_of_pairwise_ssw(p, dtype):
+    samples = [x.astype(dtype) for x in SAMPLES]
+    estimate = sphereot.pairwise_ssw_estimate(samples, p=p, weights=WEIGHTS, n_projections=130, seed=2)
+    expected = sphereot.pairwise_ssw(samples, p=p, weights=WEIGHTS, n_projections=130, seed=2, root=True)
+    rtol = 1e-6 if dtype is np.float32 else 1e-12
+    assert_allclose(estimate.distances, expected, rtol=rtol)
+    assert_allclose(estimate.values, estimate.distances**p, rtol=1e-10)
+    assert estimate.n_projections == 130
+
+
+def test_pairwise_errors_are_those_of_single_pairs():
+    """Groups of one great circle are the great circles themselves; 50 groups of several know the error to a tenth."""
+    for n_projections, rtol in ((40, 1e-9), (500, 0.5)):
+        estimate = sphereot.pairwise_ssw_estimate(SAMPLES, n_projections=n_projections, seed=1)
+        for i, j in combinations(range(3), 2):
+            pair = sphereot.ssw_estimate(SAMPLES[i], SAMPLES[j], n_projections=n_projections, seed=1)
+            assert_allclose(estimate.values[i, j], pair.value, rtol=1e-12)
+            assert_allclose(estimate.standard_errors[i, j], pair.standard_error, rtol=rtol)
+            assert_allclose(estimate.distances[i, j], pair.distance, rtol=1e-12)
+            assert_allclose(estimate.distance_standard_errors[i, j], pair.distance_standard_error, rtol=rtol)
+        for matrix in (estimate.values, estimate.standard_errors, estimate.distances):
+            assert_array_equal(matrix, matrix.T)
+            assert_array_equal(np.diag(matrix), 0)
+
+
+def test_pairwise_errors_are_the_spread_over_seeds():
+    """The standard deviation of 200 values is known to 5%, the mean of their standard errors better than that."""
+    several = [sphereot.pairwise_ssw_estimate(SAMPLES[:2], n_projections=100, seed=seed) for seed in range(200)]
+    spread = np.std([estimate.values[0, 1] for estimate in several], ddof=1)
+    assert_allclose(np.mean([estimate.standard_errors[0, 1] for estimate in several]), spread, rtol=0.2)
+
+
+def test_pairwise_tolerance_holds_for_every_pair():
+    estimate = sphereot.pairwise_ssw_estimate(SAMPLES, seed=0, n_projections=10, rtol=0.05)
+    assert (estimate.standard_errors <= 0.05 * estimate.values).all()
+    assert estimate.n_projections in {10 * 2**k for k in range(20)}
+    short = sphereot.pairwise_ssw_estimate(SAMPLES, seed=0, rtol=1e-6, max_projections=333)
+    assert short.n_projections == 333
+
+
+def test_one_great_circle_has_no_error():
+    estimate = sphereot.pairwise_ssw_estimate(SAMPLES, n_projections=1, seed=0)
+    assert_array_equal(np.isnan(estimate.standard_errors), ~np.eye(3, dtype=bool))
+    assert_array_equal(np.isnan(estimate.distance_standard_errors), ~np.eye(3, dtype=bool))
+    assert np.isnan(sphereot.ssw_estimate(*SAMPLES[:2], n_projections=1).distance_standard_error)
+
+
+def test_one_sample():
+    assert sphereot.pairwise_ssw_estimate(SAMPLES[:1], seed=0, rtol=0.1).values == [[0]]
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_error_of_the_root_is_that_of_a_small_step(p):
+    estimate = sphereot.ssw_estimate(*SAMPLES[:2], p=p, seed=0)
+    assert_allclose(estimate.distance, sphereot.ssw(*SAMPLES[:2], p=p, seed=0, root=True), rtol=1e-12)
+    step = 1e-4 * estimate.standard_error
+    slope = ((estimate.value + step) ** (1 / p) - (estimate.value - step) ** (1 / p)) / (2 * step)
+    assert_allclose(estimate.distance_standard_error, slope * estimate.standard_error, rtol=1e-6)
+    same = sphereot.ssw_estimate(SAMPLES[0], SAMPLES[0], p=p, seed=0)
+    assert (same.distance, same.distance_standard_error) == (0, 0)
+
+
+@pytest.mark.parametrize("rtol", [None, 0.02])
+@pytest.mark.parametrize("other", [SAMPLES[1], None], ids=["sample", "uniform"])
+def test_progress_changes_nothing(monkeypatch, rtol, other):
+    monkeypatch.setattr("sphereot.distance.estimates._POINTS_PER_STEP", 1)
+    steps = []
+    settings = {"seed": 3, "rtol": rtol, "n_projections": 50}
+    quiet = sphereot.ssw_estimate(SAMPLES[0], other, **settings)
+    reported = sphereot.ssw_estimate(SAMPLES[0], other, progress=lambda *step: steps.append(step), **settings)
+    assert_array_equal(reported.slice_costs, quiet.slice_costs)
+    assert (reported.value, reported.standard_error) == (quiet.value, quiet.standard_error)
+    assert steps[-1] == (quiet.n_projections, quiet.n_projections)
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+    assert len(steps) >= 6  # great circles come in steps of eight at least
+    assert all(total in {50 * 2**k for k in range(10)} for _, total in steps)
+
+
+def test_pairwise_progress_changes_nothing():
+    steps = []
+    settings = {"seed": 3, "rtol": 0.05}
+    quiet = sphereot.pairwise_ssw_estimate(SAMPLES, **settings)
+    reported = sphereot.pairwise_ssw_estimate(SAMPLES, progress=lambda *step: steps.append(step), **settings)
+    assert_array_equal(reported.values, quiet.values)
+    assert_array_equal(reported.standard_errors, quiet.standard_errors)
+    assert steps[0] == (4, 200)
+    assert steps[-1] == (quiet.n_projections, quiet.n_projections)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax", "array_api_strict"])
+def test_pairwise_in_every_library(library):
+    module = pytest.importorskip({"jax": "jax.numpy"}.get(library, library))
+    samples = [module.asarray(x) for x in SAMPLES]
+    settings = {"seed": 3, "rtol": 0.05}
+    expected = sphereot.pairwise_ssw_estimate(SAMPLES, **settings)
+    estimate = sphereot.pairwise_ssw_estimate(samples, **settings)
+    assert isinstance(estimate.values, np.ndarray)
+    assert estimate.n_projections == expected.n_projections
+    assert_allclose(estimate.values, expected.values, rtol=1e-9)
+    assert_allclose(estimate.standard_errors, expected.standard_errors, rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_generators_of_a_library_go_on_between_rounds(library):
+    """With rtol, later rounds draw other great circles than the first: the error falls as that of independent ones."""
+    module = pytest.importorskip({"jax": "jax.numpy"}.get(library, library))
+    seed = module.Generator().manual_seed(5) if library == "torch" else pytest.importorskip("jax").random.key(5)
+    samples = [module.asarray(x) for x in SAMPLES]
+    estimate = sphereot.pairwise_ssw_estimate(samples, seed=seed, n_projections=50, rtol=1e-9, max_projections=800)
+    exact = sphereot.pairwise_ssw_estimate(SAMPLES, seed=0, n_projections=20_000)
+    assert (abs(estimate.values - exact.values) <= 5 * (estimate.standard_errors + exact.standard_errors)).all()
+
+
+def test_tensors_that_require_gradients():
+    torch = pytest.importorskip("torch")
+    samples = [torch.asarray(x).requires_grad_() for x in SAMPLES]
+    weights = [torch.ones(len(x), dtype=torch.float64, requires_grad=True) for x in SAMPLES]
+    estimate = sphereot.pairwise_ssw_estimate(samples, weights=weights, seed=0)
+    assert_allclose(estimate.values, sphereot.pairwise_ssw(SAMPLES, seed=0), rtol=1e-9)
+
+
+def test_points_are_validated_once(monkeypatch):
+    checks = count_unit_length_checks(monkeypatch)
+    sphereot.pairwise_ssw_estimate(SAMPLES, seed=0, rtol=0.05)
+    sphereot.ssw_estimate(*(x[1:] for x in SAMPLES[:2]), seed=0, rtol=0.05, progress=lambda done, total: None)
+    assert checks == {x.shape: 1 for x in (*SAMPLES, *(x[1:] for x in SAMPLES[:2]))}
+
+
+X, Y = SAMPLES[:2]
+estimate_of = sphereot.pairwise_ssw_estimate
+
+test_bad_input = refusal_test(
+    {
+        "no measures": (lambda: estimate_of([]), ValueError, "measures: there are none"),
+        "length": (lambda: estimate_of([X, 2 * Y]), ValueError, r"measures\[1\]: row 0 has length 2"),
+        "dimensions": (lambda: estimate_of([X, np.eye(4)]), ValueError, r"measures\[1\] in dimension 4"),
+        "count of weights": (
+            lambda: estimate_of([X, Y], weights=[None]),
+            ValueError,
+            "weights: 1 given for 2 measures",
+        ),
+        "weights": (
+            lambda: estimate_of([X, Y], weights=[None, -np.ones(40)]),
+            ValueError,
+            r"weights\[1\]: the smallest",
+        ),
+        "order": (lambda: estimate_of([X, Y], p=0.5), ValueError, "p: got 0.5"),
+        "no great circles": (lambda: estimate_of([X, Y], n_projections=0), ValueError, "n_projections: got 0"),
+        "tolerance": (lambda: estimate_of([X, Y], rtol=0), ValueError, "rtol: got 0"),
+        "most": (lambda: estimate_of([X, Y], rtol=0.1, max_projections=0), ValueError, "max_projections: .* 0"),
+        "seed": (lambda: estimate_of([X, Y], seed="now"), TypeError, "seed: got str"),
+        "progress": (lambda: estimate_of([X, Y], progress="yes"), TypeError, "progress: got 'yes'"),
+        "progress of one pair": (lambda: sphereot.ssw_estimate(X, Y, progress=3), TypeError, "progress: got 3"),
+        "position": (lambda: estimate_of([X, Y], 2), TypeError, "takes only measures by position"),
+    }
+)
