@@ -79,7 +79,7 @@ def test_a_bar_of_training(folder):
 
 @pytest.mark.parametrize("options", [[], ["--rtol", "0.01"]])
 def test_distance_step_by_step_is_that_of_the_library(folder, monkeypatch, options):
-    monkeypatch.setattr("sphereot.cli.distance._WORK_A_STEP", 1)
+    monkeypatch.setattr("sphereot.distance.estimates._POINTS_PER_STEP", 1)
     found = answer("distance", "a.npy", "b.npy", "--seed", "3", *options)
     expected = sphereot.ssw_estimate(X, Y, seed=3, rtol=0.01 if options else None)
     assert found["n_projections"] == expected.n_projections
@@ -123,9 +123,9 @@ main()
 """
 
 MOMENTS = {
-    "distance": ["sphereot.datasets.read_points", "sphereot._backends.path_for"],
-    "pairwise": ["sphereot.datasets.read_points", "sphereot.pairwise_ssw"],
-    "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample._relabeled_costs"],
+    "distance": ["sphereot.datasets.read_points", "sphereot.distance.estimates._slice_costs"],
+    "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.estimates._pairwise_costs"],
+    "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample._labelings"],
     "uniformity": ["sphereot.datasets.read_points", "sphereot.stats.uniformity.great_circles"],
 }
 

@@ -1,7 +1,7 @@
 """`sphereot distance` and `sphereot pairwise`: how far apart the points of files are."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereot._support.progress import progress_bar
+from sphereot import pairwise_ssw_estimate, ssw_estimate
+from sphereot._support.text import cost_name, cost_unit
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import (
     AsJson,
@@ -37,9 +38,6 @@ Tolerance = Annotated[
     ),
 ]
 Most = Annotated[int, typer.Option("--max-projections", help="Largest number of great circles with --rtol.")]
-
-_GROUPS = 50
-_WORK_A_STEP, _LEAST_CIRCLES_A_STEP = 100_000_000, 8  # about a second, and work for several threads
 
 
 @reports_errors()
@@ -75,14 +73,31 @@ def distance(
     """
     with waiting("Reading ..."):
         x, y = read_files([a, b], reading)
-    value, error, count = _estimate(x, y, p, projections, rtol, max_projections, seed)
-    number = _Number(value, error, p, x.points.shape[1])
+    estimate = ssw_estimate(
+        x.points,
+        y.points,
+        p=p,
+        x_weights=x.weights,
+        y_weights=y.weights,
+        n_projections=projections,
+        seed=seed,
+        rtol=rtol,
+        max_projections=max_projections,
+        progress=True,
+    )
+    number = _Number(
+        estimate.value,
+        estimate.standard_error,
+        estimate.distance,
+        estimate.distance_standard_error,
+        p,
+        x.points.shape[1],
+    )
+    count = estimate.n_projections
     if as_json:
         record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count, "seed": seed}
         print_json({**record, "files": [_file_record(x), _file_record(y)]})
         return
-    from sphereot._support.text import cost_name, cost_unit
-
     drawn = f"({count} great circles)"
     if p == 1:  # the distance is its own power
         typer.echo(f"SSW_1 = {number.root()}   {drawn}")
@@ -120,16 +135,28 @@ def pairwise(
         raise ValueError(f"FILES: {len(files)} given, but pairs need at least two files.")
     with waiting("Reading ..."):
         sets = read_files(files, reading)
-    values, errors, count = _pairwise(sets, p, projections, rtol, max_projections, seed)
+    estimate = pairwise_ssw_estimate(
+        [points.points for points in sets],
+        p=p,
+        weights=[points.weights for points in sets],
+        n_projections=projections,
+        seed=seed,
+        rtol=rtol,
+        max_projections=max_projections,
+        progress=True,
+    )
+    values, errors, count = estimate.values.tolist(), estimate.standard_errors.tolist(), estimate.n_projections
+    distances, distance_errors = estimate.distances.tolist(), estimate.distance_standard_errors.tolist()
     dim = sets[0].points.shape[1]
     pairs = {
-        (i, j): _Number(float(values[i, j]), float(errors[i, j]), p, dim) for i, j in combinations(range(len(sets)), 2)
+        (i, j): _Number(values[i][j], errors[i][j], distances[i][j], distance_errors[i][j], p, dim)
+        for i, j in combinations(range(len(sets)), 2)
     }
     if as_json:
         print_json(
             {
-                "values": values.tolist(),
-                "standard_errors": [[finite_or_none(error) for error in row] for row in errors.tolist()],
+                "values": values,
+                "standard_errors": [[finite_or_none(error) for error in row] for row in errors],
                 "note": _note(list(pairs.values())),
                 "p": p,
                 "n_projections": count,
@@ -140,8 +167,6 @@ def pairwise(
         return
     for k, one in enumerate(sets):
         typer.echo(f"[{k}] {label(one)}")
-    from sphereot._support.text import cost_name, cost_unit
-
     head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
     typer.echo(f"{head}; {count} great circles")
     for (i, j), number in pairs.items():
@@ -153,136 +178,36 @@ def pairwise(
 
 @dataclass(frozen=True)
 class _Number:
-    """SSW_p^p with its standard error, and what follows for the distance SSW_p."""
+    """SSW_p^p and SSW_p of one pair of files with their standard errors, as they are printed."""
 
     value: float
     error: float
+    distance: float
+    distance_error: float
     p: float
     dim: int
-
-    @property
-    def distance(self) -> tuple[float, float]:
-        """SSW_p and its standard error, to first order, in turns."""
-        if self.value <= 0:
-            return 0.0, 0.0 if not math.isnan(self.error) else math.nan
-        root = self.value ** (1 / self.p)
-        return root, self.error * root / (self.p * self.value)
 
     def power(self) -> str:
         return _with_error(self.value, self.error)
 
     def root(self) -> str:
-        value, error = self.distance
         # On S^2 people think of angles in degrees.
-        degrees = f" = {_with_error(360 * value, 360 * error)} degrees" if self.dim == 3 else ""
-        return f"{_with_error(value, error)} turns{degrees}"
+        degrees = f" = {_with_error(360 * self.distance, 360 * self.distance_error)} degrees" if self.dim == 3 else ""
+        return f"{_with_error(self.distance, self.distance_error)} turns{degrees}"
 
     def record(self) -> dict[str, Any]:
-        value, error = self.distance
         record = {
             "value": self.value,
             "standard_error": finite_or_none(self.error),
-            "distance_turns": value,
-            "distance_turns_standard_error": finite_or_none(error),
+            "distance_turns": self.distance,
+            "distance_turns_standard_error": finite_or_none(self.distance_error),
         }
         if self.dim == 3:
-            record |= {"distance_degrees": 360 * value, "distance_degrees_standard_error": finite_or_none(360 * error)}
+            record |= {
+                "distance_degrees": 360 * self.distance,
+                "distance_degrees_standard_error": finite_or_none(360 * self.distance_error),
+            }
         return record
-
-
-def _estimate(
-    x: "PointSet", y: "PointSet", p: float, projections: int, rtol: float | None, most: int, seed: int
-) -> tuple[float, float, int]:
-    """Value, standard error and number of great circles, as `ssw_estimate` gives them; step by step, for the bar."""
-    import numpy as np
-
-    from sphereot._arrays.validation import as_order, as_points, as_weights
-    from sphereot._backends import backend_for
-    from sphereot._backends.protocol import Measure
-
-    p = as_order(p)
-    dtype = np.result_type(x.points, y.points)
-    # Checked here once: each call of `ssw_estimate` would look at all points again.
-    first, second = (as_points(str(one.path), one.points).astype(dtype, copy=False) for one in (x, y))
-    a, b = (as_weights("weights", one.weights, str(one.path), one.points) for one in (x, y))
-    costs: Any = np.empty(0)
-    value, error = math.nan, math.nan
-    rounds = _rounds([x, y], projections, rtol, most, seed, lambda tolerance: error <= tolerance * value)
-    for frames in rounds:
-        by_work = len(frames) * (len(x) + len(y)) // _WORK_A_STEP
-        steps = max(1, min(len(frames) // _LEAST_CIRCLES_A_STEP, by_work))
-        with progress_bar(True, "great circles", len(costs) + len(frames), len(costs)) as show:
-            for part in np.array_split(frames, steps):
-                costs = np.concatenate(
-                    [costs, backend_for(first).slice_costs([Measure(first, a), Measure(second, b)], part, p)]
-                )
-                show(len(costs))
-        value = float(np.mean(costs))
-        error = float(np.std(costs, ddof=1)) / math.sqrt(len(costs)) if len(costs) > 1 else math.nan
-    return value, error, len(costs)
-
-
-def _pairwise(
-    sets: "Sequence[PointSet]", p: float, projections: int, rtol: float | None, most: int, seed: int
-) -> tuple[Any, Any, int]:
-    """Values and standard errors (N, N), and the number of great circles.
-
-    Great circles come in groups, and the spread of the groups' means gives the standard error: the sum over groups of
-    n_g (m_g - m)^2 / (G - 1) estimates the variance of a slice, whatever the sizes n_g.
-    """
-    import numpy as np
-
-    from sphereot import pairwise_ssw
-    from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
-
-    large = p > LARGEST_PLAIN_ORDER
-    points, weights = [one.points for one in sets], [one.weights for one in sets]
-    sizes: list[int] = []
-    means: list[Any] = []
-    values = errors = np.full((len(sets), len(sets)), np.nan)
-    rounds = _rounds(sets, projections, rtol, most, seed, lambda tolerance: bool((errors <= tolerance * values).all()))
-    for frames in rounds:
-        with progress_bar(True, "great circles", sum(sizes) + len(frames), sum(sizes)) as show:
-            for group in np.array_split(frames, min(_GROUPS, len(frames))):
-                sizes.append(len(group))
-                found = pairwise_ssw(points, p=p, weights=weights, projections=group, root=large).astype(np.float64)
-                means.append(costs_of(found[None], p)[0] if large else found)
-                show(sum(sizes))
-        share, stack, total = np.array(sizes)[:, None, None], np.array(means), sum(sizes)
-        values = (share * stack).sum(axis=0) / total
-        if len(sizes) > 1:
-            variance = (share * (stack - values) ** 2).sum(axis=0) / (len(sizes) - 1)
-            errors = np.sqrt(variance / total)
-        else:
-            errors = np.where(np.eye(len(sets), dtype=bool), 0.0, np.nan)
-    return values, errors, sum(sizes)
-
-
-def _rounds(
-    sets: "Sequence[PointSet]",
-    projections: int,
-    rtol: float | None,
-    most: int,
-    seed: int,
-    enough: Callable[[float], bool],
-) -> Iterator[Any]:
-    """Great circles in rounds: one without `rtol`; with it each doubles their number, until there are enough."""
-    import numpy as np
-
-    from sphereot import great_circles
-    from sphereot._arrays.validation import as_slice_count, as_whole_number
-
-    if rtol is not None and not 0 < rtol < math.inf:
-        raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
-    count = as_slice_count(projections)
-    most = as_whole_number("max_projections", most, 1, "the most great circles to draw")
-    source = np.random.default_rng(as_whole_number("seed", seed, 0, "a seed"))
-    like = np.empty((0, sets[0].points.shape[1]), np.result_type(*(one.points for one in sets)))
-    fresh, total = count if rtol is None else min(count, most), 0
-    while fresh > 0:
-        yield great_circles(fresh, like.shape[1], seed=source, like=like)
-        total += fresh
-        fresh = 0 if rtol is None or enough(rtol) else min(total, most - total)
 
 
 def _note(numbers: Sequence[_Number]) -> str:
