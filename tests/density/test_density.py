@@ -368,7 +368,7 @@ def test_the_command_refuses_the_state_of_another_fit(command, data, tmp_path):
 
 @pytest.mark.usefixtures("state_after_each_epoch")
 def test_the_training_outlives_a_last_writing_that_fails(command, data, tmp_path, monkeypatch):
-    from sphereot.density import storage
+    from sphereot.density import model_files
 
     class Full:
         def __init__(self, path):
@@ -376,7 +376,7 @@ def test_the_training_outlives_a_last_writing_that_fails(command, data, tmp_path
 
     out, kept = tmp_path / "m.safetensors", tmp_path / "m.safetensors.unfinished"
     with monkeypatch.context() as patched:
-        patched.setattr(storage, "write_aside", Full)
+        patched.setattr(model_files, "write_aside", Full)
         refused(command("fit", data, *FEW, "--out", out), "m.safetensors", "No space left", str(kept))
     assert kept.exists()
     done = command("fit", data, *FEW, "--out", out)

@@ -16,7 +16,7 @@ from torch.distributions import Categorical, MixtureSameFamily, kl_divergence
 from sphereot import sphere
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMisesFisher, unit_vector
-from sphereot.distributions.quantiles import HEIGHT, LOG_HEIGHT, drop_derivative
+from sphereot.distributions.implicit_gradients import HEIGHT, LOG_HEIGHT, drop_derivative
 
 LAWS = [VonMisesFisher, PowerSpherical]
 DIMS = [2, 3, 5, 50, 500]

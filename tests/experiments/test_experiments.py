@@ -13,8 +13,8 @@ pytest.importorskip("matplotlib")
 from helpers.cli import run
 
 from sphereot import experiments
-from sphereot.experiments.lab import Lab, UnitLog
 from sphereot.experiments.rows import means, select
+from sphereot.experiments.run_context import Lab, UnitLog
 
 
 def run_quick(name, folder, seed=0):
@@ -196,7 +196,7 @@ def test_a_second_run_in_the_folder_is_refused(tmp_path):
 def test_the_log_is_never_torn_by_taking_it_up(tmp_path, monkeypatch):
     """There is no moment at which a kill would leave fewer units than there were."""
     from sphereot._support import atomic_write as _files
-    from sphereot.experiments import lab
+    from sphereot.experiments import run_context
 
     log = tmp_path / "log"
     first = UnitLog(log, {"seed": 0})
@@ -211,7 +211,7 @@ def test_the_log_is_never_torn_by_taking_it_up(tmp_path, monkeypatch):
             raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(lab, "write_text", killed)
+        patched.setattr(run_context, "write_text", killed)
         with pytest.raises(KilledError):
             UnitLog(log, {"seed": 0})
     assert len(UnitLog(log, {"seed": 0}).known) == 200
@@ -241,7 +241,7 @@ def test_units_without_room_for_them_are_noted_later(tmp_path):
 def test_a_full_disk_does_not_end_a_run(tmp_path, monkeypatch):
     """States of all units together give one warning, and every unit is measured."""
     from sphereot._support import checkpoints as _checkpoints
-    from sphereot.experiments.lab import Checkpoint
+    from sphereot.experiments.run_context import Checkpoint
 
     class Full:
         def __init__(self, path):

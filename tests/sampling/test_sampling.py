@@ -17,8 +17,8 @@ from sphereot import sphere
 from sphereot._support.checkpoints import StateFile
 from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMisesFisher
 from sphereot.experiments import vi_mixture, vi_power_spherical
-from sphereot.experiments.lab import Checkpoint, Lab, UnitLog
 from sphereot.experiments.rows import select
+from sphereot.experiments.run_context import Checkpoint, Lab, UnitLog
 from sphereot.particles.flow import DivergenceError
 from sphereot.sampling import (
     NetworkSampler,

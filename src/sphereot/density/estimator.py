@@ -18,8 +18,8 @@ from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import Keeper, StateFile, digest, keeper_name, require_same_work
 from sphereot._support.progress import progress_bar
 from sphereot._support.scikit_learn import density_tags
+from sphereot.density.model_files import as_tensor, read_model, write_model
 from sphereot.density.objectives import OBJECTIVES, Slices
-from sphereot.density.storage import as_tensor, read_model, write_model
 from sphereot.density.training import History, TrainingDivergedError, log_likelihood, train
 from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
 from sphereot.slicing.circles import great_circles

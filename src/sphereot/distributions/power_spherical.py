@@ -6,7 +6,7 @@ import torch
 from torch import Size, Tensor
 
 from sphereot.distributions.axial import AxialDistribution, wide
-from sphereot.distributions.quantiles import LOG_HEIGHT, with_quantile_gradient
+from sphereot.distributions.implicit_gradients import LOG_HEIGHT, with_quantile_gradient
 from sphereot.sphere.area import log_area
 
 __all__ = ["PowerSpherical"]

@@ -5,8 +5,8 @@ from torch import Size, Tensor
 
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions.axial import AxialDistribution, wide
-from sphereot.distributions.heights import draw_drops
-from sphereot.distributions.quantiles import HEIGHT, with_quantile_gradient
+from sphereot.distributions.cosine_sampling import draw_drops
+from sphereot.distributions.implicit_gradients import HEIGHT, with_quantile_gradient
 from sphereot.sphere.area import log_area
 
 __all__ = ["VonMisesFisher"]

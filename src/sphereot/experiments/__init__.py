@@ -7,7 +7,7 @@ import difflib
 from importlib import import_module
 
 from sphereot.experiments.base import Experiment, Result, Table, replot, run_experiment
-from sphereot.experiments.lab import Lab
+from sphereot.experiments.run_context import Lab
 
 __all__ = ["NAMES", "Experiment", "Lab", "Result", "Table", "find", "replot", "run_experiment"]
 

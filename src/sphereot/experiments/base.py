@@ -15,8 +15,8 @@ from typing import Any
 
 from sphereot._backends.info import info
 from sphereot._support.atomic_write import locked, reason_of, write_text
-from sphereot.experiments.lab import Lab, Reporter, Row, UnitLog
 from sphereot.experiments.rows import summary
+from sphereot.experiments.run_context import Lab, Reporter, Row, UnitLog
 
 __all__ = ["Experiment", "Result", "Table", "replot", "run_experiment"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from sphereot import datasets, plotting
 from sphereot.density import DensityEstimator
 from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.lab import Lab, Row
 from sphereot.experiments.rows import select
+from sphereot.experiments.run_context import Lab, Row
 from sphereot.plotting.coastlines import has_coastlines
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]

@@ -17,8 +17,8 @@ from sphereot import plotting, sphere
 from sphereot._support.checkpoints import Keeper
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.lab import Lab, Row
 from sphereot.experiments.rows import select
+from sphereot.experiments.run_context import Lab, Row
 from sphereot.particles import ParticleFlow
 from sphereot.stats import SphericalKDE
 

@@ -10,8 +10,8 @@ import sphereot
 from sphereot import plotting
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.lab import Lab, Row
 from sphereot.experiments.rows import by_run, select
+from sphereot.experiments.run_context import Lab, Row
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.experiments.lab import Row
+from sphereot.experiments.run_context import Row
 
 __all__ = ["by_run", "means", "select", "summary"]
 

@@ -12,8 +12,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from sphereot import plotting, sphere
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.lab import Checkpoint, Lab, Row
 from sphereot.experiments.rows import by_run, select
+from sphereot.experiments.run_context import Checkpoint, Lab, Row
 from sphereot.flows import ExponentialMapFlow, Flow
 from sphereot.sampling import effective_sample_size, fit_sampler
 

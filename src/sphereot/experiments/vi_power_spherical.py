@@ -10,8 +10,8 @@ import torch
 from sphereot import plotting
 from sphereot.distributions import PowerSpherical
 from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.lab import Checkpoint, Lab, Row
 from sphereot.experiments.rows import by_run, select
+from sphereot.experiments.run_context import Checkpoint, Lab, Row
 from sphereot.optim import RiemannianSGD
 from sphereot.sampling import PowerSphericalSampler, fit_sampler
 

@@ -10,11 +10,11 @@ from sphereot._arrays.libraries import full_precision
 from sphereot._arrays.validation import as_whole_number
 from sphereot.distributions import HypersphericalUniform
 from sphereot.distributions.axial import wide
-from sphereot.flows._coefficients import coefficients, constrained
 from sphereot.flows._expmap import moments, move, move_with_log_det
+from sphereot.flows._inverse import attach_gradient, solve
 from sphereot.flows._kernel import kernel_forward, kernel_forward_and_log_det, kernel_serves
-from sphereot.flows._newton import attach_gradient, solve
-from sphereot.flows._points import flow_points, require_unit_columns
+from sphereot.flows._potential import coefficients, constrained
+from sphereot.flows._validation import flow_points, require_unit_columns
 from sphereot.flows.transform import FlowTransform
 
 __all__ = ["Components", "ExponentialMapFlow"]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sphereot import sphere
 from sphereot._arrays.validation import as_whole_number
-from sphereot.flows._points import flow_points
+from sphereot.flows._validation import flow_points
 from sphereot.flows.normal import StandardNormal
 from sphereot.flows.realnvp import RealNVP
 from sphereot.flows.transform import FlowTransform

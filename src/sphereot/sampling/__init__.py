@@ -4,10 +4,10 @@ from sphereot._support.extras import require
 
 require("torch", "sphereot.sampling")
 
+from sphereot.sampling.importance_weights import effective_sample_size
 from sphereot.sampling.langevin import Chains, langevin
 from sphereot.sampling.samplers import NetworkSampler, PowerSphericalSampler
 from sphereot.sampling.variational import SamplerDivergenceError, SamplerFit, fit_sampler
-from sphereot.sampling.weights import effective_sample_size
 
 __all__ = [
     "Chains",

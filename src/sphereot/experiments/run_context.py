@@ -139,7 +139,7 @@ class Lab:
 
     Examples
     --------
-    >>> from sphereot.experiments.lab import Lab
+    >>> from sphereot.experiments.run_context import Lab
     >>> Lab(seed=0).measure("squares", [{"n": n} for n in (2, 3)], lambda n, seed: {"square": n * n})
     [{'part': 'squares', 'n': 2, 'square': 4}, {'part': 'squares', 'n': 3, 'square': 9}]
     """
