@@ -197,12 +197,12 @@ def test_a_state_without_room_warns_once_and_is_tried_again(tmp_path):
     torch = pytest.importorskip("torch")
     file = tmp_path / "state"
     file.mkdir()  # a file cannot be written there, even by the superuser
-    keeper = StateFile(file, every=0.0)
+    store = StateFile(file, every=0.0)
     with pytest.warns(RuntimeWarning, match=r"state: the state cannot be written \(Is a directory\)"):
-        keeper.save(lambda: {"x": torch.zeros(2)})
-    keeper.save(lambda: {"x": torch.zeros(2)})  # a second warning would be an error here
+        store.save(lambda: {"x": torch.zeros(2)})
+    store.save(lambda: {"x": torch.zeros(2)})  # a second warning would be an error here
     file.rmdir()
-    keeper.save(lambda: {"step": 3})
+    store.save(lambda: {"step": 3})
     assert StateFile(file).load() == {"step": 3}
     assert names(tmp_path) == ["state"]
 

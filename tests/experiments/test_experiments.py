@@ -14,7 +14,7 @@ from helpers.cli import run
 
 from sphereot import experiments
 from sphereot.experiments.rows import means, select
-from sphereot.experiments.run_context import Lab, UnitLog
+from sphereot.experiments.run_context import RunContext, UnitLog
 
 
 def run_quick(name, folder, seed=0):
@@ -123,8 +123,8 @@ def test_log_knows_units_by_value(tmp_path):
         calls.append((n, seed))
         return {"value": n / 3}
 
-    first = Lab(0, log).measure("part", [{"n": 1}, {"n": 2}], work)
-    second = Lab(0, UnitLog(tmp_path / "log", {"seed": 0})).measure("part", [{"n": 2}, {"n": 1}], work)
+    first = RunContext(0, log).measure("part", [{"n": 1}, {"n": 2}], work)
+    second = RunContext(0, UnitLog(tmp_path / "log", {"seed": 0})).measure("part", [{"n": 2}, {"n": 1}], work)
     assert second == first[::-1]
     assert [n for n, _ in calls] == [1, 2]
     assert calls[0][1] != calls[1][1]
@@ -253,9 +253,9 @@ def test_a_full_disk_does_not_end_a_run(tmp_path, monkeypatch):
 
     monkeypatch.setattr(_checkpoints, "write_aside", Full)
     monkeypatch.setattr(Checkpoint, "every", 0.0)
-    lab = Lab(0, UnitLog(tmp_path / "log", {"seed": 0}))
+    context = RunContext(0, UnitLog(tmp_path / "log", {"seed": 0}))
     with pytest.warns(RuntimeWarning, match=r"log\.pt: the state cannot be written \(No space left") as caught:
-        rows = lab.measure("part", [{"n": n} for n in range(5)], work, checkpoints=True)
+        rows = context.measure("part", [{"n": n} for n in range(5)], work, checkpoints=True)
     assert len(caught) == 1
     assert [row["value"] for row in rows] == list(range(5))
 

@@ -332,7 +332,7 @@ def test_a_reproduction_killed_inside_a_flow_ends_with_the_same_numbers(name, mo
     from sphereot import experiments
 
     # The collection of doctests may load a module a second time: this is the class that runs use.
-    kept = experiments.Lab.measure.__globals__["Checkpoint"]
+    kept = experiments.RunContext.measure.__globals__["Checkpoint"]
     experiment = experiments.find(name)
     small = {"n": 40, "n_projections": 10, "target_size": 200, "runs": 1, "fresh_samples": 2}
     small |= {"epochs": (0, 3, 12)} if name == "flow_vmf" else {"epochs": 12, "timed_steps": 1}

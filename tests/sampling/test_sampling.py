@@ -18,7 +18,7 @@ from sphereot._support.checkpoints import StateFile
 from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMisesFisher
 from sphereot.experiments import vi_mixture, vi_power_spherical
 from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Checkpoint, Lab, UnitLog
+from sphereot.experiments.run_context import Checkpoint, RunContext, UnitLog
 from sphereot.particles.flow import DivergenceError
 from sphereot.sampling import (
     NetworkSampler,
@@ -410,7 +410,7 @@ def test_sswvi_of_the_mixture_ends_above_swvi():
     config = vi_mixture.Config(
         steps=300, record_every=100, lr=0.02, n_particles=200, n_projections=30, runs=3, exact_runs=0
     )
-    rows = experiment.run(config, Lab(0))
+    rows = experiment.run(config, RunContext(0))
     ess = {name: [row["ess"] for row in select(rows, part="fits", method=name)] for name in ("ssw", "sw")}
     assert np.mean(ess["ssw"]) > np.mean(ess["sw"])
     assert np.mean(ess["ssw"]) > 60
@@ -434,7 +434,7 @@ def test_a_reproduction_killed_inside_a_fit_ends_with_the_same_numbers(module, t
     monkeypatch.setattr(Checkpoint, "every", 0.0)
     change = {"steps": 6, "record_every": 3, "n_particles": 30, "mcmc_steps": 2, "n_projections": 5, "runs": 1}
     config = replace(module.EXPERIMENT.presets["quick"], **change)
-    whole = module.run(config, Lab(0))
+    whole = module.run(config, RunContext(0))
     log = tmp_path / "unfinished.jsonl"
 
     save, told = Checkpoint.save, []
@@ -448,9 +448,9 @@ def test_a_reproduction_killed_inside_a_fit_ends_with_the_same_numbers(module, t
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "save", save_and_die)
         with pytest.raises(KilledError):
-            module.run(config, Lab(0, UnitLog(log, {"seed": 0})))
+            module.run(config, RunContext(0, UnitLog(log, {"seed": 0})))
     assert told[-1].path.exists()
-    assert module.run(config, Lab(0, UnitLog(log, {"seed": 0}))) == whole
+    assert module.run(config, RunContext(0, UnitLog(log, {"seed": 0}))) == whole
     assert len(told) == 4
 
 

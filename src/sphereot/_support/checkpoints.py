@@ -14,13 +14,21 @@ from numpy.typing import NDArray
 
 from sphereot._support.atomic_write import reason_of, remove_leftovers, write_aside
 
-__all__ = ["CheckpointWarning", "Keeper", "StateFile", "WriteWarning", "digest", "keeper_name", "require_same_work"]
+__all__ = [
+    "CheckpointStore",
+    "CheckpointWarning",
+    "StateFile",
+    "WriteWarning",
+    "digest",
+    "require_same_work",
+    "store_name",
+]
 
 _DIGEST = "sha256:"
 _REMEDY = "remove the file to begin anew (--fresh on the command line)"
 
 
-class Keeper(Protocol):
+class CheckpointStore(Protocol):
     """Who keeps the state of long work, where and how often they like."""
 
     def load(self) -> Any | None:
@@ -74,11 +82,11 @@ class StateFile:
 
     Examples
     --------
-    >>> keeper = StateFile()
-    >>> start = keeper.load() or {"sum": 0, "k": 0}
+    >>> store = StateFile()
+    >>> start = store.load() or {"sum": 0, "k": 0}
     >>> for k in range(start["k"], 3):
     ...     start = {"sum": start["sum"] + k, "k": k + 1}
-    ...     keeper.save(lambda: start)
+    ...     store.save(lambda: start)
     >>> start["sum"]
     3
     """
@@ -141,9 +149,9 @@ def digest(*arrays: NDArray[Any]) -> str:
     return _DIGEST + found.hexdigest()
 
 
-def keeper_name(keeper: Keeper) -> str:
-    """How messages call a keeper: by its file, if it has one."""
-    path = getattr(keeper, "path", None)
+def store_name(store: CheckpointStore) -> str:
+    """How messages call a store: by its file, if it has one."""
+    path = getattr(store, "path", None)
     return "checkpoint" if path is None else str(path)
 
 

@@ -99,17 +99,17 @@ def _fit(
     typer.echo(f"Written: {', '.join(map(str, written))}")
 
 
-def _save(estimator: Any, out: Path, keeper: StateFile) -> None:
+def _save(estimator: Any, out: Path, store: StateFile) -> None:
     """Write the model; the state of the training is kept until that is done."""
     try:
         estimator.save(out)
     except OSError as error:
-        kept = f" The training is kept in {keeper.path}." if keeper.path is not None and keeper.path.exists() else ""
+        kept = f" The training is kept in {store.path}." if store.path is not None and store.path.exists() else ""
         raise ValueError(
             f"{out}: the model cannot be written ({error.strerror or error}).{kept} Make room, and give the same "
             "command again."
         ) from error
-    keeper.remove()
+    store.remove()
 
 
 @density.command("evaluate")

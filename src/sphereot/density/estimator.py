@@ -15,7 +15,7 @@ import torch
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number, require_same_dim
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.checkpoints import Keeper, StateFile, digest, keeper_name, require_same_work
+from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
 from sphereot._support.progress import progress_bar
 from sphereot._support.scikit_learn import density_tags
 from sphereot.density.model_files import as_tensor, read_model, write_model
@@ -123,7 +123,7 @@ class DensityEstimator:
         x: Array,
         y: None = None,
         *,
-        checkpoint: str | os.PathLike[str] | Keeper | None = None,
+        checkpoint: str | os.PathLike[str] | CheckpointStore | None = None,
         callback: Callable[[int, float], None] | None = None,
     ) -> "DensityEstimator":
         """Fit the model to points.
@@ -163,9 +163,9 @@ class DensityEstimator:
             return self
         loss, lr = self._objective()
         data = torch.as_tensor(values.astype(np.float32))
-        keeper = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+        store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
         work = self._work(data)
-        saved = None if keeper is None else _taken_up(keeper, work)
+        saved = None if store is None else _taken_up(store, work)
         generator = torch.Generator()
         # Without a seed, a fit that goes on needs the one that it began with: which points are held back depends on it.
         seed = generator.seed() if self.seed is None else _plain(self.seed)
@@ -193,15 +193,15 @@ class DensityEstimator:
                     validation=validation,
                     patience=self.patience,
                     start=None if saved is None else saved["training"],
-                    checkpoint=None if keeper is None else _Named(keeper, {"work": work, "seed": seed}),
+                    checkpoint=None if store is None else _Named(store, {"work": work, "seed": seed}),
                     callback=told,
                 )
             except TrainingDivergedError:
-                if isinstance(keeper, StateFile):
-                    keeper.remove()  # it would diverge again, and stand in the way of a smaller step
+                if isinstance(store, StateFile):
+                    store.remove()  # it would diverge again, and stand in the way of a smaller step
                 raise
-        if keeper is not checkpoint and isinstance(keeper, StateFile):
-            keeper.remove()
+        if store is not checkpoint and isinstance(store, StateFile):
+            store.remove()
         return self
 
     def _work(self, data: torch.Tensor) -> dict[str, Any]:
@@ -402,28 +402,28 @@ def _network_size(inputs: int, outputs: int) -> int:
 
 
 class _Named:
-    """A keeper of the states of a training, which adds what they belong to."""
+    """A store of the states of a training, which adds what they belong to."""
 
-    def __init__(self, keeper: Keeper, belongs_to: dict[str, Any]):
-        self._keeper, self._belongs_to, self.path = keeper, belongs_to, getattr(keeper, "path", None)
+    def __init__(self, store: CheckpointStore, belongs_to: dict[str, Any]):
+        self._store, self._belongs_to, self.path = store, belongs_to, getattr(store, "path", None)
 
     def load(self) -> Any | None:
-        return self._keeper.load()
+        return self._store.load()
 
     def save(self, state: Callable[[], Any]) -> None:
-        self._keeper.save(lambda: self._belongs_to | {"training": state()})
+        self._store.save(lambda: self._belongs_to | {"training": state()})
 
 
-def _taken_up(keeper: Keeper, work: dict[str, Any]) -> dict[str, Any] | None:
-    """The state that the keeper has for this work, or None."""
-    saved = keeper.load()
+def _taken_up(store: CheckpointStore, work: dict[str, Any]) -> dict[str, Any] | None:
+    """The state that the store has for this work, or None."""
+    saved = store.load()
     if saved is None:
         return None
     if not isinstance(saved, dict) or not {"work", "seed", "training"} <= set(saved):
         raise ValueError(
-            f"{keeper_name(keeper)}: holds no state of a density fit; remove the file to begin anew (--fresh)."
+            f"{store_name(store)}: holds no state of a density fit; remove the file to begin anew (--fresh)."
         )
-    require_same_work(keeper_name(keeper), saved["work"], work)
+    require_same_work(store_name(store), saved["work"], work)
     return saved
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.checkpoints import Keeper, keeper_name
+from sphereot._support.checkpoints import CheckpointStore, store_name
 from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.flows import Flow
 
@@ -57,7 +57,7 @@ def train(
     validate_every: int = 50,
     patience: int | None = None,
     start: Mapping[str, Any] | None = None,
-    checkpoint: Keeper | None = None,
+    checkpoint: CheckpointStore | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> History:
     """Fit the parameters of a flow to points (n, d), in place, by Adam on the full batch.
@@ -73,7 +73,7 @@ def train(
         parameters, and training stops when so many epochs have brought no better ones.
     start : mapping, optional
         The state to go on from, as `checkpoint` was given it.
-    checkpoint : Keeper, optional
+    checkpoint : CheckpointStore, optional
         Given the state after every epoch but the last.
     callback : callable (epoch, loss), optional
         Told after every epoch.
@@ -85,7 +85,7 @@ def train(
         try:
             history, best, done = _restore(start, flow, optimizer, slices.generator)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            name = "checkpoint" if checkpoint is None else keeper_name(checkpoint)
+            name = "checkpoint" if checkpoint is None else store_name(checkpoint)
             raise ValueError(
                 f"{name}: its state does not fit this training ({reason_of(error)}); remove the file to begin anew "
                 "(--fresh)."

@@ -7,9 +7,9 @@ import difflib
 from importlib import import_module
 
 from sphereot.experiments.base import Experiment, Result, Table, replot, run_experiment
-from sphereot.experiments.run_context import Lab
+from sphereot.experiments.run_context import RunContext
 
-__all__ = ["NAMES", "Experiment", "Lab", "Result", "Table", "find", "replot", "run_experiment"]
+__all__ = ["NAMES", "Experiment", "Result", "RunContext", "Table", "find", "replot", "run_experiment"]
 
 NAMES = (
     "kappa",

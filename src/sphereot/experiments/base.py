@@ -16,7 +16,7 @@ from typing import Any
 from sphereot._backends.info import info
 from sphereot._support.atomic_write import locked, reason_of, write_text
 from sphereot.experiments.rows import summary
-from sphereot.experiments.run_context import Lab, Reporter, Row, UnitLog
+from sphereot.experiments.run_context import Reporter, Row, RunContext, UnitLog
 
 __all__ = ["Experiment", "Result", "Table", "replot", "run_experiment"]
 
@@ -46,8 +46,8 @@ class Experiment:
         What the paper reports, in words.
     presets : mapping
         Configurations (frozen dataclasses) by name: "quick" (under a minute), "cpu", "paper" (the paper's scale).
-    run : callable (config, lab) -> rows
-        Measures; long work goes through `lab.measure`, which reports, seeds and resumes.
+    run : callable (config, context) -> rows
+        Measures; long work goes through `context.measure`, which reports, seeds and resumes.
     plot : callable (rows, config) -> figures by file name
     summarize : callable (rows, config) -> Table
     measured : tuple of str
@@ -59,7 +59,7 @@ class Experiment:
     place: str
     paper: str
     presets: Mapping[str, Any]
-    run: Callable[[Any, Lab], list[Row]]
+    run: Callable[[Any, RunContext], list[Row]]
     plot: Callable[[list[Row], Any], Mapping[str, Any]]
     summarize: Callable[[list[Row], Any], Table]
     measured: tuple[str, ...]
@@ -124,7 +124,7 @@ def _run(
     header["version"] = version("sphereot")
     log = UnitLog(folder / _LOG_NAME, header, fresh=fresh)
     start = time.perf_counter()
-    rows = experiment.run(config, Lab(seed, log, reporter))
+    rows = experiment.run(config, RunContext(seed, log, reporter))
     seconds = time.perf_counter() - start
     plain = _without_lists(rows)
     table = experiment.summarize(rows, config)

@@ -11,7 +11,7 @@ from sphereot import datasets, plotting
 from sphereot.density import DensityEstimator
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 from sphereot.plotting.coastlines import has_coastlines
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
@@ -49,7 +49,7 @@ class Config:
     grid: int = 180
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """One training for each data set, column and split, with the test likelihood on the way."""
 
     def work(data: str, column: str, split: int, seed: int, checkpoint: Any) -> Row:
@@ -98,14 +98,14 @@ def run(config: Config, lab: Lab) -> list[Row]:
         for name in config.data
         for column in config.columns
     ]
-    return lab.measure("trainings", units, work, checkpoints=True)
+    return context.measure("trainings", units, work, checkpoints=True)
 
 
 class _Curve:
     """Likelihoods along a training, kept with its state."""
 
-    def __init__(self, keeper: Any):
-        self._keeper = keeper
+    def __init__(self, store: Any):
+        self._store = store
         self.epochs: list[int] = []
         self.losses: list[float] = []
         self.nll: list[float] = []
@@ -116,14 +116,14 @@ class _Curve:
         self.nll.append(nll)
 
     def load(self) -> Any | None:
-        found = self._keeper.load()
+        found = self._store.load()
         if found is None:
             return None
         self.epochs, self.losses, self.nll = found["curve"]
         return found["training"]
 
     def save(self, state: Any) -> None:
-        self._keeper.save(lambda: {"training": state(), "curve": [self.epochs, self.losses, self.nll]})
+        self._store.save(lambda: {"training": state(), "curve": [self.epochs, self.losses, self.nll]})
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 import sphereot
 from sphereot import plotting, sphere
-from sphereot._support.checkpoints import Keeper
+from sphereot._support.checkpoints import CheckpointStore
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 from sphereot.particles import ParticleFlow
 from sphereot.stats import SphericalKDE
 
@@ -54,10 +54,10 @@ class Config:
     timed_steps: int = 100
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """Every model from every seed, compared with fresh samples of the target; then what a step costs."""
 
-    def work(model: str, run: int, seed: int, checkpoint: Keeper) -> Row:
+    def work(model: str, run: int, seed: int, checkpoint: CheckpointStore) -> Row:
         generator = torch.Generator().manual_seed(seed)
         target = _draw(config.target_size, config, generator)
         fresh = [_draw(config.n, config, generator) for _ in range(config.fresh_samples)]
@@ -88,7 +88,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
         }
 
     units = [{"model": model, "run": r} for model in _LABELS for r in range(config.runs)]
-    return lab.measure("flows", units, work, checkpoints=True) + lab.measure("cost", [{}], _cost_of(config))
+    return context.measure("flows", units, work, checkpoints=True) + context.measure("cost", [{}], _cost_of(config))
 
 
 def _draw(n: int, config: Config, generator: torch.Generator) -> Tensor:
@@ -96,7 +96,9 @@ def _draw(n: int, config: Config, generator: torch.Generator) -> Tensor:
     return VonMisesFisher(modes, config.kappa).sample(generator=generator)
 
 
-def _descend(target: Tensor, method: str, config: Config, seed: int, checkpoint: Keeper) -> tuple[Tensor, list[float]]:
+def _descend(
+    target: Tensor, method: str, config: Config, seed: int, checkpoint: CheckpointStore
+) -> tuple[Tensor, list[float]]:
     flow = _particle_flow(target, method, config, seed)
     saved = checkpoint.load()
     if saved is not None:
@@ -119,7 +121,9 @@ def _particle_flow(target: Tensor, method: str, config: Config, seed: int) -> Pa
     )
 
 
-def _train(target: Tensor, config: Config, seed: int, checkpoint: Keeper) -> tuple[Tensor, Tensor, list[float]]:
+def _train(
+    target: Tensor, config: Config, seed: int, checkpoint: CheckpointStore
+) -> tuple[Tensor, Tensor, list[float]]:
     """A sample of the trained network as large as a batch, one as large as the target sample, and the losses."""
     generator = torch.Generator().manual_seed(seed)
     network = _network(config, seed)

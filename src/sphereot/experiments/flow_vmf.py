@@ -9,11 +9,11 @@ from torch import Tensor
 
 import sphereot
 from sphereot import plotting, sphere
-from sphereot._support.checkpoints import Keeper
+from sphereot._support.checkpoints import CheckpointStore
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 from sphereot.particles import ParticleFlow
 from sphereot.stats import SphericalKDE
 
@@ -39,17 +39,17 @@ class Config:
     fresh_samples: int = 10
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """One flow for each seed; rows for the epochs shown, with the distance to fresh samples of the target."""
 
-    def work(run: int, seed: int, checkpoint: Keeper) -> Row:
+    def work(run: int, seed: int, checkpoint: CheckpointStore) -> Row:
         generator = torch.Generator().manual_seed(seed)
         target = _draw(config.target_size, config, generator)
         shown, losses = _descend(target, config, seed, checkpoint)
         return {f"points_{epoch}": points for epoch, points in shown.items()} | {"losses": losses}
 
     def compare(run: int, epoch: int, seed: int) -> Row:
-        generator = torch.Generator().manual_seed(lab.unit_seed({"part": "fresh samples", "run": run}))
+        generator = torch.Generator().manual_seed(context.unit_seed({"part": "fresh samples", "run": run}))
         fresh = [_draw(config.n, config, generator) for _ in range(config.fresh_samples)]
         points = sphere.normalize(torch.tensor(select(flows, run=run)[0][f"points_{epoch}"]))
         frames = sphereot.great_circles(1000, 3, method="quasi", seed=seed, like=points)
@@ -59,8 +59,8 @@ def run(config: Config, lab: Lab) -> list[Row]:
         return {"ssw": own, "ssw_between_samples": between, "ratio": own / between}
 
     runs = range(config.runs)
-    flows = lab.measure("flow", [{"run": r} for r in runs], work, checkpoints=True)
-    return flows + lab.measure("distance", [{"run": r, "epoch": e} for r in runs for e in config.epochs], compare)
+    flows = context.measure("flow", [{"run": r} for r in runs], work, checkpoints=True)
+    return flows + context.measure("distance", [{"run": r, "epoch": e} for r in runs for e in config.epochs], compare)
 
 
 def _draw(n: int, config: Config, generator: torch.Generator) -> Tensor:
@@ -68,7 +68,7 @@ def _draw(n: int, config: Config, generator: torch.Generator) -> Tensor:
 
 
 def _descend(
-    target: Tensor, config: Config, seed: int, checkpoint: Keeper
+    target: Tensor, config: Config, seed: int, checkpoint: CheckpointStore
 ) -> tuple[dict[int, list[list[float]]], list[float]]:
     """The particles at the epochs shown, and the losses."""
     flow = ParticleFlow(

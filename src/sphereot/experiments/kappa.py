@@ -11,7 +11,7 @@ from sphereot import plotting
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, means, select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
@@ -27,7 +27,7 @@ class Config:
     runs: int = 10
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """Values of SSW_2^2 between samples of both laws, and to the exact uniform law; KL by its closed form."""
 
     def work(dim: int, kappa: float, run: int, seed: int) -> Row:
@@ -42,7 +42,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
         }
 
     units = [{"dim": d, "kappa": k, "run": r} for d in config.dims for k in config.kappas for r in range(config.runs)]
-    return lab.measure("kappa", units, work)
+    return context.measure("kappa", units, work)
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:

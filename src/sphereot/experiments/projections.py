@@ -11,7 +11,7 @@ from sphereot import plotting
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
@@ -33,7 +33,7 @@ class Config:
     method_runs: int = 100
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """SSW_2^2 of fresh samples in every run, as in the paper; then of one pair of samples, so that only slices vary."""
 
     def fresh(dim: int, kappa: float, count: int, run: int, seed: int) -> Row:
@@ -42,7 +42,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
         return {"ssw": sphereot.ssw(x, y, n_projections=count, seed=generator)}
 
     def same(dim: int, method: str, count: int, run: int, seed: int) -> Row:
-        generator = torch.Generator().manual_seed(lab.unit_seed({"part": "the pair", "dim": dim}))
+        generator = torch.Generator().manual_seed(context.unit_seed({"part": "the pair", "dim": dim}))
         x, y = _samples(dim, config.kappa, config.n, generator)
         frames = sphereot.great_circles(count, dim, method=method, seed=seed, like=x)
         return {"ssw": sphereot.ssw(x, y, projections=frames)}
@@ -54,10 +54,10 @@ def run(config: Config, lab: Lab) -> list[Row]:
         return [one | {"run": r} for one in settings for r in range(runs)]
 
     counts = config.counts
-    rows = lab.measure("kappas", units(config.runs, dim=(3,), kappa=config.kappas, count=counts), fresh)
-    rows += lab.measure("dims", units(config.runs, dim=config.dims, kappa=(config.kappa,), count=counts), fresh)
+    rows = context.measure("kappas", units(config.runs, dim=(3,), kappa=config.kappas, count=counts), fresh)
+    rows += context.measure("dims", units(config.runs, dim=config.dims, kappa=(config.kappa,), count=counts), fresh)
     by_method = units(config.method_runs, dim=config.method_dims, method=_METHODS, count=counts)
-    return rows + lab.measure("methods", by_method, same)
+    return rows + context.measure("methods", by_method, same)
 
 
 def _samples(dim: int, kappa: float, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

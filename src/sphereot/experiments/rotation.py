@@ -13,7 +13,7 @@ from sphereot import plotting
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, means, select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
@@ -32,7 +32,7 @@ class Config:
     runs: int = 100
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """The three distances between fresh samples, for every angle and run."""
 
     def work(dim: int, step: int, run: int, seed: int) -> Row:
@@ -49,7 +49,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
         }
 
     units = [{"dim": d, "step": k, "run": r} for d in config.dims for k in config.steps for r in range(config.runs)]
-    return lab.measure("rotation", units, work)
+    return context.measure("rotation", units, work)
 
 
 def _sample(dim: int, angle: float, config: Config, generator: torch.Generator) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The lab an experiment works in: seeds, progress, a log of finished units, and checkpoints inside long ones."""
+"""The context an experiment runs in: seeds, progress, a log of finished units, and checkpoints inside long ones."""
 
 import json
 import zlib
@@ -11,7 +11,7 @@ import numpy as np
 from sphereot._support.atomic_write import write_text
 from sphereot._support.checkpoints import StateFile, WriteWarning
 
-__all__ = ["Checkpoint", "Lab", "Reporter", "Row", "UnitLog"]
+__all__ = ["Checkpoint", "Reporter", "Row", "RunContext", "UnitLog"]
 
 Row = dict[str, Any]
 """One measurement: named numbers, names and flags, as JSON has them."""
@@ -124,7 +124,7 @@ class Checkpoint(StateFile):
         super().__init__(path, "" if owner is None else _key(owner), self.every, on_failure)
 
 
-class Lab:
+class RunContext:
     """What `run` of an experiment is given.
 
     Parameters
@@ -139,8 +139,8 @@ class Lab:
 
     Examples
     --------
-    >>> from sphereot.experiments.run_context import Lab
-    >>> Lab(seed=0).measure("squares", [{"n": n} for n in (2, 3)], lambda n, seed: {"square": n * n})
+    >>> from sphereot.experiments.run_context import RunContext
+    >>> RunContext(seed=0).measure("squares", [{"n": n} for n in (2, 3)], lambda n, seed: {"square": n * n})
     [{'part': 'squares', 'n': 2, 'square': 4}, {'part': 'squares', 'n': 3, 'square': 9}]
     """
 

@@ -15,7 +15,7 @@ from sphereot import plotting, sphere
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
@@ -90,7 +90,7 @@ _METHODS: dict[str, tuple[str, Callable[[torch.Tensor, torch.Tensor, int], float
 # ---- the experiment ----
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """Times of all methods on S^2; then of SSW_2 by slices and dimension, and by points and dimension."""
 
     def on_sphere(method: str, n: int, seed: int) -> Row:
@@ -105,11 +105,11 @@ def run(config: Config, lab: Lab) -> list[Row]:
     methods = [
         {"method": method, "n": n} for method in _METHODS for n in config.sizes if n <= largest.get(method, math.inf)
     ]
-    rows = lab.measure("methods", methods, on_sphere)
+    rows = context.measure("methods", methods, on_sphere)
     by_count = [{"dim": dim, "n": 500, "count": count} for dim in config.dims for count in config.counts]
-    rows += lab.measure("projections", by_count, of_ssw)
+    rows += context.measure("projections", by_count, of_ssw)
     by_size = [{"dim": d, "n": n, "count": config.n_projections} for d in config.dims for n in config.curve_sizes]
-    return rows + lab.measure("samples", by_size, of_ssw)
+    return rows + context.measure("samples", by_size, of_ssw)
 
 
 def _samples(dim: int, n: int, kappa: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

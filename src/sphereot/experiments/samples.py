@@ -13,7 +13,7 @@ from sphereot import plotting, sphere
 from sphereot.distributions import HypersphericalUniform
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, means, select
-from sphereot.experiments.run_context import Lab, Row
+from sphereot.experiments.run_context import Row, RunContext
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
@@ -29,7 +29,7 @@ class Config:
     runs: int = 20
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """SSW_2 and W_2 between two uniform samples, both in turns."""
 
     def work(dim: int, n: int, run: int, seed: int) -> Row:
@@ -43,7 +43,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
         return row
 
     units = [{"dim": d, "n": n, "run": r} for d in config.dims for n in config.sizes for r in range(config.runs)]
-    return lab.measure("samples", units, work)
+    return context.measure("samples", units, work)
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sphereot import plotting, sphere
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Checkpoint, Lab, Row
+from sphereot.experiments.run_context import Checkpoint, Row, RunContext
 from sphereot.flows import ExponentialMapFlow, Flow
 from sphereot.sampling import effective_sample_size, fit_sampler
 
@@ -63,12 +63,12 @@ def modes() -> Tensor:
 _MEANS = modes().float()
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """The effective sample size along each fit, and at its end with the shares of the modes."""
 
     def work(method: str, run: int, seed: int, checkpoint: Checkpoint) -> Row:
         # All methods of a run start from the same flow, with the same noise.
-        own_seed = lab.unit_seed({"run": run})
+        own_seed = context.unit_seed({"run": run})
         flow = _flow(config, own_seed)
 
         def look(step: int, _: Any) -> float | None:
@@ -103,7 +103,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
     runs = {"ssw": config.runs, "sw": config.runs, "ssw_exact": config.exact_runs}
     # Run by run, so that a broken run has both methods to compare.
     units = [{"method": name, "run": r} for r in range(config.runs) for name in _METHODS if r < runs[name]]
-    rows = lab.measure("fits", units, work, checkpoints=True)
+    rows = context.measure("fits", units, work, checkpoints=True)
     curves = [
         {"part": "ess", "method": row["method"], "run": row["run"], "step": step, "ess": ess}
         for row in rows

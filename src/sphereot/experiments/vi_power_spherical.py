@@ -11,7 +11,7 @@ from sphereot import plotting
 from sphereot.distributions import PowerSpherical
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Checkpoint, Lab, Row
+from sphereot.experiments.run_context import Checkpoint, Row, RunContext
 from sphereot.optim import RiemannianSGD
 from sphereot.sampling import PowerSphericalSampler, fit_sampler
 
@@ -36,7 +36,7 @@ class Config:
     runs: int = 5
 
 
-def run(config: Config, lab: Lab) -> list[Row]:
+def run(config: Config, context: RunContext) -> list[Row]:
     """Mean direction and concentration along the fit, a row for each look."""
 
     def work(run: int, seed: int, checkpoint: Checkpoint) -> Row:
@@ -69,7 +69,7 @@ def run(config: Config, lab: Lab) -> list[Row]:
     units = [{"run": r} for r in range(config.runs)]
     return [
         _row(unit["run"], *values)
-        for unit in lab.measure("fit", units, work, checkpoints=True)
+        for unit in context.measure("fit", units, work, checkpoints=True)
         for values in unit["curve"]
     ]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number
-from sphereot._support.checkpoints import Keeper, StateFile, digest, keeper_name, require_same_work
+from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
 from sphereot._support.progress import progress_bar
 from sphereot.distance import ssw
 from sphereot.particles.flow import DivergenceError
@@ -73,7 +73,7 @@ def fit_sampler(
     seed: int | torch.Generator | None = None,
     callback: Callback | None = None,
     progress: bool = False,
-    checkpoint: str | os.PathLike[str] | Keeper | None = None,
+    checkpoint: str | os.PathLike[str] | CheckpointStore | None = None,
 ) -> SamplerFit:
     """Fit a sampler to a density known up to a constant, by SSW variational inference.
 
@@ -161,15 +161,15 @@ def fit_sampler(
     groups = [group for one in optimizers for group in one.param_groups]
     parameters: list[Tensor] = [one for group in groups for one in group["params"]]
     generator = as_generator(seed, parameters[0].device)
-    keeper = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
-    work = {} if keeper is None else _work(settings, optimizers, parameters, seed)
+    store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    work = {} if store is None else _work(settings, optimizers, parameters, seed)
     state = _State(SamplerFit(), optimizers, parameters, generator, work)
-    saved = None if keeper is None else keeper.load()
-    if keeper is not None and saved is not None:
-        state.restore(saved, potential, keeper_name(keeper))
+    saved = None if store is None else store.load()
+    if store is not None and saved is not None:
+        state.restore(saved, potential, store_name(store))
         if state.fit.steps > steps:
             raise ValueError(
-                f"steps: got {steps}, but the state in {keeper_name(keeper)} is that after {state.fit.steps} steps; "
+                f"steps: got {steps}, but the state in {store_name(store)} is that after {state.fit.steps} steps; "
                 "give more steps, or remove the file to begin anew."
             )
     elif callback is not None:
@@ -206,7 +206,7 @@ def fit_sampler(
                 ).points
             except FloatingPointError:
                 raise diverged("the Langevin chains gave NaN") from None
-            if keeper is not None and state.probe is None:
+            if store is not None and state.probe is None:
                 state.probe = _values_at(potential, points.detach())
             value = _LOSSES[loss](points, drifted, settings["n_projections"], generator)
             found = value.item()
@@ -224,11 +224,11 @@ def fit_sampler(
             state.fit.losses.append(found)
             if callback is not None:
                 state.record(step, callback(step, sampler))
-            if keeper is not None and step < steps:
-                keeper.save(state.kept)
+            if store is not None and step < steps:
+                store.save(state.kept)
             show(step)
-    if keeper is not checkpoint and isinstance(keeper, StateFile):
-        keeper.remove()
+    if store is not checkpoint and isinstance(store, StateFile):
+        store.remove()
     return state.fit
 
 
