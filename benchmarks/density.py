@@ -41,7 +41,7 @@ def to_uniform(points: Tensor, n_projections: int) -> Tensor:
 
 def measure(data: str, n_blocks: int, n_components: int, n_projections: int) -> list[Row]:
     x = torch.as_tensor(datasets.load(data).split(0).train.points, dtype=torch.float32)
-    flow = ExponentialMapFlow(3, n_blocks, n_components, generator=torch.Generator().manual_seed(0))
+    flow = ExponentialMapFlow(3, n_blocks, n_components, seed=torch.Generator().manual_seed(0))
     images = flow(x).detach().requires_grad_()
     ours, loss = best_of(
         epoch(flow, lambda: flow(x), n_projections),

@@ -61,10 +61,10 @@ def in_a_row(work: Callable[[], object], times: int) -> Callable[[], object]:
 
 def measure(n: int, n_components: int, n_blocks: int) -> list[Row]:
     generator = torch.Generator().manual_seed(0)
-    x = HypersphericalUniform(3).sample((n,), generator=generator).requires_grad_()
-    block = ExponentialMapFlow(3, 1, n_components, generator=generator)
-    whole = ExponentialMapFlow(3, n_blocks, n_components, generator=generator)
-    stereo = StereographicFlow(3, generator=generator)
+    x = HypersphericalUniform(3).sample((n,), seed=generator).requires_grad_()
+    block = ExponentialMapFlow(3, 1, n_components, seed=generator)
+    whole = ExponentialMapFlow(3, n_blocks, n_components, seed=generator)
+    stereo = StereographicFlow(3, seed=generator)
     plain = plain_product(x, n_components)
     own, all_blocks = [x, *block.parameters()], list(whole.parameters())
 

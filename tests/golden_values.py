@@ -207,7 +207,7 @@ def torch_models() -> Iterator[Value]:
         yield f"{kind.__name__} entropy", float(distribution.entropy())
         yield from digest(f"{kind.__name__} mean", distribution.mean)
         generator = torch.Generator().manual_seed(0)
-        yield from digest(f"{kind.__name__} sample", distribution.sample((5,), generator=generator))
+        yield from digest(f"{kind.__name__} sample", distribution.sample((5,), seed=generator))
     uniform = distributions.HypersphericalUniform(3)
     yield "HypersphericalUniform log_prob", float(uniform.log_prob(points[0].float()))
     frame = np.eye(3)[:, :2]
@@ -215,8 +215,8 @@ def torch_models() -> Iterator[Value]:
     yield from digest("projected_von_mises_fisher_density", projected)
     generator = torch.Generator().manual_seed(0)
     for transform in (
-        flows.ExponentialMapFlow(3, 3, 5, generator=generator, dtype=torch.float64),
-        flows.StereographicFlow(3, 3, generator=generator, dtype=torch.float64),
+        flows.ExponentialMapFlow(3, 3, 5, seed=generator, dtype=torch.float64),
+        flows.StereographicFlow(3, 3, seed=generator, dtype=torch.float64),
     ):
         name = type(transform).__name__
         yield from digest(f"{name} log_prob", flows.Flow(transform).log_prob(points))

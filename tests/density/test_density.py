@@ -177,6 +177,37 @@ def test_euclidean_sliced_distance_equals_pot():
     assert_allclose(float(found), float(expected), rtol=1e-9)
 
 
+def test_euclidean_sliced_distance_and_seeds():
+    """One seed, one value; without a seed new directions, and torch's global random state is not used."""
+    x, y = (torch.randn(20, 3, generator=torch.Generator().manual_seed(k), dtype=torch.float64) for k in range(2))
+    state = torch.random.get_rng_state()
+    assert sliced_wasserstein(x, y, 5, seed=1) == sliced_wasserstein(x, y, 5, seed=torch.Generator().manual_seed(1))
+    values = []
+    with torch.random.fork_rng():
+        for _ in range(2):
+            torch.manual_seed(0)
+            values.append(float(sliced_wasserstein(x, y, 5)))
+    assert values[0] != values[1]
+    assert torch.equal(torch.random.get_rng_state(), state)
+    with pytest.raises(TypeError, match="seed: got bool"):
+        sliced_wasserstein(x, y, 5, seed=True)
+
+
+def test_seeds_of_a_fitted_model():
+    x = cloud(40)
+    state = torch.random.get_rng_state()
+    estimator = small(epochs=2, seed=None).fit(x)
+    generator = torch.Generator().manual_seed(5)
+    assert_allclose(estimator.sample(3, seed=5), estimator.sample(3, seed=generator), rtol=0)
+    assert not np.array_equal(estimator.sample(3), estimator.sample(3))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    for seed, error in ((-1, ValueError), (True, TypeError), (np.random.default_rng(0), TypeError)):
+        with pytest.raises(error, match="seed: got"):
+            estimator.sample(3, seed=seed)
+        with pytest.raises(error, match="seed: got"):
+            small(seed=seed).fit(x)
+
+
 # ---- the commands ----
 
 

@@ -178,7 +178,7 @@ def test_float32_keeps_the_digits_of_concentrated_laws():
     for law in LAWS:
         for dim in (3, 100):
             wide = law(direction(dim), 1e5)
-            points = wide.sample((200,), generator=torch.Generator().manual_seed(0))
+            points = wide.sample((200,), seed=0)
             single = law(direction(dim).float(), 1e5)
             # Coordinates rounded to 6e-8 move a point that is 3e-3 away by 2e-5 of this distance.
             expected = wide.log_prob(points)
@@ -198,7 +198,7 @@ def test_samples_follow_the_law(law, dim, kappa, dtype):
     100 cases share the level: a p-value below 1e-4 would be a surprise of one in a hundred suites, and seeds are fixed.
     """
     loc = direction(dim, seed=dim, dtype=dtype)
-    points = law(loc, kappa).sample((4000,), generator=torch.Generator().manual_seed(12))
+    points = law(loc, kappa).sample((4000,), seed=12)
     assert points.shape == (4000, dim)
     assert points.dtype == dtype
     eps = torch.finfo(dtype).eps
@@ -226,9 +226,7 @@ def test_samples_follow_the_law(law, dim, kappa, dtype):
 def test_uniform_samples():
     """E[x x^T] = I / d, within 5 standard errors; heights follow Beta((d-1)/2, (d-1)/2)."""
     for dim in (2, 3, 40):
-        points = HypersphericalUniform(dim, dtype=torch.float64).sample(
-            (20_000,), generator=torch.Generator().manual_seed(5)
-        )
+        points = HypersphericalUniform(dim, dtype=torch.float64).sample((20_000,), seed=5)
         assert bool(unit_vector.check(points).all())
         heights = (1 + (points @ direction(dim, seed=4)).numpy()) / 2
         assert stats.kstest(heights, stats.beta((dim - 1) / 2, (dim - 1) / 2).cdf).pvalue > 1e-4
@@ -242,7 +240,7 @@ def test_reflection_at_the_axes(law):
     for first in (1.0, -1.0):
         for tilt in (0.0, 1e-9, 1e-4):
             loc = normalize(tensor([first, tilt, 0.0, -tilt]), dim=0).requires_grad_()
-            points = law(loc, 50.0).rsample((2000,), generator=torch.Generator().manual_seed(1))
+            points = law(loc, 50.0).rsample((2000,), seed=1)
             assert_allclose(torch.linalg.vector_norm(points, dim=-1).detach(), 1, rtol=1e-12)
             expected = law(loc, 50.0).mean.detach()
             assert (points.mean(0).detach() - expected).abs().max() < 5 * 0.15 / math.sqrt(2000)
@@ -250,18 +248,70 @@ def test_reflection_at_the_axes(law):
             assert torch.isfinite(gradient).all()
 
 
-def test_generators_and_seeds():
+@pytest.mark.parametrize("draw", ["sample", "rsample"])
+def test_generators_and_seeds(draw):
+    """An int gives what a generator of that seed gives; a generator goes on; no seed gives new points."""
     for law in (*(law(direction(6), 3.0) for law in LAWS), HypersphericalUniform(6)):
-        state = torch.random.get_rng_state()
-        a, b = (law.sample((7,), generator=torch.Generator().manual_seed(3)) for _ in range(2))
+        points = getattr(law, draw)
+        a, b = (points((7,), seed=3) for _ in range(2))
         assert torch.equal(a, b)
-        assert torch.equal(state, torch.random.get_rng_state())  # the global state is not touched
-        assert not torch.equal(a, law.sample((7,), generator=torch.Generator().manual_seed(4)))
+        generator = torch.Generator().manual_seed(3)
+        assert torch.equal(a, points((7,), seed=generator))
+        assert not torch.equal(a, points((7,), seed=generator))
+        assert not torch.equal(a, points((7,), seed=4))
+        assert not torch.equal(points((7,)), points((7,)))
+
+
+@pytest.mark.parametrize("draw", ["sample", "rsample"])
+def test_the_global_random_state_is_neither_read_nor_changed(draw):
+    for law in (*(law(direction(6), 3.0) for law in LAWS), HypersphericalUniform(6)):
+        points = getattr(law, draw)
+        state = torch.random.get_rng_state()
+        points((7,), seed=3)
+        points((7,), seed=torch.Generator())
+        points((7,))
+        assert torch.equal(state, torch.random.get_rng_state())
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            c = law.sample((7,))
+            a = points((7,))
             torch.manual_seed(0)
-            assert torch.equal(c, law.sample((7,)))
+            assert not torch.equal(a, points((7,)))
+
+
+def test_bad_seeds():
+    for law in (*(law(direction(3), 3.0) for law in LAWS), HypersphericalUniform(3)):
+        for seed, error, message in [
+            (True, TypeError, "seed: got bool; give an int, a torch.Generator, or None"),
+            (1.5, TypeError, "seed: got float"),
+            ("0", TypeError, "seed: got str"),
+            (np.random.default_rng(0), TypeError, "seed: got Generator; give an int, a torch.Generator"),
+            (-1, ValueError, "seed: got -1, but a seed is an int of at least 0"),
+            (2**64, ValueError, "seed: got 18446744073709551616"),
+        ]:
+            with pytest.raises(error, match=message):
+                law.sample((2,), seed=seed)
+            with pytest.raises(error, match=message):
+                law.rsample((2,), seed=seed)
+    assert HypersphericalUniform(3).sample((2,), seed=np.int64(1)).shape == (2, 3)
+
+
+def test_a_generator_on_another_device_is_refused():
+    law = HypersphericalUniform(3, device="meta")
+    assert law.sample((4,)).shape == (4, 3)
+    with pytest.raises(ValueError, match=r"seed: got a torch\.Generator on cpu, but random numbers are drawn on meta"):
+        law.sample((4,), seed=torch.Generator())
+
+
+def test_new_points_in_every_call_of_compiled_code_and_under_transforms():
+    law = VonMisesFisher(direction(3), 3.0)
+    state = torch.random.get_rng_state()
+    for function in (
+        torch.compile(lambda x: x + law.sample((4,)), backend="eager"),
+        torch.func.grad(lambda x: (x.exp() * law.sample((4,))).sum()),
+    ):
+        x = torch.zeros(4, 3, dtype=torch.float64)
+        assert not torch.equal(function(x), function(x))
+    assert torch.equal(state, torch.random.get_rng_state())
 
 
 # ---- gradients ----
@@ -331,7 +381,7 @@ def test_rsample_gives_the_gradient_of_expectations(law, dim, kappa):
     n = 20_000
     kappas = torch.full((n,), kappa, dtype=torch.float64, requires_grad=True)
     locs = direction(dim, seed=9).expand(n, dim).clone().requires_grad_()
-    points = law(normalize(locs, dim=-1), kappas).rsample(generator=torch.Generator().manual_seed(2))
+    points = law(normalize(locs, dim=-1), kappas).rsample(seed=2)
     values = points @ c + (points @ c) ** 2
     slopes, turned = torch.autograd.grad(values.sum(), (kappas, locs))
 
@@ -355,7 +405,7 @@ def test_rsample_gives_the_gradient_of_expectations(law, dim, kappa):
 def test_moments_and_entropy(law, dim, kappa):
     """Within 5 standard errors of those of samples; entropy = -E[log p]."""
     exact = law(direction(dim, seed=3), kappa)
-    points = exact.sample((20_000,), generator=torch.Generator().manual_seed(7))
+    points = exact.sample((20_000,), seed=7)
     error = points.std(0) / math.sqrt(len(points))
     assert ((points.mean(0) - exact.mean).abs() < 5 * error).all()
     squares = (points - exact.mean) ** 2
@@ -399,7 +449,7 @@ def test_divergences_by_monte_carlo(dim):
         (uniform, other_power),
     ]
     for p, q in pairs:
-        points = p.sample((40_000,), generator=torch.Generator().manual_seed(1))
+        points = p.sample((40_000,), seed=1)
         logs = p.log_prob(points) - q.log_prob(points)
         assert abs(kl_divergence(p, q) - logs.mean()) < 5 * logs.std() / math.sqrt(len(logs))
     assert kl_divergence(uniform, uniform) == 0
@@ -417,7 +467,7 @@ def test_batches_broadcast_and_expand(law):
     batch = law(locs, kappas)
     assert batch.batch_shape == (4, 3)
     assert batch.event_shape == (5,)
-    points = batch.sample((6, 2), generator=torch.Generator().manual_seed(0))
+    points = batch.sample((6, 2), seed=0)
     assert points.shape == (6, 2, 4, 3, 5)
     assert batch.log_prob(points).shape == (6, 2, 4, 3)
     assert batch.entropy().shape == batch.batch_shape

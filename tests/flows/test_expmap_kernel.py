@@ -19,7 +19,7 @@ F64 = torch.float64
 def a_flow(dtype, *, n_blocks=3, n_components=7, sharpest=30.0, seed=0):
     """A flow with parameters all over their range."""
     generator = torch.Generator().manual_seed(seed)
-    flow = ExponentialMapFlow(3, n_blocks, n_components, generator=generator, dtype=dtype)
+    flow = ExponentialMapFlow(3, n_blocks, n_components, seed=generator, dtype=dtype)
     with torch.no_grad():
         flow.alpha_logits.uniform_(-3.0, 1.0, generator=generator)
         flow.beta_roots.uniform_(-2.0, sharpest, generator=generator)

@@ -26,13 +26,13 @@ def source(seed=0):
 
 
 def uniform(n, dim, seed=1, dtype=F64):
-    return HypersphericalUniform(dim, dtype=dtype).sample((n,), generator=source(seed))
+    return HypersphericalUniform(dim, dtype=dtype).sample((n,), seed=source(seed))
 
 
 def exponential(dim, n_blocks=1, n_components=7, *, strength=0.8, beta=5.0, seed=0, dtype=F64):
     """A flow that is far from the identity, with unequal alpha and beta up to `beta`."""
     generator = source(seed)
-    flow = ExponentialMapFlow(dim, n_blocks, n_components, strength=strength, generator=generator, dtype=F64)
+    flow = ExponentialMapFlow(dim, n_blocks, n_components, strength=strength, seed=generator, dtype=F64)
     with torch.no_grad():
         flow.alpha_logits += torch.randn(flow.alpha_logits.shape, generator=generator, dtype=F64)
         concentration = 0.1 + beta * torch.rand(flow.beta_roots.shape, generator=generator, dtype=F64)
@@ -44,7 +44,7 @@ def exponential(dim, n_blocks=1, n_components=7, *, strength=0.8, beta=5.0, seed
 def stereo(dim, n_blocks=4, *, spread=0.1, seed=0, dtype=F64):
     """A stereographic flow with random last layers."""
     generator = source(seed)
-    flow = StereographicFlow(dim, n_blocks, (8, 8), generator=generator, dtype=F64)
+    flow = StereographicFlow(dim, n_blocks, (8, 8), seed=generator, dtype=F64)
     with torch.no_grad():
         for networks in (flow.plane.log_scales, flow.plane.shifts):
             for network in networks:
@@ -206,7 +206,7 @@ def test_samples_follow_the_density(make, from_base):
         pytest.skip("its base is in the plane")
     law = Flow(make(), from_base=from_base)
     points, weights = sphere_quadrature(150)
-    sample = law.sample((20_000,), generator=source(3))
+    sample = law.sample((20_000,), seed=source(3))
     assert not sample.requires_grad
     with torch.no_grad():
         masses = weights * law.log_prob(points).exp()
@@ -222,17 +222,17 @@ def test_untrained_flow_is_almost_uniform():
     x = uniform(5000, 3, dtype=torch.float32)
     uniform_value = -math.log(4 * math.pi)
     for n_blocks, n_components in ((1, 10), (6, 5), (48, 100)):
-        law = Flow(ExponentialMapFlow(3, n_blocks, n_components, generator=source()))
+        law = Flow(ExponentialMapFlow(3, n_blocks, n_components, seed=source()))
         assert abs(law.log_prob(x).mean() - uniform_value) < 1e-3
-    law = Flow(ExponentialMapFlow(3, 6, 5, strength=1e-7, generator=source(), dtype=F64))
+    law = Flow(ExponentialMapFlow(3, 6, 5, strength=1e-7, seed=source(), dtype=F64))
     assert (law.log_prob(x.double() / x.double().norm(dim=-1, keepdim=True)) - uniform_value).abs().max() < 1e-5
 
 
 def test_log_prob_of_samples_comes_with_them():
     for law in (Flow(exponential(3, 2)), Flow(exponential(3, 2), from_base=True), Flow(stereo(3))):
-        x, log_prob = law.rsample_and_log_prob((50,), generator=source(5))
+        x, log_prob = law.rsample_and_log_prob((50,), seed=source(5))
         torch.testing.assert_close(log_prob, law.log_prob(x), rtol=0, atol=1e-9)
-        torch.testing.assert_close(x, law.rsample((50,), generator=source(5)), rtol=0, atol=0)
+        torch.testing.assert_close(x, law.rsample((50,), seed=source(5)), rtol=0, atol=0)
 
 
 def test_any_base():
@@ -240,9 +240,9 @@ def test_any_base():
     base = VonMisesFisher(torch.tensor([0.0, 0.6, 0.8], dtype=F64), 4.0)
     x = uniform(100, 3)
     for from_base in (False, True):
-        law = Flow(ExponentialMapFlow(3, 2, 5, strength=1e-8, generator=source(), dtype=F64), base, from_base=from_base)
+        law = Flow(ExponentialMapFlow(3, 2, 5, strength=1e-8, seed=source(), dtype=F64), base, from_base=from_base)
         torch.testing.assert_close(law.log_prob(x), base.log_prob(x), rtol=0, atol=1e-6)
-        assert law.sample((7,), generator=source()).shape == (7, 3)
+        assert law.sample((7,), seed=source()).shape == (7, 3)
 
 
 # ---- inverses ----
@@ -409,8 +409,8 @@ def test_stereographic_flow_at_its_pole(dtype):
 def test_training_recovers_a_law():
     """Maximum likelihood brings the mean log-likelihood within 0.03 of the truth, from 1.6 below it."""
     truth = VonMisesFisher(torch.tensor([0.0, 0.0, 1.0]), 10.0)
-    x, held_out = truth.sample((1000,), generator=source(1)), truth.sample((1000,), generator=source(2))
-    law = Flow(ExponentialMapFlow(3, 4, 8, generator=source()))
+    x, held_out = truth.sample((1000,), seed=source(1)), truth.sample((1000,), seed=source(2))
+    law = Flow(ExponentialMapFlow(3, 4, 8, seed=source()))
     before = law.log_prob(held_out).mean()
     optimizer = torch.optim.Adam(law.parameters(), lr=0.05)
     for _ in range(150):
@@ -460,16 +460,54 @@ def test_strength_is_the_initial_sum():
     torch.testing.assert_close(parts.beta, torch.ones(2, 9, dtype=F64))
 
 
-@pytest.mark.parametrize(
-    "make", [lambda g: ExponentialMapFlow(3, 2, 4, generator=g), lambda g: RealNVP(3, generator=g)]
-)
-def test_no_global_randomness_with_a_generator(make):
+TRANSFORMS = {
+    "exponential": lambda seed=None: ExponentialMapFlow(3, 2, 4, seed=seed),
+    "stereographic": lambda seed=None: StereographicFlow(3, 2, seed=seed),
+    "realnvp": lambda seed=None: RealNVP(3, seed=seed),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_no_global_randomness(name):
+    """Initial weights and samples: the global random state is neither changed nor read, with a seed or without."""
+    make = TRANSFORMS[name]
+
+    def same(one, other):
+        return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
     state = torch.random.get_rng_state()
-    one, other = make(source(4)), make(source(4))
-    law = Flow(ExponentialMapFlow(3, generator=source()))
-    law.sample((5,), generator=source())
+    assert same(make(source(4)), make(source(4)))
+    assert same(make(4), make(source(4)))
+    law = Flow(ExponentialMapFlow(3, seed=source()))
+    assert torch.equal(law.sample((5,), seed=source()), law.sample((5,), seed=0))
+    make()
+    law.sample((5,))
     assert torch.equal(torch.random.get_rng_state(), state)
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        one, drawn = make(), law.sample((5,))
+        torch.manual_seed(0)
+        assert not same(one, make())
+        assert not torch.equal(drawn, law.sample((5,)))
+
+
+@pytest.mark.parametrize("call", ["sample", "rsample", "rsample_and_log_prob"])
+def test_a_base_of_torch_is_seeded_too(call):
+    """torch's distributions draw from the global random state alone; it is as it was after the draw."""
+    covariance = torch.eye(3, dtype=F64)
+    law = Flow(RealNVP(3, dtype=F64, seed=0), torch.distributions.MultivariateNormal(torch.zeros(3), covariance))
+
+    def draw(**seed):
+        drawn = getattr(law, call)((5,), **seed)
+        return drawn[0] if isinstance(drawn, tuple) else drawn
+
+    state = torch.random.get_rng_state()
+    generator = source(3)
+    first, second = draw(seed=generator), draw(seed=generator)
+    assert torch.equal(first, draw(seed=3))
+    assert not torch.equal(first, second)
+    assert not torch.equal(draw(), draw())
+    assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_shapes_and_dtypes():
@@ -519,6 +557,9 @@ def test_autocast_does_not_touch_the_flow():
         (lambda: RealNVP(1), ValueError, "features: found 1"),
         (lambda: RealNVP(2)(torch.ones(3, 3)), ValueError, r"x: shape is \(3, 3\)"),
         (lambda: RealNVP(2)([1.0, 2.0]), TypeError, "x: pass a floating torch tensor"),
+        (lambda: RealNVP(2, seed=-1), ValueError, "seed: got -1"),
+        (lambda: ExponentialMapFlow(3, seed=np.random.default_rng(0)), TypeError, "seed: got Generator"),
+        (lambda: Flow(ExponentialMapFlow(3)).sample((2,), seed=0.5), TypeError, "seed: got float"),
         (lambda: Flow(torch.nn.Identity()), TypeError, "transform: got Identity"),
         (lambda: Flow(ExponentialMapFlow(3), "uniform"), TypeError, "base: got str"),
         (lambda: Flow(ExponentialMapFlow(3), HypersphericalUniform(4)), ValueError, r"vectors of shape \(4,\)"),

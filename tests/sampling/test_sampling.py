@@ -63,7 +63,7 @@ def test_correction_leaves_the_target_as_it_is():
     """Chains that start in the target stay in it, in d = 5 and with two modes, one long step after another."""
     law = VonMisesFisher(torch.eye(5, dtype=torch.float64)[0], 6.0)
     generator = torch.Generator().manual_seed(2)
-    start = law.sample((20_000,), generator=generator)
+    start = law.sample((20_000,), seed=generator)
     sign = torch.rand(20_000, 1, generator=generator) < 0.25
     start = torch.where(sign, -start, start)
 
@@ -141,7 +141,9 @@ def test_seed_decides_and_global_state_is_left_alone():
         ({"potential": lambda x: x}, ValueError, "one value a point"),
         ({"potential": lambda x: x.detach().sum(-1)}, ValueError, "no gradient"),
         ({"potential": lambda x: x.sum(-1) / 0}, ValueError, "potential: .*start"),
-        ({"seed": -1}, ValueError, "seed"),
+        ({"seed": -1}, ValueError, "seed: got -1"),
+        ({"seed": False}, TypeError, "seed: got bool"),
+        ({"seed": np.random.default_rng(0)}, TypeError, "seed: got Generator"),
     ],
 )
 def test_bad_input_of_langevin(change, error, said):
@@ -175,9 +177,7 @@ def test_effective_sample_size_of_known_weights():
 
 def test_effective_sample_size_is_that_of_theory():
     """Uniform proposals, vMF target: the share tends to E[w]^2 / E[w^2] = A(k)^2 / A(2k), A(k) = sinh(k) / k."""
-    points = HypersphericalUniform(3, dtype=torch.float64).sample(
-        (200_000,), generator=torch.Generator().manual_seed(0)
-    )
+    points = HypersphericalUniform(3, dtype=torch.float64).sample((200_000,), seed=0)
     share = effective_sample_size(KAPPA * points[:, 0], relative=True)
     exact = (math.sinh(KAPPA) / KAPPA) ** 2 / (math.sinh(2 * KAPPA) / (2 * KAPPA))
     assert abs(share.item() / exact - 1) < 0.02
@@ -257,7 +257,7 @@ def test_network_learns_a_law():
         lr=0.01,
         seed=0,
     )
-    points = sampler.rsample((4000,), generator=torch_generator).detach()
+    points = sampler.rsample((4000,), seed=torch_generator).detach()
     assert (points.mean(0) - target.mean).norm() < 0.08
 
 
@@ -266,7 +266,7 @@ def test_loss_sw_is_that_of_pot():
     start = torch.tensor([1.0, 1.0, 1.0], dtype=torch.float64)
     fit = short_fit(PowerSphericalSampler(start, 1.0), loss="sw", steps=1)
     generator = torch.Generator().manual_seed(0)
-    points = PowerSphericalSampler(start, 1.0).rsample((40,), generator=generator).detach()
+    points = PowerSphericalSampler(start, 1.0).rsample((40,), seed=generator).detach()
     drifted = langevin(vmf_potential, points, steps=3, step_size=0.02, seed=generator).points
     directions = torch.randn(8, 3, generator=generator, dtype=torch.float64)
     directions = directions / directions.norm(dim=-1, keepdim=True)
@@ -381,11 +381,24 @@ def test_bad_input_of_fit(change, error, said):
 
 def test_sampler_without_gradient_is_refused():
     class Frozen(PowerSphericalSampler):
-        def rsample(self, sample_shape=(), *, generator=None):
-            return super().rsample(sample_shape, generator=generator).detach()
+        def rsample(self, sample_shape=(), *, seed=None):
+            return super().rsample(sample_shape, seed=seed).detach()
 
     with pytest.raises(ValueError, match="no gradient in the parameters"):
         short_fit(Frozen(torch.ones(3), 1.0))
+
+
+def test_samplers_draw_by_their_seed_alone():
+    network = torch.nn.Linear(3, 3)
+    for sampler in (PowerSphericalSampler(torch.ones(3), 1.0), NetworkSampler(network, 3)):
+        state = torch.random.get_rng_state()
+        assert torch.equal(sampler.rsample((4,), seed=2), sampler.rsample((4,), seed=torch.Generator().manual_seed(2)))
+        assert torch.equal(torch.random.get_rng_state(), state)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            points = sampler.rsample((4,))
+            torch.manual_seed(0)
+            assert not torch.equal(points, sampler.rsample((4,)))
 
 
 def test_concentration_is_turned_back_at_zero():

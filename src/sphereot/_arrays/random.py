@@ -17,6 +17,7 @@ __all__ = [
     "normal_source",
     "require_seed_when_staged",
     "seed_of_draw",
+    "torch_generator",
 ]
 
 Seed: TypeAlias = Any
@@ -126,3 +127,50 @@ def _jax_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], 
 
 def _like_kind(like: Array | None) -> str:
     return "NumPy arrays" if like is None else f"{kind_of(like)}s"
+
+
+def torch_generator(seed: Seed, device: Any) -> Any:
+    """Turn a seed into a torch.Generator on `device`; torch's global random state is neither read nor changed.
+
+    Parameters
+    ----------
+    seed : int, torch.Generator or None
+        A generator is returned itself, so that its stream goes on. None gives a new one, seeded from entropy.
+    device : torch.device or str
+        Where random numbers are wanted.
+
+    Returns
+    -------
+    torch.Generator
+
+    Notes
+    -----
+    torch.compile cannot trace the making of a generator: it breaks the graph there, and raises under `fullgraph=True`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> torch_generator(3, "cpu").initial_seed()
+    3
+    """
+    torch = sys.modules["torch"]
+    device = torch.device(device)
+    if isinstance(seed, torch.Generator):
+        if seed.device != device:
+            raise ValueError(
+                f"seed: got a torch.Generator on {seed.device}, but random numbers are drawn on {device}; make it "
+                f"there, with torch.Generator({str(device)!r})."
+            )
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, Integral | None):
+        raise TypeError(f"seed: got {type(seed).__name__}; give an int, a torch.Generator, or None.")
+    if seed is not None and not 0 <= int(seed) < 2**64:
+        raise ValueError(f"seed: got {seed}, but a seed is an int of at least 0 and below 2^64; give such an int.")
+    if device.type == "meta":  # torch draws no numbers there, and has no generators
+        return None
+    generator = torch.Generator(device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(int(seed))
+    return generator

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
+from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
@@ -166,11 +167,9 @@ class DensityEstimator:
         store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
         work = self._work(data)
         saved = None if store is None else _taken_up(store, work)
-        generator = torch.Generator()
         # Without a seed, a fit that goes on needs the one that it began with: which points are held back depends on it.
-        seed = generator.seed() if self.seed is None else _plain(self.seed)
-        seed = seed if saved is None else saved["seed"]
-        generator.manual_seed(seed)
+        generator = torch_generator(self.seed if saved is None else saved["seed"], "cpu")
+        seed = generator.initial_seed()
         held_back = int(self.validation_fraction * len(data))
         order = torch.randperm(len(data), generator=generator)
         validation = data[order[:held_back]] if held_back else None
@@ -253,10 +252,10 @@ class DensityEstimator:
     def _blocks(self) -> Any:
         return self.n_blocks or (10 if self.model == "stereo" else 48)
 
-    def _new_flow(self, generator: torch.Generator | None = None) -> Flow:
+    def _new_flow(self, seed: int | torch.Generator | None = None) -> Flow:
         if self.model == "stereo":
-            return Flow(StereographicFlow(self.n_features_in_, self._blocks(), generator=generator))
-        return Flow(ExponentialMapFlow(self.n_features_in_, self._blocks(), self.n_components, generator=generator))
+            return Flow(StereographicFlow(self.n_features_in_, self._blocks(), seed=seed))
+        return Flow(ExponentialMapFlow(self.n_features_in_, self._blocks(), self.n_components, seed=seed))
 
     # ---- what a fitted model tells ----
 
@@ -296,12 +295,7 @@ class DensityEstimator:
         n = as_whole_number("n", n, 1, "the number of points")
         if self.model == "kde":
             return np.asarray(self.kde_.sample(n, seed))
-        generator = torch.Generator()
-        if seed is None:
-            generator.seed()
-        else:
-            generator.manual_seed(seed)
-        return np.asarray(self.flow_.sample((n,), generator=generator).numpy())
+        return np.asarray(self.flow_.sample((n,), seed=seed).numpy())
 
     def _points(self, x: Array) -> Array:
         self._require_fit()

@@ -40,7 +40,7 @@ def _ssw(flow: Flow, x: Tensor, slices: Slices) -> Tensor:
 
 def _sw(flow: Flow, x: Tensor, slices: Slices) -> Tensor:
     """SW_2^2 between the transformed data and as large a sample of the prior, in the space around it."""
-    prior = flow.base.sample((len(x),), generator=slices.generator)
+    prior = flow.base.sample((len(x),), seed=slices.generator)
     return sliced_wasserstein(flow.transform(x), prior, slices.count, slices.generator)
 
 

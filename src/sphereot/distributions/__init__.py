@@ -1,6 +1,6 @@
 """Laws on the sphere as `torch.distributions`: uniform, von Mises-Fisher, power spherical.
 
-They broadcast, expand and take gradients as torch's own do, and `sample` takes a `generator` besides. Mixtures are
+They broadcast, expand and take gradients as torch's own do, and `sample` takes a `seed` besides. Mixtures are
 `torch.distributions.MixtureSameFamily`; `torch.distributions.kl_divergence` knows the pairs with a closed form.
 """
 

@@ -8,6 +8,7 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
 
+from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, require_same_dim
 from sphereot.distributions.constraints import is_validating, unit_vector
 
@@ -77,21 +78,23 @@ class AxialDistribution(Distribution):
         squared = self.loc * self.loc
         return along * squared + across * (1.0 - squared)
 
-    def sample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points, without gradients.
 
         Parameters
         ----------
         sample_shape : sequence of int
             How many to draw for each member of the batch.
-        generator : torch.Generator, optional
-            Source of randomness; torch's global one if None.
+        seed : int, torch.Generator or None
+            Where the random numbers come from: a generator on the device of `loc` goes on in its stream, None draws
+            afresh. torch's global random state is neither read nor changed.
 
         Returns
         -------
         tensor, shape (*sample_shape, *batch_shape, d)
             Unit vectors.
         """
+        generator = torch_generator(seed, self.loc.device)
         points = self.loc.new_empty(self._extended_shape(Size(sample_shape)))
         rows = points.view(-1, *self.batch_shape, self.dim)
         n_rows = max(1, _BLOCK // max(1, math.prod(rows.shape[1:])))
@@ -100,11 +103,12 @@ class AxialDistribution(Distribution):
                 self._draw(block, generator)
         return points
 
-    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points with gradients in `loc` and `concentration`; arguments and result as for `sample`."""
-        return self._draw(self.loc.new_empty(self._extended_shape(Size(sample_shape))), generator)
+        out = self.loc.new_empty(self._extended_shape(Size(sample_shape)))
+        return self._draw(out, torch_generator(seed, self.loc.device))
 
-    def _draw(self, out: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _draw(self, out: Tensor, generator: torch.Generator) -> Tensor:
         """Points of the shape of `out`, and in its memory if no gradient is asked for."""
         drops = self._drops(out.shape[:-1], generator)
         height = (1.0 - drops).to(self.loc.dtype)
@@ -118,7 +122,7 @@ class AxialDistribution(Distribution):
         difference = value - self.loc
         return 0.5 * (difference * difference).sum(-1)
 
-    def _drops(self, shape: Size, generator: torch.Generator | None) -> Tensor:
+    def _drops(self, shape: Size, generator: torch.Generator) -> Tensor:
         """Draw 1 - <loc, x>, differentiable in the concentration."""
         raise NotImplementedError
 
@@ -201,9 +205,7 @@ def _reflection(loc: Tensor) -> tuple[Tensor, Tensor]:
     return sign * loc + torch.eye(1, loc.shape[-1], dtype=loc.dtype, device=loc.device)[0], sign[..., 0]
 
 
-def _points_around(
-    loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator | None
-) -> Tensor:
+def _points_around(loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator) -> Tensor:
     """Points of given heights above `loc` and given lengths of the rest, whose direction is uniform."""
     tangents = out.normal_(generator=generator)
     tangents[..., 0] = 0.0
@@ -219,9 +221,7 @@ def _points_around(
     return points
 
 
-def _points_around_one(
-    loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator | None
-) -> Tensor:
+def _points_around_one(loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator) -> Tensor:
     """The same for a single mean direction on S^2: an angle instead of normals, and one product with a 3 x 3 matrix."""
     angle = torch.rand(height.shape, generator=generator, dtype=loc.dtype, device=loc.device).mul_(2.0 * math.pi)
     before = torch.stack([height, length * torch.cos(angle), length * torch.sin(angle)])

@@ -14,9 +14,7 @@ __all__ = ["draw_drops"]
 _MOST_ROUNDS = 200  # two of three proposals are taken in the worst case: beyond any sample that fits in memory
 
 
-def draw_drops(
-    concentration: Tensor, dim: int, shape: tuple[int, ...], generator: torch.Generator | None = None
-) -> Tensor:
+def draw_drops(concentration: Tensor, dim: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Drops 1 - <mu, x> of von Mises-Fisher points: exact inverse of the cdf on S^2, rejection elsewhere (Wood, 1994).
 
     Parameters
@@ -27,8 +25,8 @@ def draw_drops(
         Dimension d of the space around the sphere.
     shape : tuple of int
         What to draw; ends in the shape of `concentration`.
-    generator : torch.Generator, optional
-        Source of randomness; torch's global one if None.
+    generator : torch.Generator
+        Source of randomness.
 
     Returns
     -------
@@ -53,18 +51,18 @@ def draw_drops(
     return drops.clamp_(kind.tiny, 2.0 - 2.0 * kind.eps)
 
 
-def _uniform(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
+def _uniform(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
     """Uniform in (0, 1]: its logarithm is finite."""
     return 1.0 - torch.rand(shape, generator=generator, dtype=like.dtype, device=like.device)
 
 
-def _inverse_cdf(concentration: Tensor, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+def _inverse_cdf(concentration: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     kappa = concentration.clamp(min=1e-150)  # the limit at 0, 2v, is reached to the last digit
     v = torch.rand(shape, generator=generator, dtype=kappa.dtype, device=kappa.device)
     return v.mul_(torch.expm1(-2.0 * kappa)).log1p_().div_(-kappa)
 
 
-def _wood(concentration: Tensor, dim: int, generator: torch.Generator | None) -> Tensor:
+def _wood(concentration: Tensor, dim: int, generator: torch.Generator) -> Tensor:
     """Rejection from the envelope of Wood (1994), in whole arrays: each round draws again what the last one refused."""
     drops = torch.full_like(concentration, math.nan)
     pending, kappa = None, concentration
@@ -82,7 +80,7 @@ def _wood(concentration: Tensor, dim: int, generator: torch.Generator | None) ->
     return drops
 
 
-def _propose(kappa: Tensor, dim: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+def _propose(kappa: Tensor, dim: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Drops from the envelope, one for each `kappa`, and whether each is taken."""
     b = (dim - 1.0) / (2.0 * kappa + torch.sqrt(4.0 * kappa * kappa + (dim - 1.0) ** 2))
     x0 = (1.0 - b) / (1.0 + b)

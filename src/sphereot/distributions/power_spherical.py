@@ -40,7 +40,7 @@ class PowerSpherical(AxialDistribution):
     >>> law = PowerSpherical(torch.tensor([0.0, 1.0, 0.0]), 10.0)
     >>> law.mean
     tensor([0.0000, 0.8333, 0.0000])
-    >>> law.rsample((4,), generator=torch.Generator().manual_seed(0)).shape
+    >>> law.rsample((4,), seed=0).shape
     torch.Size([4, 3])
     """
 
@@ -76,7 +76,7 @@ class PowerSpherical(AxialDistribution):
         across = 2.0 * a / (total * (total + 1.0))
         return (a - b) / total, 4.0 * a * b / (total * total * (total + 1.0)), across
 
-    def _drops(self, shape: Size, generator: torch.Generator | None) -> Tensor:
+    def _drops(self, shape: Size, generator: torch.Generator) -> Tensor:
         a, b = self._beta_parameters()
         kind = torch.finfo(a.dtype)
         pair = torch.stack([a.detach(), torch.full_like(a, b)], dim=-1).expand(*shape, 2)

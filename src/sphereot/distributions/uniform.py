@@ -8,6 +8,7 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution
 
+from sphereot._arrays.random import torch_generator
 from sphereot.distributions.axial import checked_points
 from sphereot.distributions.constraints import is_validating, unit_vector
 from sphereot.sphere.area import log_area
@@ -36,7 +37,7 @@ class HypersphericalUniform(Distribution):
     >>> import torch
     >>> from sphereot.distributions import HypersphericalUniform
     >>> law = HypersphericalUniform(3)
-    >>> points = law.sample((4,), generator=torch.Generator().manual_seed(0))
+    >>> points = law.sample((4,), seed=0)
     >>> law.log_prob(points)
     tensor([-2.5310, -2.5310, -2.5310, -2.5310])
     """
@@ -92,17 +93,18 @@ class HypersphericalUniform(Distribution):
         """Variances of the d coordinates, 1 / d each."""
         return self._full(1.0 / self.dim, self.batch_shape + self.event_shape)
 
-    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points (*sample_shape, *batch_shape, d); there are no parameters to take gradients in."""
         like = self._like
+        generator = torch_generator(seed, like.device)
         points = torch.randn(
             self._extended_shape(Size(sample_shape)), generator=generator, dtype=like.dtype, device=like.device
         )
         return points.div_(torch.linalg.vector_norm(points, dim=-1, keepdim=True))
 
-    def sample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
-        """Draw points (*sample_shape, *batch_shape, d); from torch's global generator if None is given."""
-        return self.rsample(sample_shape, generator=generator)
+    def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw points (*sample_shape, *batch_shape, d); `seed` as in `VonMisesFisher.sample`."""
+        return self.rsample(sample_shape, seed=seed)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Logarithm of the density in the area measure of the sphere, at points (..., d): a constant."""

@@ -41,7 +41,7 @@ class VonMisesFisher(AxialDistribution):
     >>> from sphereot.distributions import VonMisesFisher
     >>> north = torch.tensor([0.0, 0.0, 1.0])
     >>> law = VonMisesFisher(north, 10.0)
-    >>> law.sample((5,), generator=torch.Generator().manual_seed(0)).shape
+    >>> law.sample((5,), seed=0).shape
     torch.Size([5, 3])
     >>> law.log_prob(torch.stack([north, -north]))
     tensor([  0.4647, -19.5353])
@@ -74,7 +74,7 @@ class VonMisesFisher(AxialDistribution):
         mean = kappa * slope
         return mean, (1.0 - mean * mean - (self.dim - 1) * slope).clamp(min=0.0), slope
 
-    def _drops(self, shape: Size, generator: torch.Generator | None) -> Tensor:
+    def _drops(self, shape: Size, generator: torch.Generator) -> Tensor:
         kappa = wide(self.concentration)
         drops = draw_drops(kappa, self.dim, tuple(shape), generator)
         return with_quantile_gradient(

@@ -93,7 +93,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
 def _draw(n: int, config: Config, generator: torch.Generator) -> Tensor:
     modes = _MODES[torch.randint(6, (n,), generator=generator)]
-    return VonMisesFisher(modes, config.kappa).sample(generator=generator)
+    return VonMisesFisher(modes, config.kappa).sample(seed=generator)
 
 
 def _descend(

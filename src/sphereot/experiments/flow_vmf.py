@@ -64,7 +64,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
 
 def _draw(n: int, config: Config, generator: torch.Generator) -> Tensor:
-    return VonMisesFisher(_MEAN, config.kappa).sample((n,), generator=generator)
+    return VonMisesFisher(_MEAN, config.kappa).sample((n,), seed=generator)
 
 
 def _descend(

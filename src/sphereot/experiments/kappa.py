@@ -33,7 +33,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
     def work(dim: int, kappa: float, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(seed)
         law, uniform = _laws(dim, kappa)
-        x, y = (one.sample((config.n,), generator=generator) for one in (law, uniform))
+        x, y = (one.sample((config.n,), seed=generator) for one in (law, uniform))
         slices: dict[str, Any] = {"n_projections": config.n_projections, "seed": generator}
         return {
             "kl": kl_divergence(law, uniform),

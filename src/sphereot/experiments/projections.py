@@ -65,7 +65,7 @@ def _samples(dim: int, kappa: float, n: int, generator: torch.Generator) -> tupl
     pole[0] = 1.0
     law = VonMisesFisher(pole, torch.tensor(float(kappa), dtype=torch.float64))
     uniform = HypersphericalUniform(dim, dtype=torch.float64)
-    return law.sample((n,), generator=generator), uniform.sample((n,), generator=generator)
+    return law.sample((n,), seed=generator), uniform.sample((n,), seed=generator)
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _sample(dim: int, angle: float, config: Config, generator: torch.Generator) 
     mean = torch.zeros(dim, dtype=torch.float64)
     mean[0], mean[1] = math.cos(angle), math.sin(angle)
     law = VonMisesFisher(mean, torch.tensor(config.kappa, dtype=torch.float64))
-    return law.sample((config.n,), generator=generator)
+    return law.sample((config.n,), seed=generator)
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:

@@ -116,8 +116,8 @@ def _samples(dim: int, n: int, kappa: float, seed: int) -> tuple[torch.Tensor, t
     generator = torch.Generator().manual_seed(seed)
     pole = torch.zeros(dim)
     pole[0] = 1.0
-    x = VonMisesFisher(pole, torch.tensor(kappa)).sample((n,), generator=generator)
-    return sphere.normalize(x), HypersphericalUniform(dim).sample((n,), generator=generator)
+    x = VonMisesFisher(pole, torch.tensor(kappa)).sample((n,), seed=generator)
+    return sphere.normalize(x), HypersphericalUniform(dim).sample((n,), seed=generator)
 
 
 def _times(

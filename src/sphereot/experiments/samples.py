@@ -35,7 +35,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
     def work(dim: int, n: int, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(seed)
         law = HypersphericalUniform(dim, dtype=torch.float64)
-        x, y = (law.sample((n,), generator=generator) for _ in range(2))
+        x, y = (law.sample((n,), seed=generator) for _ in range(2))
         row: Row = {"ssw": sphereot.ssw(x, y, n_projections=config.n_projections, seed=generator, root=True)}
         if n <= config.largest_program:
             turns = sphere.geodesic_distance(x[:, None, :], y[None, :, :]).numpy() / (2 * math.pi)

@@ -114,9 +114,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
 def _flow(config: Config, seed: int) -> Flow:
     strength = config.n_components / (config.n_components + 1)
-    generator = torch.Generator().manual_seed(seed)
     transform = ExponentialMapFlow(
-        3, config.n_blocks, config.n_components, strength=strength, generator=generator, dtype=torch.float32
+        3, config.n_blocks, config.n_components, strength=strength, seed=seed, dtype=torch.float32
     )
     return Flow(transform, from_base=True)
 
@@ -127,9 +126,8 @@ def _potential(x: Tensor) -> Tensor:
 
 def _ess(flow: Flow, config: Config, seed: int) -> tuple[float, Tensor]:
     """The effective sample size, in percent, and the points it is estimated with."""
-    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        points, log_density = flow.rsample_and_log_prob((config.ess_points,), generator=generator)
+        points, log_density = flow.rsample_and_log_prob((config.ess_points,), seed=seed)
         share = effective_sample_size(-_potential(points) - log_density, relative=True)
     return 100 * share.item(), points
 

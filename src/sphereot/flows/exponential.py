@@ -55,8 +55,9 @@ class ExponentialMapFlow(FlowTransform):
         default the untrained flow is nearly the identity, its density nearly uniform: log p of uniform points is
         -log(area) within 0.001 in the mean. The gradient in the weights grows with it: with small learning rates,
         start from 0.1 or more.
-    generator : torch.Generator, optional
-        Source of the initial mu, uniform on the sphere; torch's global one if None.
+    seed : int, torch.Generator or None
+        Where the initial mu, uniform on the sphere, come from; None draws afresh. torch's global random state is
+        neither read nor changed.
     dtype, device
         Of the parameters; torch's defaults if None.
 
@@ -73,8 +74,7 @@ class ExponentialMapFlow(FlowTransform):
     --------
     >>> import torch
     >>> from sphereot.flows import ExponentialMapFlow
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> flow = ExponentialMapFlow(3, n_blocks=2, n_components=5, strength=0.5, generator=generator)
+    >>> flow = ExponentialMapFlow(3, n_blocks=2, n_components=5, strength=0.5, seed=0)
     >>> x = torch.eye(3)
     >>> y, log_det = flow.forward_and_log_det(x)
     >>> bool((flow.inverse(y) - x).abs().max() < 1e-5)
@@ -88,7 +88,7 @@ class ExponentialMapFlow(FlowTransform):
         n_components: int = 10,
         *,
         strength: float = 0.01,
-        generator: torch.Generator | None = None,
+        seed: int | torch.Generator | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class ExponentialMapFlow(FlowTransform):
         if not 0 < strength < 1:
             raise ValueError(f"strength: got {strength}, but the sum of a block's weights lies strictly in (0, 1).")
         shape = (self.n_blocks, self.n_components)
-        mu = HypersphericalUniform(self.dim, dtype=dtype, device=device).sample(shape, generator=generator)
+        mu = HypersphericalUniform(self.dim, dtype=dtype, device=device).sample(shape, seed=seed)
         # Initially equal weights of the given sum, and beta = 1.
         logit = math.log(strength / (1 - strength) / self.n_components)
         self.alpha_logits = nn.Parameter(torch.full_like(mu[..., 0], logit))

@@ -1,12 +1,13 @@
 """A law made of a transform and a simple law: densities, samples, gradients through both."""
 
-from collections.abc import Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
+from sphereot._arrays.random import torch_generator
 from sphereot.flows.transform import FlowTransform
 
 __all__ = ["Flow"]
@@ -35,9 +36,8 @@ class Flow(nn.Module):
     --------
     >>> import torch
     >>> from sphereot.flows import ExponentialMapFlow, Flow
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> flow = Flow(ExponentialMapFlow(3, n_blocks=6, n_components=5, generator=generator))
-    >>> x = flow.sample((1000,), generator=generator)
+    >>> flow = Flow(ExponentialMapFlow(3, n_blocks=6, n_components=5, seed=0))
+    >>> x = flow.sample((1000,), seed=1)
     >>> bool((flow.log_prob(x).mean() + torch.log(torch.tensor(4 * torch.pi))).abs() < 0.01)  # still almost uniform
     True
     """
@@ -85,29 +85,43 @@ class Flow(nn.Module):
         z, log_det = pull(x)
         return self.base.log_prob(z) + log_det
 
-    def sample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
-        """Draw points (*sample_shape, d), without gradients; from torch's global generator if None is given."""
-        with torch.no_grad():
-            return self.rsample(sample_shape, generator=generator)
+    def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw points (*sample_shape, d), without gradients.
 
-    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+        Parameters
+        ----------
+        sample_shape : sequence of int
+            How many to draw.
+        seed : int, torch.Generator or None
+            Where the random numbers come from; None draws afresh. torch's global random state is neither read nor
+            changed, unless `base` knows no other source: then it is set for the draw and restored.
+        """
+        with torch.no_grad():
+            return self.rsample(sample_shape, seed=seed)
+
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points (*sample_shape, d) with gradients in the parameters of the transform."""
         push = self.transform if self.from_base else self.transform.inverse
-        points: Tensor = push(self._noise(sample_shape, generator))
+        points: Tensor = push(self._noise(sample_shape, seed))
         return points
 
     def rsample_and_log_prob(
-        self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None
+        self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Draw points (*sample_shape, d) and give log p there, for less than `log_prob` of a sample costs."""
         push = self.transform.forward_and_log_det if self.from_base else self.transform.inverse_and_log_det
-        z = self._noise(sample_shape, generator)
+        z = self._noise(sample_shape, seed)
         x, log_det = push(z)
         return x, self.base.log_prob(z) - log_det
 
-    def _noise(self, sample_shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
-        base = self.base
-        options: dict[str, Any] = {} if generator is None else {"generator": generator}
-        draw = base.rsample if base.has_rsample else base.sample
-        noise: Tensor = draw(torch.Size(sample_shape), **options)
-        return noise
+    def _noise(self, sample_shape: Sequence[int], seed: int | torch.Generator | None) -> Tensor:
+        base, shape = self.base, torch.Size(sample_shape)
+        draw: Callable[..., Tensor] = base.rsample if base.has_rsample else base.sample
+        generator = torch_generator(seed, next(self.transform.parameters(), torch.empty(0)).device)
+        if "seed" in inspect.signature(draw).parameters:
+            return draw(shape, seed=generator)
+        # torch's own distributions draw from the global random state alone.
+        devices = [generator.device] if generator.device.type != "cpu" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(int(torch.randint(2**63 - 1, (), generator=generator, device=generator.device)))
+            return draw(shape)

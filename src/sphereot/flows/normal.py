@@ -8,6 +8,8 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
 
+from sphereot._arrays.random import torch_generator
+
 __all__ = ["StandardNormal"]
 
 
@@ -38,14 +40,15 @@ class StandardNormal(Distribution):
         self._like = torch.empty(0, dtype=dtype, device=device)
         super().__init__(Size(), Size((features,)), validate_args=False)
 
-    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
-        """Draw vectors (*sample_shape, m); from torch's global generator if None is given."""
-        shape = self._extended_shape(Size(sample_shape))
-        return torch.randn(shape, generator=generator, dtype=self._like.dtype, device=self._like.device)
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw vectors (*sample_shape, m); `seed` is an int, a torch.Generator, or None to draw afresh."""
+        shape, like = self._extended_shape(Size(sample_shape)), self._like
+        generator = torch_generator(seed, like.device)
+        return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
 
-    def sample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """The same; there are no parameters to take gradients in."""
-        return self.rsample(sample_shape, generator=generator)
+        return self.rsample(sample_shape, seed=seed)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Logarithm of the density at vectors (..., m)."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_whole_number
 from sphereot.flows.normal import StandardNormal
 from sphereot.flows.transform import FlowTransform
@@ -27,8 +28,8 @@ class RealNVP(FlowTransform):
         Number of couplings.
     hidden : sequence of int
         Widths of the hidden layers of the networks s and t.
-    generator : torch.Generator, optional
-        Source of the initial weights; torch's global one if None.
+    seed : int, torch.Generator or None
+        Where the initial weights come from; None draws afresh. torch's global random state is neither read nor changed.
     dtype, device
         Of the parameters; torch's defaults if None.
 
@@ -56,7 +57,7 @@ class RealNVP(FlowTransform):
         n_blocks: int = 10,
         hidden: Sequence[int] = (25, 25, 25),
         *,
-        generator: torch.Generator | None = None,
+        seed: int | torch.Generator | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
@@ -64,6 +65,7 @@ class RealNVP(FlowTransform):
         self.features = as_whole_number("features", features, 2, "the dimension, for it to have two halves,")
         self.n_blocks = as_whole_number("n_blocks", n_blocks, 1, "the number of couplings")
         widths = [as_whole_number("hidden", width, 1, "the width of a layer") for width in hidden]
+        generator = torch_generator(seed, device or "cpu")
         halves = (self.features // 2, self.features - self.features // 2)
         self.log_scales, self.shifts = nn.ModuleList(), nn.ModuleList()
         for k in range(self.n_blocks):
@@ -123,7 +125,7 @@ class RealNVP(FlowTransform):
 
 def _network(
     widths: list[int],
-    generator: torch.Generator | None,
+    generator: torch.Generator,
     dtype: torch.dtype | None,
     device: torch.device | str | None,
 ) -> nn.Sequential:

@@ -50,7 +50,7 @@ class StereographicFlow(FlowTransform):
     ----------
     dim : int
         Dimension d of the space around the sphere S^{d-1}, at least 3: couplings need two coordinates.
-    n_blocks, hidden, generator, dtype, device
+    n_blocks, hidden, seed, dtype, device
         As in `RealNVP`.
 
     Notes
@@ -73,13 +73,13 @@ class StereographicFlow(FlowTransform):
         n_blocks: int = 10,
         hidden: Sequence[int] = (25, 25, 25),
         *,
-        generator: torch.Generator | None = None,
+        seed: int | torch.Generator | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
         self.dim = as_whole_number("dim", dim, 3, "the dimension of the space around the sphere")
-        self.plane = RealNVP(self.dim - 1, n_blocks, hidden, generator=generator, dtype=dtype, device=device)
+        self.plane = RealNVP(self.dim - 1, n_blocks, hidden, seed=seed, dtype=dtype, device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Images of unit vectors (..., d), shape (..., d-1)."""

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_unit_vectors, as_whole_number
 
-__all__ = ["Chains", "Potential", "as_generator", "as_positive", "langevin"]
+__all__ = ["Chains", "Potential", "as_positive", "langevin"]
 
 Potential = Callable[[Tensor], Tensor]
 """V of points (..., d), shape (...): the density is proportional to exp(-V). In torch, and differentiable once."""
@@ -105,7 +106,7 @@ def langevin(
     if not isinstance(start, Tensor):
         raise TypeError(f"start: got {type(start).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
     x = as_unit_vectors("start", start).detach()
-    generator = as_generator(seed, x.device)
+    generator = torch_generator(seed, x.device)
     value, gradient = _value_and_gradient(potential, x)
     if not bool(torch.isfinite(value).all() and torch.isfinite(gradient).all()):
         raise ValueError(
@@ -212,21 +213,3 @@ def as_positive(name: str, value: Any, what: str) -> float:
     if not 0.0 < number < math.inf:
         raise ValueError(f"{name}: found {value!r}, but {what} must be a positive number; give such a number.")
     return number
-
-
-def as_generator(seed: int | torch.Generator | None, device: torch.device) -> torch.Generator:
-    """`seed` as a torch generator on `device`; a fresh one, unlike any other, if None.
-
-    >>> as_generator(3, torch.device("cpu")).initial_seed()
-    3
-    """
-    if isinstance(seed, torch.Generator):
-        if seed.device != device:
-            raise ValueError(f"seed: the generator is on {seed.device} and the points on {device}; make it there.")
-        return seed
-    generator = torch.Generator(device=device)
-    if seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed(as_whole_number("seed", seed, 0, "a seed"))
-    return generator

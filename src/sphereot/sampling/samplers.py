@@ -15,7 +15,7 @@ __all__ = ["NetworkSampler", "PowerSphericalSampler", "Sampler"]
 class Sampler(Protocol):
     """What `fit_sampler` fits: anything with `rsample`, as laws and normalizing flows have it."""
 
-    def rsample(self, sample_shape: Sequence[int], *, generator: torch.Generator | None = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int], *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw unit vectors (*sample_shape, d) that have gradients in the parameters."""
 
 
@@ -39,7 +39,7 @@ class PowerSphericalSampler(nn.Module):
     >>> import torch
     >>> from sphereot.sampling import PowerSphericalSampler
     >>> sampler = PowerSphericalSampler(torch.ones(3), 0.1)
-    >>> sampler.rsample((5,), generator=torch.Generator().manual_seed(0)).shape
+    >>> sampler.rsample((5,), seed=0).shape
     torch.Size([5, 3])
     """
 
@@ -59,9 +59,9 @@ class PowerSphericalSampler(nn.Module):
             self.loc / torch.linalg.vector_norm(self.loc), self.concentration.abs(), validate_args=False
         )
 
-    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points (*sample_shape, d) with gradients in the parameters."""
-        return self.law().rsample(sample_shape, generator=generator)
+        return self.law().rsample(sample_shape, seed=seed)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Logarithm of the density at points (..., d)."""
@@ -83,7 +83,7 @@ class NetworkSampler(nn.Module):
     >>> import torch
     >>> from sphereot.sampling import NetworkSampler
     >>> network = torch.nn.Sequential(torch.nn.Linear(3, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
-    >>> NetworkSampler(network, 3).rsample((5,), generator=torch.Generator().manual_seed(0)).shape
+    >>> NetworkSampler(network, 3).rsample((5,), seed=0).shape
     torch.Size([5, 3])
     """
 
@@ -92,9 +92,9 @@ class NetworkSampler(nn.Module):
         self.network = network
         self.noise_dim = as_whole_number("noise_dim", noise_dim, 2, "the dimension of the noise")
 
-    def rsample(self, sample_shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points (*sample_shape, d) with gradients in the network's parameters."""
         like: Any = next(self.network.parameters(), torch.empty(0))
         noise = HypersphericalUniform(self.noise_dim, dtype=like.dtype, device=like.device)
-        points = self.network(noise.sample(sample_shape, generator=generator))
+        points = self.network(noise.sample(sample_shape, seed=seed))
         return points / torch.linalg.vector_norm(points, dim=-1, keepdim=True)

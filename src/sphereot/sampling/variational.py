@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
 from sphereot._support.progress import progress_bar
 from sphereot.distance import ssw
 from sphereot.particles.flow import DivergenceError
-from sphereot.sampling.langevin import Potential, as_generator, as_positive, langevin
+from sphereot.sampling.langevin import Potential, as_positive, langevin
 from sphereot.sampling.samplers import Sampler
 from sphereot.torch.euclidean import sliced_wasserstein
 
@@ -86,7 +87,7 @@ def fit_sampler(
         V; the target has a density proportional to exp(-V). For a law, ``lambda x: -law.log_prob(x)``.
     sampler : object with `rsample`
         `PowerSphericalSampler`, `NetworkSampler`, a flow of `sphereot.flows`, or any other whose
-        ``rsample((n,), generator=...)`` gives unit vectors with gradients in its parameters. It is fitted in place.
+        ``rsample((n,), seed=...)`` gives unit vectors with gradients in its parameters. It is fitted in place.
     steps : int
         K, the steps of the optimizer.
     n_particles : int
@@ -154,13 +155,13 @@ def fit_sampler(
         raise ValueError(f"loss: got {loss!r}; choose one of {', '.join(map(repr, _LOSSES))}.")
     if not callable(getattr(sampler, "rsample", None)):
         raise TypeError(
-            f"sampler: got {type(sampler).__name__}, which has no rsample(shape, generator=...); wrap a network in "
+            f"sampler: got {type(sampler).__name__}, which has no rsample(shape, seed=...); wrap a network in "
             "sphereot.sampling.NetworkSampler."
         )
     optimizers = _optimizers(optimizer, sampler, lr)
     groups = [group for one in optimizers for group in one.param_groups]
     parameters: list[Tensor] = [one for group in groups for one in group["params"]]
-    generator = as_generator(seed, parameters[0].device)
+    generator = torch_generator(seed, parameters[0].device)
     store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     work = {} if store is None else _work(settings, optimizers, parameters, seed)
     state = _State(SamplerFit(), optimizers, parameters, generator, work)
@@ -190,7 +191,7 @@ def fit_sampler(
 
     with progress_bar(progress, "fit_sampler", steps, state.fit.steps) as show:
         for step in range(state.fit.steps + 1, steps + 1):
-            points = sampler.rsample((n_particles,), generator=generator)
+            points = sampler.rsample((n_particles,), seed=generator)
             if not bool(torch.isfinite(points.detach()).all()):
                 raise diverged("the sampler gave NaN")
             if step == 1:

@@ -4,13 +4,14 @@ import torch
 from torch import Tensor
 
 from sphereot import circle
+from sphereot._arrays.random import torch_generator
 
 __all__ = ["sliced_wasserstein"]
 
 _REACH = 0.2499  # a little less than a quarter turn: rounding must not carry a point across 0, where the circle closes
 
 
-def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, generator: torch.Generator | None = None) -> Tensor:
+def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, seed: int | torch.Generator | None = None) -> Tensor:
     """SW_2^2 between two samples in R^m: the mean over directions of W_2^2 of the heights.
 
     Parameters
@@ -19,8 +20,8 @@ def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, generator: torc
         The samples.
     n_projections : int
         Directions, uniform on the sphere.
-    generator : torch.Generator, optional
-        Their source; torch's global one if None.
+    seed : int, torch.Generator or None
+        Where the random numbers come from; None draws afresh. torch's global random state is neither read nor changed.
 
     Returns
     -------
@@ -39,6 +40,7 @@ def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, generator: torc
     >>> round(float(sliced_wasserstein(x, x + 2, 3)), 3)
     4.0
     """
+    generator = torch_generator(seed, x.device)
     normals = torch.randn(n_projections, x.shape[-1], generator=generator, dtype=x.dtype, device=x.device)
     directions = normals / torch.linalg.vector_norm(normals, dim=-1, keepdim=True)
     heights = [directions @ points.T for points in (x, y)]
