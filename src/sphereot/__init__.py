@@ -8,6 +8,7 @@ from sphereot._support import startup_errors as _start  # noqa: F401  # first: t
 from sphereot import circle, radon, sphere
 from sphereot._backends.info import info
 from sphereot._backends.native import get_num_threads, set_num_threads
+from sphereot._support.errors import DivergenceError
 from sphereot.distance import (
     PairwiseSSWEstimate,
     SSWEstimate,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "DivergenceError",
     "PairwiseSSWEstimate",
     "SSWEstimate",
     "circle",

@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sphereot
-from sphereot import great_circles, sphere, ssw, ssw_uniform
-from sphereot.particles import DivergenceError, ParticleFlow, gradient_flow
+from sphereot import DivergenceError, great_circles, sphere, ssw, ssw_uniform
+from sphereot.particles import ParticleFlow, gradient_flow
 
 MODES = np.concatenate([np.eye(3), -np.eye(3)])
 

@@ -68,7 +68,8 @@ def _fit(
     state, curve = _state_file(out), _curve_file(out)
     if beside:
         require_writable("--out", [state, curve], [data])
-    from sphereot.density import DensityEstimator, TrainingDivergedError
+    from sphereot import DivergenceError
+    from sphereot.density import DensityEstimator
 
     estimator = DensityEstimator(
         model, loss, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
@@ -78,15 +79,15 @@ def _fit(
         from sphereot import plotting  # noqa: F401  (what is missing for the curve is said before the work)
     points, name = _read(data, reading)
     typer.echo(f"{name}\n{estimator}")
-    keeper = StateFile(state if beside else None)
+    store = StateFile(state if beside else None)
     if fresh:
-        keeper.remove()
+        store.remove()
     try:
         with warnings_in_one_line():
-            estimator.fit(points, checkpoint=keeper)
-    except TrainingDivergedError as error:
+            estimator.fit(points, checkpoint=store)
+    except DivergenceError as error:
         raise ValueError(str(error)) from error
-    _save(estimator, out, keeper)
+    _save(estimator, out, store)
     typer.echo(f"mean log-likelihood of the data: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f})")
     written = [out]
     if beside and estimator.history_.losses:

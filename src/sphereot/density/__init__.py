@@ -5,6 +5,6 @@ from sphereot._support.extras import require
 require("torch", "sphereot.density", extra="density")
 
 from sphereot.density.estimator import DensityEstimator
-from sphereot.density.training import History, TrainingDivergedError
+from sphereot.density.training import History
 
-__all__ = ["DensityEstimator", "History", "TrainingDivergedError"]
+__all__ = ["DensityEstimator", "History"]

@@ -17,11 +17,12 @@ from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
+from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import progress_bar
 from sphereot._support.scikit_learn import density_tags
 from sphereot.density.model_files import as_tensor, read_model, write_model
 from sphereot.density.objectives import OBJECTIVES, Slices
-from sphereot.density.training import History, TrainingDivergedError, log_likelihood, train
+from sphereot.density.training import History, log_likelihood, train
 from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
 from sphereot.slicing.circles import great_circles
 from sphereot.stats import SphericalKDE
@@ -151,7 +152,7 @@ class DensityEstimator:
         ------
         ValueError
             Also for a checkpoint that is damaged, or belongs to a fit of other data, parameters or seed.
-        TrainingDivergedError
+        DivergenceError
             If the loss is not finite any more.
         """
         points = as_points("x", x)
@@ -195,7 +196,7 @@ class DensityEstimator:
                     checkpoint=None if store is None else _Named(store, {"work": work, "seed": seed}),
                     callback=told,
                 )
-            except TrainingDivergedError:
+            except DivergenceError:
                 if isinstance(store, StateFile):
                     store.remove()  # it would diverge again, and stand in the way of a smaller step
                 raise

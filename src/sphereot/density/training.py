@@ -12,16 +12,13 @@ from torch import Tensor
 
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import CheckpointStore, store_name
+from sphereot._support.errors import DivergenceError
 from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.flows import Flow
 
-__all__ = ["History", "TrainingDivergedError", "log_likelihood", "train"]
+__all__ = ["History", "log_likelihood", "train"]
 
 _BLOCK = 1 << 14  # points at a time where only values are wanted
-
-
-class TrainingDivergedError(RuntimeError):
-    """The loss is no longer finite. The flow has the last parameters that gave a finite loss."""
 
 
 @dataclass
@@ -97,9 +94,10 @@ def train(
         found = value.item()
         if not math.isfinite(found):
             flow.load_state_dict(good)
-            raise TrainingDivergedError(
+            raise DivergenceError(
                 f"the loss is {found} in epoch {epoch}: the learning rate lr={lr:g} is too large; give a smaller one. "
-                "The model has the last parameters that gave a finite loss."
+                "The model has the last parameters that gave a finite loss.",
+                history,
             )
         _copy_into(good, flow)
         value.backward()

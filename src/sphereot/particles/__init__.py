@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from sphereot._support.extras import require
-from sphereot.particles.flow import DivergenceError, FlowResult, gradient_flow
+from sphereot.particles.flow import FlowResult, gradient_flow
 
-__all__ = ["DivergenceError", "FlowResult", "gradient_flow"]
+__all__ = ["FlowResult", "gradient_flow"]
 if find_spec("torch") is not None:
     __all__ += ["ParticleFlow"]
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
 from sphereot._arrays.validation import as_points, as_whole_number, require_same_kind
+from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import progress_bar
 from sphereot.sphere import random_uniform
 
-__all__ = ["DivergenceError", "FlowResult", "gradient_flow"]
+__all__ = ["FlowResult", "gradient_flow"]
 
 _PARTICLES = 500
 _WINDOW = 50
@@ -51,14 +52,6 @@ class FlowResult:
     def __str__(self) -> str:
         end = f", last loss {self.losses[-1]:.4g}" if self.steps else ""
         return f"{self.particles.shape[0]} particles after {self.steps} steps{end}, converged: {self.converged}"
-
-
-class DivergenceError(ArithmeticError):
-    """A gradient flow diverged; `result` is the last good state of it, a `FlowResult`."""
-
-    def __init__(self, message: str, result: FlowResult) -> None:
-        super().__init__(message)
-        self.result = result
 
 
 def gradient_flow(

@@ -7,13 +7,12 @@ require("torch", "sphereot.sampling")
 from sphereot.sampling.importance_weights import effective_sample_size
 from sphereot.sampling.langevin import Chains, langevin
 from sphereot.sampling.samplers import NetworkSampler, PowerSphericalSampler
-from sphereot.sampling.variational import SamplerDivergenceError, SamplerFit, fit_sampler
+from sphereot.sampling.variational import SamplerFit, fit_sampler
 
 __all__ = [
     "Chains",
     "NetworkSampler",
     "PowerSphericalSampler",
-    "SamplerDivergenceError",
     "SamplerFit",
     "effective_sample_size",
     "fit_sampler",

@@ -13,14 +13,14 @@ from torch import Tensor
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
+from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import progress_bar
 from sphereot.distance import ssw
-from sphereot.particles.flow import DivergenceError
 from sphereot.sampling.langevin import Potential, as_positive, langevin
 from sphereot.sampling.samplers import Sampler
 from sphereot.torch.euclidean import sliced_wasserstein
 
-__all__ = ["SamplerDivergenceError", "SamplerFit", "fit_sampler"]
+__all__ = ["SamplerFit", "fit_sampler"]
 
 Callback = Callable[[int, Any], Any]
 
@@ -44,18 +44,6 @@ class SamplerFit:
     def steps(self) -> int:
         """How many steps were taken."""
         return len(self.losses)
-
-
-class SamplerDivergenceError(DivergenceError):
-    """The fit of a sampler diverged; `result` is its history up to there, a `SamplerFit`.
-
-    The sampler has the last parameters that gave a finite loss.
-    """
-
-    result: Any
-
-    def __init__(self, message: str, result: Any) -> None:
-        super().__init__(message, result)
 
 
 def fit_sampler(
@@ -127,7 +115,7 @@ def fit_sampler(
 
     Raises
     ------
-    SamplerDivergenceError
+    DivergenceError
         If points or loss are not finite. The message names the step sizes, the sampler gets back the last parameters
         that gave a finite loss, and the error has the history as `result`.
 
@@ -177,12 +165,12 @@ def fit_sampler(
         state.record(0, callback(0, sampler))
     good = [one.detach().clone() for one in parameters]
 
-    def diverged(what: str) -> SamplerDivergenceError:
+    def diverged(what: str) -> DivergenceError:
         with torch.no_grad():
             for one, last in zip(parameters, good, strict=True):
                 one.copy_(last)
         rates = ", ".join(f"{group['lr']:g}" for group in groups if "lr" in group)
-        return SamplerDivergenceError(
+        return DivergenceError(
             f"{what} in step {state.fit.steps + 1}: the optimizer's learning rate ({rates or 'its own'}) or the "
             f"Langevin step_size ({settings['step_size']:g}) is too large; give smaller ones. The sampler has the last "
             "parameters that gave a finite loss.",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
-from sphereot._support.calls import options_by_name
+from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, printable, shortened
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
