@@ -110,6 +110,18 @@ def test_a_model_file_holds_everything(model, tmp_path):
     assert_allclose(again.sample(10, seed=3), estimator.sample(10, seed=3), rtol=1e-5)
 
 
+def test_model_files_of_version_0_1_are_read(tmp_path):
+    """The parameter `method` was called `slices` there."""
+    estimator = small(epochs=1, method="quasi").fit(cloud(20))
+
+    def as_before(held):
+        parameters = held["parameters"]
+        return held | {"parameters": {("slices" if k == "method" else k): v for k, v in parameters.items()}}
+
+    old = rewritten(estimator.save(tmp_path / "new.safetensors"), tmp_path, description=as_before)
+    assert DensityEstimator.load(old).get_params() == estimator.get_params()
+
+
 def test_bad_model_files_get_their_message(tmp_path):
     whole = small(model="kde").fit(cloud()).save(tmp_path / "whole.safetensors")
     torn = tmp_path / "torn.safetensors"
@@ -133,6 +145,7 @@ def test_bad_model_files_get_their_message(tmp_path):
         ({"model": "kde", "loss": "ssw"}, "is not trained"),
         ({"model": "stereo", "loss": "ssw"}, "stays on the sphere"),
         ({"epochs": 0}, "epochs"),
+        ({"method": "grid"}, "method: got 'grid'"),
         ({"lr": -1.0}, "lr"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
         ({"patience": 5}, "validation_fraction"),

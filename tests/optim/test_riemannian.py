@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from sphereot import sphere, ssw
 from sphereot.optim import RiemannianAdam, RiemannianSGD
 
-METHODS = ("exp", "retraction")
+RETRACTIONS = ("exp", "normalize")
 
 
 def points(*shape, seed=0):
@@ -25,12 +25,12 @@ def slope(x):
     return (x * (x @ matrix)).sum() + torch.exp(x[..., 0]).sum()
 
 
-def make(name, params, method="exp"):
+def make(name, params, retraction="exp"):
     return {
-        "sgd": lambda: RiemannianSGD(params, 0.05, method=method),
-        "momentum": lambda: RiemannianSGD(params, 0.05, momentum=0.8, method=method),
-        "nesterov": lambda: RiemannianSGD(params, 0.05, momentum=0.8, nesterov=True, method=method),
-        "adam": lambda: RiemannianAdam(params, 0.05, method=method),
+        "sgd": lambda: RiemannianSGD(params, 0.05, retraction=retraction),
+        "momentum": lambda: RiemannianSGD(params, 0.05, momentum=0.8, retraction=retraction),
+        "nesterov": lambda: RiemannianSGD(params, 0.05, momentum=0.8, nesterov=True, retraction=retraction),
+        "adam": lambda: RiemannianAdam(params, 0.05, retraction=retraction),
     }[name]()
 
 
@@ -60,11 +60,13 @@ def test_on_the_circle_it_is_what_torch_does_with_angles(name):
 
 def test_a_step_is_the_exponential_map_or_the_retraction():
     start = points(20, 5)
-    for method in METHODS:
+    for retraction in RETRACTIONS:
         x = start.clone().requires_grad_()
-        descend(x, RiemannianSGD([x], 0.3, method=method), 1)
+        descend(x, RiemannianSGD([x], 0.3, retraction=retraction), 1)
         gradient = sphere.to_tangent(start, torch.func.grad(slope)(start))
-        expected = sphere.exp(start, -0.3 * gradient) if method == "exp" else sphere.normalize(start - 0.3 * gradient)
+        expected = (
+            sphere.exp(start, -0.3 * gradient) if retraction == "exp" else sphere.normalize(start - 0.3 * gradient)
+        )
         assert_close(x.detach(), expected, atol=1e-12, rtol=0)
 
 
@@ -72,36 +74,36 @@ def test_retraction_is_the_projected_descent_of_the_paper():
     """Gradients of SSW are orthogonal to the points, so the paper's x - step * gradient, normalized, is the same."""
     start, target = points(30, 3), points(25, 3, seed=1)
     x = start.clone().requires_grad_()
-    descend(x, RiemannianSGD([x], 500.0, method="retraction"), 1, lambda x: ssw(x, target, n_projections=50, seed=0))
+    descend(x, RiemannianSGD([x], 500.0, retraction="normalize"), 1, lambda x: ssw(x, target, n_projections=50, seed=0))
     y = start.clone().requires_grad_()
     ssw(y, target, n_projections=50, seed=0).backward()
     assert_close(x.detach(), sphere.normalize(start - 500.0 * y.grad), atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_momentum_is_carried_by_parallel_transport(method):
+@pytest.mark.parametrize("retraction", RETRACTIONS)
+def test_momentum_is_carried_by_parallel_transport(retraction):
     """Two steps by hand, with the transport of `sphere`, which is a reflection and not a turn."""
     start = points(20, 4)
     x = start.clone().requires_grad_()
-    optimizer = RiemannianSGD([x], 0.05, momentum=0.8, method=method)
+    optimizer = RiemannianSGD([x], 0.05, momentum=0.8, retraction=retraction)
     descend(x, optimizer, 1)
     after = x.detach().clone()
     descend(x, optimizer, 1)
     gradients = [sphere.to_tangent(at, torch.func.grad(slope)(at)) for at in (start, after)]
     momentum = 0.8 * sphere.parallel_transport(start, after, gradients[0]) + gradients[1]
-    move = sphere.exp if method == "exp" else lambda at, v: sphere.normalize(at + v)
+    move = sphere.exp if retraction == "exp" else lambda at, v: sphere.normalize(at + v)
     assert_close(x.detach(), move(after, -0.05 * momentum), atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_descent_of_a_height_has_the_angles_known_by_hand(method):
+@pytest.mark.parametrize("retraction", RETRACTIONS)
+def test_descent_of_a_height_has_the_angles_known_by_hand(retraction):
     """Down -<a, x>, the angle t to a obeys t - lr sin t, or t - atan(lr sin t)."""
     x = torch.tensor([[math.cos(3.0), 0.0, math.sin(3.0)]], dtype=torch.float64).requires_grad_()
-    optimizer, angle = RiemannianSGD([x], 0.3, method=method), 3.0
+    optimizer, angle = RiemannianSGD([x], 0.3, retraction=retraction), 3.0
     for _ in range(60):
         descend(x, optimizer, 1, lambda x: -x[:, 0].sum())
         step = 0.3 * math.sin(angle)
-        angle -= step if method == "exp" else math.atan(step)
+        angle -= step if retraction == "exp" else math.atan(step)
         assert optimizer.step_length == pytest.approx(step, abs=1e-12)
     assert_close(x.detach(), torch.tensor([[math.cos(angle), 0.0, math.sin(angle)]], dtype=torch.float64))
 
@@ -117,12 +119,12 @@ def test_turning_the_sphere_turns_the_path(name):
     assert_close(y.detach(), x.detach() @ turn, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("retraction", RETRACTIONS)
 @pytest.mark.parametrize("name", NAMES)
-def test_points_stay_on_the_sphere(name, method):
+def test_points_stay_on_the_sphere(name, retraction):
     """After 1000 steps in single precision, in any shape."""
     x = points(4, 25, 3).float().requires_grad_()
-    descend(x, make(name, [x], method), 1000)
+    descend(x, make(name, [x], retraction), 1000)
     assert_close(torch.linalg.vector_norm(x.detach(), dim=-1), torch.ones(4, 25), atol=3e-7, rtol=0)
 
 
@@ -145,7 +147,7 @@ def test_closures_groups_schedulers_and_missing_gradients():
     """The protocol of torch.optim: a loss is returned, each group has its own options, schedulers change them."""
     x, y, idle = (points(5, 3, seed=k).requires_grad_() for k in range(3))
     before = copy.deepcopy([x.detach().clone(), y.detach().clone(), idle.detach().clone()])
-    optimizer = RiemannianSGD([{"params": [x, idle]}, {"params": [y], "lr": 0.0, "method": "retraction"}], 0.1)
+    optimizer = RiemannianSGD([{"params": [x, idle]}, {"params": [y], "lr": 0.0, "retraction": "normalize"}], 0.1)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
 
     def closure():
@@ -182,7 +184,10 @@ def test_no_gradient_no_move_and_no_nan():
         (lambda x: RiemannianSGD([x], math.inf), "lr: got inf"),
         (lambda x: RiemannianSGD([x], 0.1, momentum=1.0), "momentum: got 1.0"),
         (lambda x: RiemannianSGD([x], 0.1, nesterov=True), "give momentum too"),
-        (lambda x: RiemannianSGD([x], 0.1, method="log"), "method: got 'log'; choose one of 'exp', 'retraction'"),
+        (
+            lambda x: RiemannianSGD([x], 0.1, retraction="log"),
+            "retraction: got 'log'; choose one of 'exp', 'normalize'",
+        ),
         (lambda x: RiemannianAdam([x], 0.1, betas=(0.9, 1.5)), r"betas\[1\]: got 1.5"),
         (lambda x: RiemannianAdam([x], 0.1, eps=0.0), "eps: got 0.0"),
     ],

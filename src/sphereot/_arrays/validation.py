@@ -21,6 +21,7 @@ from sphereot._backends import native as _native
 __all__ = [
     "as_circle_weights",
     "as_frames",
+    "as_method",
     "as_order",
     "as_points",
     "as_reals",
@@ -379,3 +380,16 @@ def _are_orthonormal(frames: Array) -> bool:
     gram = ((first, first, 1.0), (second, second, 1.0), (first, second, 0.0))
     # Comparisons with NaN are false.
     return all(float(xp.max(xp.abs(xp.vecdot(u, v) - inner))) <= tolerance for u, v, inner in gram)
+
+
+def as_method(method: Any) -> str:
+    """The name of the way in which great circles are drawn: "iid", "orthogonal" or "quasi".
+
+    >>> as_method("grid")
+    Traceback (most recent call last):
+    ValueError: method: got 'grid', which is unknown; choose one of 'iid', 'orthogonal', 'quasi'.
+    """
+    methods = ("iid", "orthogonal", "quasi")
+    if not isinstance(method, str) or method not in methods:
+        raise ValueError(f"method: got {method!r}, which is unknown; choose one of {', '.join(map(repr, methods))}.")
+    return method

@@ -14,7 +14,7 @@ import torch
 
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number, require_same_dim
+from sphereot._arrays.validation import as_method, as_points, as_slice_count, as_whole_number, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
 from sphereot._support.errors import DivergenceError
@@ -24,7 +24,6 @@ from sphereot.density.model_files import as_tensor, read_model, write_model
 from sphereot.density.objectives import OBJECTIVES, Slices
 from sphereot.density.training import History, log_likelihood, train
 from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
-from sphereot.slicing.circles import great_circles
 from sphereot.stats import SphericalKDE
 
 __all__ = ["DensityEstimator"]
@@ -51,7 +50,7 @@ class DensityEstimator:
         Learning rate; 0.1 for "expmap" and 0.001 for "stereo" by default.
     n_projections : int
         Great circles (or directions), new ones in every epoch.
-    slices : {"iid", "orthogonal", "quasi"}
+    method : {"iid", "orthogonal", "quasi"}
         How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent ones keeps the flow
         from making the sample more even than a uniform sample is: on the flood data they end 0.1 nats below 100
         well-placed ones, whose test likelihood gets worse again after two thousand epochs.
@@ -105,7 +104,7 @@ class DensityEstimator:
         epochs: int = 2000,
         lr: float | None = None,
         n_projections: int = 20,
-        slices: str = "iid",
+        method: str = "iid",
         validation_fraction: float = 0.0,
         patience: int | None = None,
         bandwidth: float | str | None = None,
@@ -114,7 +113,7 @@ class DensityEstimator:
     ) -> None:
         self.model, self.loss = model, loss
         self.n_blocks, self.n_components = n_blocks, n_components
-        self.epochs, self.lr, self.n_projections, self.slices = epochs, lr, n_projections, slices
+        self.epochs, self.lr, self.n_projections, self.method = epochs, lr, n_projections, method
         self.validation_fraction, self.patience = validation_fraction, patience
         self.bandwidth, self.seed, self.progress = bandwidth, seed, progress
 
@@ -189,7 +188,7 @@ class DensityEstimator:
                     loss=loss,
                     epochs=self.epochs,
                     lr=lr,
-                    slices=Slices(self.n_projections, self.slices, generator),
+                    slices=Slices(self.n_projections, self.method, generator),
                     validation=validation,
                     patience=self.patience,
                     start=None if saved is None else saved["training"],
@@ -222,7 +221,7 @@ class DensityEstimator:
         if self.model == "stereo" and self.loss in ("ssw", "ssw+nll"):
             raise ValueError(f"loss: {self.loss!r} needs a model that stays on the sphere; choose 'sw' or 'nll'.")
         as_whole_number("epochs", self.epochs, 1, "the number of epochs")
-        great_circles(1, 2, method=self.slices)  # an unknown method is refused here, not in the first epoch
+        as_method(self.method)
         as_slice_count(self.n_projections)
         share = self.validation_fraction
         if not isinstance(share, Real) or not 0 <= float(share) < 1:
@@ -344,7 +343,10 @@ class DensityEstimator:
 
     @classmethod
     def _from_file(cls, tensors: dict[str, torch.Tensor], description: dict[str, Any]) -> "DensityEstimator":
-        model = cls(**description["parameters"])
+        parameters = dict(description["parameters"])
+        if "slices" in parameters:  # what `method` was called in files of version 0.1
+            parameters["method"] = parameters.pop("slices")
+        model = cls(**parameters)
         dim = as_whole_number("dim", description["dim"], 2, "the dimension")
         model._check(dim)
         model.n_features_in_ = dim

@@ -44,7 +44,7 @@ class Config:
     stereo_epochs: int = 20_000
     likelihood_epochs: int = 20_000
     n_projections: int = 20
-    slices: str = "iid"
+    method: str = "iid"
     curve_points: int = 20
     grid: int = 180
 
@@ -63,7 +63,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         parameters: dict[str, Any] = _COLUMNS[column] | {
             "epochs": epochs,
             "n_projections": config.n_projections,
-            "slices": config.slices,
+            "method": config.method,
             "seed": seed,
         }
         if _COLUMNS[column]["model"] == "expmap":

@@ -25,7 +25,7 @@ from sphereot.stats import SphericalKDE
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 _MODES = torch.cat([torch.eye(3), -torch.eye(3)])
-_METHODS = {"riemannian": "exp", "projected": "retraction"}
+_RETRACTIONS = {"riemannian": "exp", "projected": "normalize"}
 _LABELS = {
     "riemannian": "particles, Riemannian descent",
     "projected": "particles, projected descent",
@@ -64,7 +64,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         if model == "mlp":
             points, many, losses = _train(target, config, seed, checkpoint)
         else:
-            points, losses = _descend(target, _METHODS[model], config, seed, checkpoint)
+            points, losses = _descend(target, _RETRACTIONS[model], config, seed, checkpoint)
             many = points
         frames = sphereot.great_circles(1000, 3, method="quasi", seed=seed, like=points)
         own = np.mean([float(sphereot.ssw(points, one, projections=frames)) for one in fresh])
@@ -97,9 +97,9 @@ def _draw(n: int, config: Config, generator: torch.Generator) -> Tensor:
 
 
 def _descend(
-    target: Tensor, method: str, config: Config, seed: int, checkpoint: CheckpointStore
+    target: Tensor, retraction: str, config: Config, seed: int, checkpoint: CheckpointStore
 ) -> tuple[Tensor, list[float]]:
-    flow = _particle_flow(target, method, config, seed)
+    flow = _particle_flow(target, retraction, config, seed)
     saved = checkpoint.load()
     if saved is not None:
         flow.load_state_dict(saved)
@@ -109,12 +109,12 @@ def _descend(
     return flow.particles.detach(), flow.losses
 
 
-def _particle_flow(target: Tensor, method: str, config: Config, seed: int) -> ParticleFlow:
+def _particle_flow(target: Tensor, retraction: str, config: Config, seed: int) -> ParticleFlow:
     return ParticleFlow(
         [target],
         sphere.random_uniform(config.n, 3, seed=seed, like=target),
         step_size=config.step_size,
-        method=method,
+        retraction=retraction,
         n_projections=config.n_projections,
         batch_size=config.n,
         seed=seed,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["METHODS", "Arc", "arc", "carry", "move", "tangent_part"]
+__all__ = ["RETRACTIONS", "Arc", "arc", "carry", "move", "tangent_part"]
 
-METHODS = ("exp", "retraction")
+RETRACTIONS = ("exp", "normalize")
+"""How a tangent vector moves a point: by the exponential map, or by adding the vector and normalizing."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,16 @@ def tangent_part(x: Tensor, v: Tensor) -> Tensor:
     return v - (x * v).sum(-1, keepdim=True) * x
 
 
-def arc(step: Tensor, method: str) -> Arc:
-    """The arcs that tangent steps (..., d) make, by the exponential map ("exp") or by the retraction.
+def arc(step: Tensor, retraction: str) -> Arc:
+    """The arcs that tangent steps (..., d) make, by a retraction of `RETRACTIONS`.
 
-    >>> arc(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), "retraction").sine  # 45 degrees for a step as long as the radius
+    >>> arc(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), "normalize").sine  # 45 degrees for a step as long as the radius
     tensor([[0.7071],
             [0.0000]])
     """
     length = torch.linalg.vector_norm(step, dim=-1, keepdim=True)
     direction = step / torch.where(length > 0, length, 1.0)
-    if method == "retraction":
+    if retraction == "normalize":
         longer = torch.hypot(length, torch.ones_like(length))
         return Arc(direction, 1.0 / longer, length / longer)
     # By sinc(t) = sin(pi t) / (pi t): torch's own sine and cosine wake threads, even for a few numbers, which then

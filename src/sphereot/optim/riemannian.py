@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from sphereot._arrays.validation import as_unit_vectors
-from sphereot.optim.arcs import METHODS, arc, carry, move, tangent_part
+from sphereot.optim.arcs import RETRACTIONS, arc, carry, move, tangent_part
 
 __all__ = ["RiemannianAdam", "RiemannianSGD"]
 
@@ -49,12 +49,12 @@ class _SphereOptimizer(Optimizer):
                 step = -group["lr"] * self._direction(points, group)
                 squares += float(torch.sum(step * step))
                 count += points[..., 0].numel()
-                self._move(points, step, group["method"])
+                self._move(points, step, group["retraction"])
         self.step_length = (squares / count) ** 0.5 if count else 0.0
         return loss
 
-    def _move(self, points: Tensor, step: Tensor, method: str) -> None:
-        way = arc(step, method)
+    def _move(self, points: Tensor, step: Tensor, retraction: str) -> None:
+        way = arc(step, retraction)
         moved = move(points, way)
         momentum = self.state[points].get("momentum")
         if momentum is not None:
@@ -81,7 +81,7 @@ class RiemannianSGD(_SphereOptimizer):
         Share of the last direction that is kept, in [0, 1). It is carried along by parallel transport.
     nesterov : bool
         Look ahead along the momentum.
-    method : {"exp", "retraction"}
+    retraction : {"exp", "normalize"}
         Follow geodesics by the exponential map; or add the step and normalize, as projected gradient descent does.
 
     Attributes
@@ -91,8 +91,8 @@ class RiemannianSGD(_SphereOptimizer):
 
     Notes
     -----
-    Euclidean gradients of a loss that depends on directions alone, as those of SSW are, are orthogonal to x: then the
-    retraction is the paper's projected gradient descent to the letter. Other gradients lose their part along x first.
+    Euclidean gradients of a loss that depends on directions alone, as those of SSW are, are orthogonal to x: then
+    "normalize" is the paper's projected gradient descent to the letter. Other gradients lose their part along x first.
     Schedulers of `torch.optim.lr_scheduler`, closures, parameter groups and `state_dict` work as for torch's own.
 
     References
@@ -120,9 +120,9 @@ class RiemannianSGD(_SphereOptimizer):
         *,
         momentum: float = 0.0,
         nesterov: bool = False,
-        method: str = "exp",
+        retraction: str = "exp",
     ) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "method": method})
+        super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "retraction": retraction})
 
     def _direction(self, points: Tensor, group: dict[str, Any]) -> Tensor:
         gradient = tangent_part(points, points.grad)
@@ -148,7 +148,7 @@ class RiemannianAdam(_SphereOptimizer):
         Shares, in [0, 1), of the running means of the gradient and of its squared length that a step keeps.
     eps : float
         Added to the root of the mean squared length.
-    method : {"exp", "retraction"}
+    retraction : {"exp", "normalize"}
         As in `RiemannianSGD`.
 
     Attributes
@@ -184,9 +184,9 @@ class RiemannianAdam(_SphereOptimizer):
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        method: str = "exp",
+        retraction: str = "exp",
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "method": method})
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "retraction": retraction})
 
     def _direction(self, points: Tensor, group: dict[str, Any]) -> Tensor:
         gradient = tangent_part(points, points.grad)
@@ -204,8 +204,8 @@ class RiemannianAdam(_SphereOptimizer):
 def _require_options(group: dict[str, Any]) -> None:
     if not 0 <= float(group["lr"]) < float("inf"):
         raise ValueError(f"lr: got {group['lr']}, but the step size must be a finite number of at least 0.")
-    if group["method"] not in METHODS:
-        raise ValueError(f"method: got {group['method']!r}; choose one of {', '.join(map(repr, METHODS))}.")
+    if group["retraction"] not in RETRACTIONS:
+        raise ValueError(f"retraction: got {group['retraction']!r}; choose one of {', '.join(map(repr, RETRACTIONS))}.")
     shares = {"momentum": group["momentum"]} if "momentum" in group else dict(enumerate(group.get("betas", ())))
     for key, share in shares.items():
         name = key if isinstance(key, str) else f"betas[{key}]"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sphereot._arrays.validation import (
+    as_method,
     as_order,
     as_points,
     as_slice_count,
@@ -43,11 +44,11 @@ class ParticleFlow:
         `RiemannianSGD`, the same with a momentum of 0.9, or `RiemannianAdam`.
     step_size : float or callable, optional
         As in `sphereot.gradient_flow`; a callable gets the number of the step.
-    method : {"exp", "retraction"}
+    retraction : {"exp", "normalize"}
         As in `RiemannianSGD`.
     p, n_projections
         As in `sphereot.ssw`.
-    slices : {"iid", "orthogonal", "quasi"}
+    method : {"iid", "orthogonal", "quasi"}
         How great circles are drawn, anew for every step; as in `sphereot.great_circles`.
     batch_size : int, optional
         Compare with so many points of each target, drawn anew for every step; with all by default.
@@ -89,10 +90,10 @@ class ParticleFlow:
         weights: Sequence[float] | None = None,
         optimizer: str = "sgd",
         step_size: float | Callable[[int], float] | None = None,
-        method: str = "exp",
+        retraction: str = "exp",
         p: float = 2,
         n_projections: int | None = None,
-        slices: str = "iid",
+        method: str = "iid",
         batch_size: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -100,18 +101,17 @@ class ParticleFlow:
         self.targets = [self._as_target(f"target[{j}]", target) for j, target in enumerate(targets)]
         self.weights = _as_shares(weights, len(self.targets))
         self.p, self.n_projections = as_order(p), as_slice_count(n_projections)
-        great_circles(1, 2, method=slices)  # an unknown method is refused here, not in the first step
-        self.slices, self.seed = slices, as_whole_number("seed", seed, 0, "the seed")
+        self.method, self.seed = as_method(method), as_whole_number("seed", seed, 0, "the seed")
         self.batch_size = None if batch_size is None else as_whole_number("batch_size", batch_size, 1, "a batch")
         if optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer: got {optimizer!r}; choose one of {', '.join(map(repr, OPTIMIZERS))}.")
         self._step_size = OPTIMIZERS[optimizer] if step_size is None else step_size
         self.losses: list[float] = []
         if optimizer == "adam":
-            self.optimizer: Any = RiemannianAdam([self.particles], self.step_size, method=method)
+            self.optimizer: Any = RiemannianAdam([self.particles], self.step_size, retraction=retraction)
         else:
             momentum = _MOMENTUM if optimizer == "momentum" else 0.0
-            self.optimizer = RiemannianSGD([self.particles], self.step_size, momentum=momentum, method=method)
+            self.optimizer = RiemannianSGD([self.particles], self.step_size, momentum=momentum, retraction=retraction)
 
     @property
     def step_size(self) -> float:
@@ -177,7 +177,7 @@ class ParticleFlow:
 
     def _loss(self, rng: np.random.Generator) -> Tensor:
         x = self.particles
-        frames = great_circles(self.n_projections, x.shape[1], method=self.slices, seed=rng, like=x)
+        frames = great_circles(self.n_projections, x.shape[1], method=self.method, seed=rng, like=x)
         if not self.targets:
             return ssw_uniform(x, p=self.p, projections=frames)
         costs = [ssw(x, self._batch(y, rng), p=self.p, projections=frames) for y in self.targets]

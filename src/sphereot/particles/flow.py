@@ -64,10 +64,10 @@ def gradient_flow(
     steps: int = 500,
     step_size: float | Callable[[int], float] | None = None,
     optimizer: str = "sgd",
-    method: str = "exp",
+    retraction: str = "exp",
     p: float = 2,
     n_projections: int | None = None,
-    slices: str = "iid",
+    method: str = "iid",
     batch_size: int | None = None,
     seed: Any = None,
     tol: float | None = None,
@@ -97,11 +97,11 @@ def gradient_flow(
         turns to the power p for "sgd" (10 by default) and "momentum" (1); radians for "adam" (0.02).
     optimizer : {"sgd", "momentum", "adam"}
         Riemannian gradient descent, with a momentum of 0.9, or Riemannian Adam; see `sphereot.optim`.
-    method : {"exp", "retraction"}
+    retraction : {"exp", "normalize"}
         Follow geodesics; or add the step and normalize, which is projected gradient descent.
     p, n_projections
         Order of the distance and number of great circles, as in `ssw`.
-    slices : {"iid", "orthogonal", "quasi"}
+    method : {"iid", "orthogonal", "quasi"}
         How the great circles of each step are drawn, as in `great_circles`.
     batch_size : int, optional
         Compare with so many points of each sample, drawn anew for every step; with all of them by default.
@@ -161,10 +161,10 @@ def gradient_flow(
         weights=weights,
         optimizer=optimizer,
         step_size=step_size,
-        method=method,
+        retraction=retraction,
         p=p,
         n_projections=n_projections,
-        slices=slices,
+        method=method,
         batch_size=batch_size,
         seed=_whole_seed(seed, like),
     )
