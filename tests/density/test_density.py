@@ -77,7 +77,7 @@ def test_a_broken_fit_goes_on_to_the_same_end(tmp_path, monkeypatch):
     settings = {"validation_fraction": 0.2, "patience": 500, "epochs": 120}
     whole = small(**settings).fit(cloud())
 
-    def breaks(epoch, loss):
+    def breaks(epoch, loss, flow):
         if epoch == 70:
             raise BrokenOffError
 
@@ -86,11 +86,35 @@ def test_a_broken_fit_goes_on_to_the_same_end(tmp_path, monkeypatch):
         small(**settings).fit(cloud(), checkpoint=kept, callback=breaks)
     assert kept.exists()
     epochs = []
-    again = small(**settings).fit(cloud(), checkpoint=kept, callback=lambda epoch, loss: epochs.append(epoch))
+    again = small(**settings).fit(cloud(), checkpoint=kept, callback=lambda epoch, loss, flow: epochs.append(epoch))
     assert epochs[0] == 70
     assert again.history_ == whole.history_
     assert all(torch.equal(a, b) for a, b in zip(again.flow_.parameters(), whole.flow_.parameters(), strict=True))
     assert not kept.exists()
+
+
+def test_a_callback_is_told_of_every_epoch_and_may_stop_the_fit(tmp_path):
+    calls, shown = [], []
+
+    def callback(epoch, loss, flow):
+        calls.append((epoch, loss, flow))
+        return np.bool_(epoch == 4)
+
+    estimator = small(progress=lambda done, total: shown.append((done, total)))
+    estimator.fit(cloud(40), callback=callback, checkpoint=tmp_path / "state")
+    assert [epoch for epoch, _, _ in calls] == [1, 2, 3, 4]
+    assert [loss for _, loss, _ in calls] == estimator.history_.losses
+    assert all(type(loss) is float for _, loss, _ in calls)
+    assert calls[0][2] is estimator.flow_
+    assert shown == [(1, 30), (2, 30), (3, 30), (4, 30)]
+    assert not (tmp_path / "state").exists()
+    assert estimator.history_.losses == small(epochs=4).fit(cloud(40)).history_.losses
+    # Only True stops: a callback may return anything else.
+    assert len(small(epochs=3).fit(cloud(40), callback=lambda *told: 1.0).history_.losses) == 3
+    again = DensityEstimator.load(estimator.save(tmp_path / "model.safetensors"))  # a function is not written
+    assert again.progress is False
+    with pytest.raises(TypeError, match="progress: got 'yes'"):
+        small(progress="yes").fit(cloud(40))
 
 
 def test_patience_goes_back_to_the_best_parameters():
@@ -303,7 +327,7 @@ def state_after_each_epoch(monkeypatch):
 
 
 def broken_off(estimator, x, checkpoint, last=5):
-    def breaks(epoch, loss):
+    def breaks(epoch, loss, flow):
         if epoch == last:
             raise BrokenOffError
 
@@ -330,7 +354,7 @@ def test_a_state_is_taken_up_by_its_own_fit_only(tmp_path):
             estimator.fit(x, checkpoint=kept)
     epochs = []
     same = small(seed=np.int64(0), lr=0.1, loss="ssw")
-    same.fit(cloud().astype(np.float64), checkpoint=str(kept), callback=lambda epoch, loss: epochs.append(epoch))
+    same.fit(cloud().astype(np.float64), checkpoint=str(kept), callback=lambda epoch, loss, flow: epochs.append(epoch))
     assert epochs[0] == 5
     assert not kept.exists()
 

@@ -269,6 +269,14 @@ def test_progress_bar_is_told_of_every_step(monkeypatch):
     assert told == [(True, 3), 1, 2, 3, (False, 0)]
 
 
+def test_progress_may_be_a_function():
+    shown = []
+    gradient_flow(cloud(20, [1.0, 0, 0]), steps=3, seed=0, progress=lambda done, total: shown.append((done, total)))
+    assert shown == [(1, 3), (2, 3), (3, 3)]
+    with pytest.raises(TypeError, match="progress: got 'yes'"):
+        gradient_flow(cloud(20, [1.0, 0, 0]), steps=3, progress="yes")
+
+
 def test_zero_steps_are_the_start():
     start = cloud(20, [1.0, 0, 0])
     result = gradient_flow(cloud(10, [0, 1.0, 0]), start=start, steps=0)

@@ -284,21 +284,21 @@ def test_a_broken_fit_goes_on_with_the_same_numbers(loss, tmp_path):
     class KilledError(Exception):
         pass
 
-    def look(step, sampler):
-        return sampler.concentration.item() if step % 3 == 0 else None
+    def concentration(step, sampler):
+        return sampler.concentration.item()
 
-    def killed(step, sampler):
+    def killed(step, loss, sampler):
         if step == 10:
             raise KilledError
-        return look(step, sampler)
 
     whole, broken = (PowerSphericalSampler(torch.ones(3), 1.0) for _ in range(2))
-    expected = short_fit(whole, callback=look, loss=loss)
+    options = {"evaluate": concentration, "evaluate_every": 3, "loss": loss}
+    expected = short_fit(whole, **options)
     file = tmp_path / "state.pt"
     with pytest.raises(KilledError):
-        short_fit(broken, callback=killed, loss=loss, checkpoint=StateFile(file, every=0.0))
+        short_fit(broken, callback=killed, checkpoint=StateFile(file, every=0.0), **options)
     again = PowerSphericalSampler(torch.ones(3), 1.0)
-    fit = short_fit(again, callback=look, loss=loss, checkpoint=file)
+    fit = short_fit(again, checkpoint=file, **options)
     assert (fit.losses, fit.records) == (expected.losses, expected.records)
     assert [step for step, _ in fit.records] == [0, 3, 6, 9, 12]
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
@@ -306,7 +306,7 @@ def test_a_broken_fit_goes_on_with_the_same_numbers(loss, tmp_path):
 
 
 def test_checkpoint_of_other_settings_is_refused(tmp_path):
-    def killed(step, _):
+    def killed(step, loss, sampler):
         if step == 6:
             raise KeyboardInterrupt
 
@@ -315,6 +315,30 @@ def test_checkpoint_of_other_settings_is_refused(tmp_path):
         short_fit(PowerSphericalSampler(torch.ones(3), 1.0), callback=killed, checkpoint=StateFile(file, every=0.0))
     with pytest.raises(ValueError, match="other settings"):
         short_fit(PowerSphericalSampler(torch.ones(3), 1.0), n_projections=9, checkpoint=file)
+
+
+def test_a_callback_is_told_of_every_step_and_may_stop_the_fit(tmp_path):
+    calls, shown = [], []
+
+    def callback(step, loss, sampler):
+        calls.append((step, loss, sampler))
+        return step == 5
+
+    def progress(done, total):
+        shown.append((done, total))
+
+    sampler, file = PowerSphericalSampler(torch.ones(3), 1.0), tmp_path / "state.pt"
+    fit = short_fit(sampler, callback=callback, progress=progress, evaluate=lambda step, _: step, checkpoint=file)
+    assert [step for step, _, _ in calls] == [1, 2, 3, 4, 5]
+    assert [loss for _, loss, _ in calls] == fit.losses
+    assert all(type(loss) is float for _, loss, _ in calls)
+    assert calls[0][2] is sampler
+    assert shown == [(step, 12) for step in range(1, 6)]
+    assert fit.records == [(step, step) for step in range(6)]
+    assert not file.exists()
+    assert fit.losses == short_fit(PowerSphericalSampler(torch.ones(3), 1.0), steps=5).losses
+    # Only True stops: a callback may return anything else.
+    assert short_fit(PowerSphericalSampler(torch.ones(3), 1.0), callback=lambda *told: 1.0).steps == 12
 
 
 def test_divergence_names_the_steps_and_keeps_the_last_good_state():
@@ -366,6 +390,8 @@ def test_fit_repeats_and_leaves_global_state_alone():
         ({"mcmc_steps": 0}, ValueError, "mcmc_steps"),
         ({"step_size": 0.0}, ValueError, "step_size"),
         ({"n_projections": 0}, ValueError, "n_projections"),
+        ({"evaluate_every": 0}, ValueError, "evaluate_every"),
+        ({"progress": "yes"}, TypeError, "progress: got 'yes'"),
         ({"lr": -1.0}, ValueError, "lr"),
         ({"optimizer": []}, TypeError, "optimizer"),
         ({"sampler": torch.nn.Linear(3, 3)}, TypeError, "NetworkSampler"),
@@ -477,7 +503,7 @@ def test_a_reproduction_killed_inside_a_fit_ends_with_the_same_numbers(module, t
     ],
 )
 def test_a_state_is_taken_up_by_its_own_fit_only(change, said, tmp_path):
-    def killed(step, _):
+    def killed(step, loss, sampler):
         if step == 6:
             raise KeyboardInterrupt
 
@@ -498,7 +524,7 @@ def test_a_random_potential_is_not_taken_for_another_target(tmp_path):
     def noisy(x):
         return vmf_potential(x) + torch.rand(1, generator=source, dtype=x.dtype)
 
-    def killed(step, _):
+    def killed(step, loss, sampler):
         if step == 6:
             raise KeyboardInterrupt
 

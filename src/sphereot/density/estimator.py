@@ -16,9 +16,10 @@ from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_method, as_points, as_slice_count, as_whole_number, require_same_dim
 from sphereot._support.atomic_write import reason_of
+from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
 from sphereot._support.errors import DivergenceError
-from sphereot._support.progress import progress_bar
+from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.scikit_learn import density_tags
 from sphereot.density.model_files import as_tensor, read_model, write_model
 from sphereot.density.objectives import OBJECTIVES, Slices
@@ -63,8 +64,9 @@ class DensityEstimator:
         Of the kernel estimate; see `SphericalKDE`.
     seed : int, optional
         Makes a fit reproducible.
-    progress : bool
-        Show a progress bar; needs rich.
+    progress : bool or callable (done, total)
+        Show a progress bar, or call a function with the number of epochs done and their total; as in
+        `sphereot.gradient_flow`.
 
     Attributes
     ----------
@@ -109,7 +111,7 @@ class DensityEstimator:
         patience: int | None = None,
         bandwidth: float | str | None = None,
         seed: int | None = None,
-        progress: bool = False,
+        progress: Progress = False,
     ) -> None:
         self.model, self.loss = model, loss
         self.n_blocks, self.n_components = n_blocks, n_components
@@ -125,7 +127,7 @@ class DensityEstimator:
         y: None = None,
         *,
         checkpoint: str | os.PathLike[str] | CheckpointStore | None = None,
-        callback: Callable[[int, float], None] | None = None,
+        callback: Callback | None = None,
     ) -> "DensityEstimator":
         """Fit the model to points.
 
@@ -139,8 +141,9 @@ class DensityEstimator:
             A file to keep the state of the training in, every ten seconds: a fit that was broken off goes on from
             there and ends as if it had not been. Removed at the end, and when the training diverges. Instead of a
             path, an object with ``load()`` and ``save(state)``, as in `sphereot.sampling.fit_sampler`.
-        callback : callable (epoch, loss), optional
-            Told after every epoch.
+        callback : callable (epoch, loss, flow), optional
+            Called after every epoch with the number of epochs done, the loss as a float, and the flow. Training stops
+            early if it returns True, as in `sphereot.gradient_flow`.
 
         Returns
         -------
@@ -176,10 +179,9 @@ class DensityEstimator:
         self.flow_ = self._new_flow(generator)
         with progress_bar(self.progress, "epochs", self.epochs) as advance:
 
-            def told(epoch: int, value: float) -> None:
+            def after_epoch(epoch: int, value: float, flow: Flow) -> bool:
                 advance(epoch)
-                if callback is not None:
-                    callback(epoch, value)
+                return asks_to_stop(callback, epoch, value, flow)
 
             try:
                 self.history_ = train(
@@ -193,7 +195,7 @@ class DensityEstimator:
                     patience=self.patience,
                     start=None if saved is None else saved["training"],
                     checkpoint=None if store is None else _Named(store, {"work": work, "seed": seed}),
-                    callback=told,
+                    callback=after_epoch,
                 )
             except DivergenceError:
                 if isinstance(store, StateFile):
@@ -319,7 +321,8 @@ class DensityEstimator:
         else:
             tensors, extra = dict(self.flow_.state_dict()), {}
         history = {"losses": self.history_.losses, "validation": self.history_.validation}
-        description = {"parameters": self.get_params(), "dim": self.n_features_in_, "history": history} | extra
+        parameters = self.get_params() | {"progress": self.progress is True}  # a function cannot be written
+        description = {"parameters": parameters, "dim": self.n_features_in_, "history": history} | extra
         return write_model(path, tensors, description)
 
     @classmethod

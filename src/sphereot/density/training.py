@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sphereot._support.atomic_write import reason_of
+from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, store_name
 from sphereot._support.errors import DivergenceError
 from sphereot.density.objectives import OBJECTIVES, Slices
@@ -55,7 +56,7 @@ def train(
     patience: int | None = None,
     start: Mapping[str, Any] | None = None,
     checkpoint: CheckpointStore | None = None,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callback | None = None,
 ) -> History:
     """Fit the parameters of a flow to points (n, d), in place, by Adam on the full batch.
 
@@ -72,8 +73,8 @@ def train(
         The state to go on from, as `checkpoint` was given it.
     checkpoint : CheckpointStore, optional
         Given the state after every epoch but the last.
-    callback : callable (epoch, loss), optional
-        Told after every epoch.
+    callback : callable (epoch, loss, flow), optional
+        Called after every epoch; training stops early if it returns True.
     """
     objective = OBJECTIVES[loss]
     optimizer = torch.optim.Adam(flow.parameters(), lr=lr)
@@ -107,8 +108,8 @@ def train(
             history.validation.append((epoch, -log_likelihood(flow, validation)))
             if history.best[0] == epoch:
                 best = copy.deepcopy(flow.state_dict())
-        if callback is not None:
-            callback(epoch, found)
+        if asks_to_stop(callback, epoch, found, flow):
+            break
         if patience is not None and history.validation and epoch - history.best[0] >= patience:
             break
         if checkpoint is not None and epoch < epochs:

@@ -12,6 +12,7 @@ from sphereot.density import DensityEstimator
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import select
 from sphereot.experiments.run_context import Row, RunContext
+from sphereot.flows import Flow
 from sphereot.plotting.coastlines import has_coastlines
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
@@ -73,7 +74,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         # The curve belongs to the state: a run that goes on after a kill keeps what it had measured.
         curve = _Curve(checkpoint)
 
-        def follow(epoch: int, loss: float) -> None:
+        def follow(epoch: int, loss: float, flow: Flow) -> None:
             if epoch in stops:
                 curve.add(epoch, loss, -estimator.score(test.points))
 

@@ -71,8 +71,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
         own_seed = context.unit_seed({"run": run})
         flow = _flow(config, own_seed)
 
-        def look(step: int, _: Any) -> float | None:
-            return None if step % config.record_every else _ess(flow, config, own_seed + step)[0]
+        def ess_after(step: int, flow: Flow) -> float:
+            return _ess(flow, config, own_seed + step)[0]
 
         fit = fit_sampler(
             _potential,
@@ -86,7 +86,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
             n_projections=config.n_projections,
             lr=config.lr,
             seed=own_seed,
-            callback=look,
+            evaluate=ess_after,
+            evaluate_every=config.record_every,
             checkpoint=checkpoint,
         )
         ess, points = _ess(flow, config, own_seed)

@@ -43,9 +43,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         target = PowerSpherical(torch.tensor(_MEAN), _KAPPA, validate_args=False)
         sampler = PowerSphericalSampler(torch.tensor(_START_MEAN), _START_KAPPA)
 
-        def look(step: int, _: Any) -> list[float] | None:
-            if step % config.record_every:
-                return None
+        def parameters(step: int, sampler: PowerSphericalSampler) -> list[float]:
             return [*sampler.law().loc.tolist(), sampler.law().concentration.item()]
 
         fit = fit_sampler(
@@ -61,7 +59,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
                 torch.optim.SGD([sampler.concentration], lr=config.lr_kappa),
             ],
             seed=seed,
-            callback=look,
+            evaluate=parameters,
+            evaluate_every=config.record_every,
             checkpoint=checkpoint,
         )
         return {"curve": [[step, *values] for step, values in fit.records]}

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
 from sphereot._arrays.validation import as_points, as_whole_number, require_same_kind
+from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.errors import DivergenceError
-from sphereot._support.progress import progress_bar
+from sphereot._support.progress import Progress, progress_bar
 from sphereot.sphere import random_uniform
 
 __all__ = ["FlowResult", "gradient_flow"]
@@ -72,8 +73,8 @@ def gradient_flow(
     seed: Any = None,
     tol: float | None = None,
     snapshots: Sequence[int] = (),
-    callback: Callable[[int, float, Array], Any] | None = None,
-    progress: bool = False,
+    callback: Callback | None = None,
+    progress: Progress = False,
 ) -> FlowResult:
     """Move particles down the gradient of their SSW distance to a target (Section 5.1, Appendix C.3). Needs PyTorch.
 
@@ -111,11 +112,12 @@ def gradient_flow(
         Stop when the mean loss of the last 50 steps is not less than 1 - `tol` times that of the 50 before them.
     snapshots : sequence of ints
         Numbers of steps after which to keep the particles; 0 is the start.
-    callback : callable, optional
-        Called as ``callback(steps_taken, loss, particles)`` after each step, the loss being that before it. The flow
-        stops if it returns True.
-    progress : bool
-        Show a progress bar; needs rich (``pip install 'sphereot[cli]'``).
+    callback : callable (step, loss, particles), optional
+        Called after each step with the number of steps taken, the loss before the last of them as a float, and the
+        particles after it. The flow stops early if it returns True.
+    progress : bool or callable (done, total)
+        Show a progress bar, which needs rich (``pip install 'sphereot[cli]'``); or a function that is called with the
+        number of steps taken and their total.
 
     Returns
     -------
@@ -193,7 +195,7 @@ def gradient_flow(
             show(taken)
             if tol is not None and _has_settled(descent.losses, tol):
                 return result(converged=True)
-            if callback is not None and callback(taken, loss, particles()) is True:
+            if callback is not None and asks_to_stop(callback, taken, loss, particles()):
                 break
     return result(converged=False)
 

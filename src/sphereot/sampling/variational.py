@@ -12,17 +12,16 @@ from torch import Tensor
 
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number
+from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
 from sphereot._support.errors import DivergenceError
-from sphereot._support.progress import progress_bar
+from sphereot._support.progress import Progress, progress_bar
 from sphereot.distance import ssw
 from sphereot.sampling.langevin import Potential, as_positive, langevin
 from sphereot.sampling.samplers import Sampler
 from sphereot.torch.euclidean import sliced_wasserstein
 
 __all__ = ["SamplerFit", "fit_sampler"]
-
-Callback = Callable[[int, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class SamplerFit:
     losses : list of float
         SSW_2^2 [turns^2] or SW_2^2 between the points and where they drifted to, before each step.
     records : list of (int, value)
-        What the callback returned, if not None, and after which step.
+        After which step, and what `evaluate` returned then.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -60,8 +59,10 @@ def fit_sampler(
     optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
     lr: float = 1e-3,
     seed: int | torch.Generator | None = None,
+    evaluate: Callable[[int, Any], Any] | None = None,
+    evaluate_every: int = 1,
     callback: Callback | None = None,
-    progress: bool = False,
+    progress: Progress = False,
     checkpoint: str | os.PathLike[str] | CheckpointStore | None = None,
 ) -> SamplerFit:
     """Fit a sampler to a density known up to a constant, by SSW variational inference.
@@ -97,11 +98,18 @@ def fit_sampler(
         Learning rate of the default optimizer. Not used with `optimizer`.
     seed : int, torch.Generator or None
         Source of all randomness here; torch's global state is neither read nor changed.
-    callback : callable (step, sampler) -> value, optional
-        Called before the first step (as step 0) and after each; what it returns is kept in `SamplerFit.records`. It
-        should draw its own random numbers from a generator of its own, seeded by the step if runs must be repeatable.
-    progress : bool
-        Show a progress bar; needs rich.
+    evaluate : callable (step, sampler) -> value, optional
+        Measures the sampler before the first step (as step 0) and after every `evaluate_every` steps. The values are
+        in `SamplerFit.records`, and in a checkpoint. It should draw random numbers from a generator of its own, seeded
+        by the step if runs must be repeatable.
+    evaluate_every : int
+        Steps between two evaluations.
+    callback : callable (step, loss, sampler), optional
+        Called after each step with the number of steps taken, the loss as a float, and the sampler. The fit stops early
+        if it returns True, as in `sphereot.gradient_flow`.
+    progress : bool or callable (done, total)
+        Show a progress bar, or call a function with the number of steps taken and their total; as in
+        `sphereot.gradient_flow`.
     checkpoint : path, optional
         File to keep the state in, every ten seconds: a call with the same arguments goes on from there and ends with
         the same numbers as one that was not broken off. Removed at the end. A state of a fit with another target, other
@@ -131,6 +139,7 @@ def fit_sampler(
     """
     steps = as_whole_number("steps", steps, 1, "the number of steps")
     n_particles = as_whole_number("n_particles", n_particles, 1, "the number of points")
+    every = as_whole_number("evaluate_every", evaluate_every, 1, "the number of steps between two evaluations")
     settings: dict[str, Any] = {
         "n_particles": n_particles,
         "mcmc_steps": as_whole_number("mcmc_steps", mcmc_steps, 1, "the number of Langevin steps"),
@@ -161,8 +170,8 @@ def fit_sampler(
                 f"steps: got {steps}, but the state in {store_name(store)} is that after {state.fit.steps} steps; "
                 "give more steps, or remove the file to begin anew."
             )
-    elif callback is not None:
-        state.record(0, callback(0, sampler))
+    elif evaluate is not None:
+        state.fit.records.append((0, evaluate(0, sampler)))
     good = [one.detach().clone() for one in parameters]
 
     def diverged(what: str) -> DivergenceError:
@@ -211,11 +220,13 @@ def fit_sampler(
             if step == steps and not all(bool(torch.isfinite(one).all()) for one in parameters):
                 raise diverged("a parameter is NaN")
             state.fit.losses.append(found)
-            if callback is not None:
-                state.record(step, callback(step, sampler))
+            if evaluate is not None and step % every == 0:
+                state.fit.records.append((step, evaluate(step, sampler)))
+            show(step)
+            if asks_to_stop(callback, step, found, sampler):
+                break
             if store is not None and step < steps:
                 store.save(state.kept)
-            show(step)
     if store is not checkpoint and isinstance(store, StateFile):
         store.remove()
     return state.fit
@@ -251,10 +262,6 @@ class _State:
     generator: torch.Generator
     work: dict[str, Any]
     probe: tuple[Tensor, Tensor] | None = None
-
-    def record(self, step: int, value: Any) -> None:
-        if value is not None:
-            self.fit.records.append((step, value))
 
     def kept(self) -> dict[str, Any]:
         return {
