@@ -9,7 +9,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-KERNEL := CMakeLists.txt $(wildcard cpp/*.cpp cpp/*/*.hpp)
+CPP := $(wildcard cpp/*.cpp cpp/*/*.hpp)
+KERNEL := CMakeLists.txt $(CPP)
 # An editable install knows the modules that were there when it was made: folders change when one is added.
 FOLDERS := $(shell find src -type d -not -name __pycache__)
 
@@ -39,6 +40,7 @@ demo: $(VENV)/.installed-demo
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 
 test: lint

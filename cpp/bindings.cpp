@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "solvers/costs.hpp"
 #include "expmap/flow.hpp"
 #include "slicing/frames.hpp"
-#include "solvers/gradients.hpp"
-#include "solvers/permutations.hpp"
-#include "support/parallel.hpp"
 #include "slicing/slice_run.hpp"
 #include "slicing/transpose.hpp"
 #include "slicing/unit_length.hpp"
+#include "solvers/costs.hpp"
+#include "solvers/gradients.hpp"
+#include "solvers/permutations.hpp"
+#include "support/parallel.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -61,13 +61,14 @@ SlicedMeasure<T> sliced(typename SlicedMeasure<T>::Form form, std::size_t slices
     require(atoms <= 0xFFFFFFFFu, "a measure may have at most 2^32 - 1 atoms");
     require(!weights || weights->shape(1) == atoms, "one weight an atom");
     require(!weights || weights->shape(0) == 1 || weights->shape(0) == slices, "weights for one or for all slices");
-    return {form, slices, atoms, dim, data, frames, weights ? weights->data() : nullptr,
-            weights && weights->shape(0) > 1};
+    return {
+        form, slices, atoms, dim, data, frames, weights ? weights->data() : nullptr, weights && weights->shape(0) > 1};
 }
 
 template <class T>
 SlicedMeasure<T> from_points(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
-    require(frames.shape(1) == points.shape(0) && frames.shape(2) == 2, "frames (slices, dim, 2) for points (dim, atoms)");
+    require(frames.shape(1) == points.shape(0) && frames.shape(2) == 2,
+            "frames (slices, dim, 2) for points (dim, atoms)");
     return sliced(SlicedMeasure<T>::Form::points, frames.shape(0), points.shape(1), points.shape(0), points.data(),
                   frames.data(), weights);
 }
@@ -75,15 +76,16 @@ SlicedMeasure<T> from_points(Input<T, 2> points, Input<T, 3> frames, Weights wei
 template <class T>
 SlicedMeasure<T> from_rows(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
     require(points.shape(1) >= 2, "planes in at least two dimensions");
-    require(frames.shape(1) == points.shape(1) && frames.shape(2) == 2, "frames (slices, dim, 2) for points (atoms, dim)");
+    require(frames.shape(1) == points.shape(1) && frames.shape(2) == 2,
+            "frames (slices, dim, 2) for points (atoms, dim)");
     return sliced(SlicedMeasure<T>::Form::rows, frames.shape(0), points.shape(0), points.shape(1), points.data(),
                   frames.data(), weights);
 }
 
 SlicedMeasure<float> from_rows_drawn(Input<float, 2> points, std::size_t slices, std::uint64_t seed, std::size_t first,
                                      Weights weights) {
-    auto measure = sliced<float>(SlicedMeasure<float>::Form::rows, slices, points.shape(0), points.shape(1), points.data(),
-                                 nullptr, weights);
+    auto measure = sliced<float>(SlicedMeasure<float>::Form::rows, slices, points.shape(0), points.shape(1),
+                                 points.data(), nullptr, weights);
     require(measure.dim >= 2, "planes in at least two dimensions");
     measure.drawn = {seed, first};
     return measure;
@@ -92,7 +94,8 @@ SlicedMeasure<float> from_rows_drawn(Input<float, 2> points, std::size_t slices,
 template <class T>
 SlicedMeasure<T> from_planar(Input<T, 3> planar, Weights weights) {
     require(planar.shape(1) == 2, "planar points (slices, 2, atoms)");
-    return sliced<T>(SlicedMeasure<T>::Form::planar, planar.shape(0), planar.shape(2), 2, planar.data(), nullptr, weights);
+    return sliced<T>(SlicedMeasure<T>::Form::planar, planar.shape(0), planar.shape(2), 2, planar.data(), nullptr,
+                     weights);
 }
 
 template <class T>
@@ -117,7 +120,8 @@ GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, double share, const
     using Form = typename SlicedMeasure<T>::Form;
     const bool by_points = x.form == Form::points || x.form == Form::rows;
     if (data && by_points) require(has_shape(*data, {x.atoms, x.dim}), "gradient (atoms, dim)");
-    if (data && x.form == Form::planar) require(has_shape(*data, {x.slices, 2, x.atoms}), "gradient (slices, 2, atoms)");
+    if (data && x.form == Form::planar)
+        require(has_shape(*data, {x.slices, 2, x.atoms}), "gradient (slices, 2, atoms)");
     if (data && x.form == Form::turns) require(has_shape(*data, {x.slices, x.atoms}), "gradient (slices, atoms)");
     if (weights) {
         require(x.weights, "a gradient in weights needs weights");
@@ -141,13 +145,14 @@ template <class T>
 void bind(nb::module_& m, const char* name) {
     using Sliced = SlicedMeasure<T>;
     nb::class_<Sliced>(m, name, "The points of one measure on all slices.");
-    // The measure points into its arrays: they live as long as it does, and must be the caller's own, not converted copies.
-    m.def("from_points", &from_points<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
-          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+    // The measure points into its arrays: they live as long as it does, and must be the caller's own, not converted
+    // copies.
+    m.def("from_points", &from_points<T>, "points"_a.noconvert(), "frames"_a.noconvert(),
+          "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
     m.def("from_rows", &from_rows<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
           nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
-    m.def("from_planar", &from_planar<T>, "planar"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
-          nb::keep_alive<0, 2>());
+    m.def("from_planar", &from_planar<T>, "planar"_a.noconvert(), "weights"_a.noconvert().none(),
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
     m.def("from_turns", &from_turns<T>, "turns"_a.noconvert(), "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(),
           nb::keep_alive<0, 2>());
 
@@ -163,10 +168,12 @@ void bind(nb::module_& m, const char* name) {
                 return [&, own = InHand<T>(measure, a_run)](std::size_t first, std::size_t slices) mutable {
                     own.take(first, slices);
                     for (std::size_t l = 0; l < slices; ++l) {
-                        own.measure().for_each_block(own.slice(l), [&](std::size_t begin, std::size_t count, const T* block) {
-                            T* row = turns + (first + l) * measure.atoms + begin;
-                            for (std::size_t i = 0; i < count; ++i) row[i] = Grid<T>::turn(Grid<T>::key(block[i]));
-                        });
+                        own.measure().for_each_block(own.slice(l),
+                                                     [&](std::size_t begin, std::size_t count, const T* block) {
+                                                         T* row = turns + (first + l) * measure.atoms + begin;
+                                                         for (std::size_t i = 0; i < count; ++i)
+                                                             row[i] = Grid<T>::turn(Grid<T>::key(block[i]));
+                                                     });
                         watch.pass(measure.atoms);
                     }
                 };
@@ -222,8 +229,8 @@ void bind(nb::module_& m, const char* name) {
             const nb::gil_scoped_release unlocked;
             differentiate_slices(x, y, {p, unit}, groups, execution, costs, out_x, out_y);
         },
-        "x"_a, "y"_a, "p"_a, "share"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(), "da"_a.noconvert().none(),
-        "dy"_a.noconvert().none(), "db"_a.noconvert().none(), "unit"_a = 1.0);
+        "x"_a, "y"_a, "p"_a, "share"_a, "groups"_a, "threads"_a, "out"_a, "dx"_a.noconvert().none(),
+        "da"_a.noconvert().none(), "dy"_a.noconvert().none(), "db"_a.noconvert().none(), "unit"_a = 1.0);
 
     m.def(
         "differentiate_uniform",
@@ -265,7 +272,8 @@ void bind(nb::module_& m, const char* name) {
             require(!pool.weights, "a pool has no weights");
             require(first >= 1 && first < pool.atoms, "points in both samples");
             require(out.shape(0) == pool.slices && labelings.count >= 1, "one row a slice, one column a labeling");
-            require(labels.shape(0) == labelings.groups() && labels.shape(1) == pool.atoms, "labels (groups of 8, atoms)");
+            require(labels.shape(0) == labelings.groups() && labels.shape(1) == pool.atoms,
+                    "labels (groups of 8, atoms)");
             double* result = out.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
@@ -305,7 +313,8 @@ void bind_frames(nb::module_& m) {
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
             share_out(frames.shape(0), execution, [=](Watch& watch) {
-                return [=, &watch, planes = RandomPlanes{seed, first}, rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
+                return [=, &watch, planes = RandomPlanes{seed, first},
+                        rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
                     planes.draw(plane, dim, rows.data());
                     rows_to_frame(rows.data(), dim, out + plane * dim * 2);
                     watch.pass(dim);
@@ -317,8 +326,10 @@ void bind_frames(nb::module_& m) {
 
 template <class T>
 FlowParameters<T> flow_parameters(const Input<T, 3>& slopes, const Input<T, 3>& loads, std::size_t points) {
-    require(slopes.shape(2) == 4 && (loads.shape(2) == 3 || loads.shape(2) == 12), "slopes of 4 numbers, loads of 3 or 12");
-    require(slopes.shape(0) == loads.shape(0) && slopes.shape(1) == loads.shape(1), "slopes and loads for each component");
+    require(slopes.shape(2) == 4 && (loads.shape(2) == 3 || loads.shape(2) == 12),
+            "slopes of 4 numbers, loads of 3 or 12");
+    require(slopes.shape(0) == loads.shape(0) && slopes.shape(1) == loads.shape(1),
+            "slopes and loads for each component");
     require(points > 0, "at least one point");
     return {slopes.shape(0), slopes.shape(1), points, slopes.data(), loads.data()};
 }
@@ -358,12 +369,15 @@ void bind_flow(nb::module_& m) {
            InOut<T, 2> d_x, InOut<T, 4> d_slopes, InOut<T, 4> d_loads, std::size_t threads) {
             const auto flow = flow_parameters<T>(slopes, loads, states.shape(2));
             const auto record = flow_record<T>(flow, loads.shape(2) == 12, states, moments, determinants);
-            const auto as_points = [&](const auto& array) { return array.shape(0) == 3 && array.shape(1) == flow.points; };
+            const auto as_points = [&](const auto& array) {
+                return array.shape(0) == 3 && array.shape(1) == flow.points;
+            };
             require(as_points(d_y) && as_points(d_x), "cotangents (3, points)");
             require(d_log_det.has_value() == determinants.has_value(), "cotangents of determinants with determinants");
             require(!d_log_det || d_log_det->shape(0) == flow.points, "one cotangent a point");
             const auto like = [&](const auto& gradient, const auto& of) {
-                return gradient.shape(1) == of.shape(0) && gradient.shape(2) == of.shape(1) && gradient.shape(3) == of.shape(2);
+                return gradient.shape(1) == of.shape(0) && gradient.shape(2) == of.shape(1) &&
+                       gradient.shape(3) == of.shape(2);
             };
             require(like(d_slopes, slopes) && like(d_loads, loads), "gradients (groups, blocks, components, ...)");
             require(d_slopes.shape(0) >= 1 && d_slopes.shape(0) == d_loads.shape(0), "as many groups each");

@@ -10,15 +10,15 @@
 #include <span>
 #include <vector>
 
+#include "circle/grid.hpp"
 #include "circle/partition.hpp"
 #include "circle/radix_sort.hpp"
 #include "support/sum.hpp"
-#include "circle/grid.hpp"
 
 namespace sphereot {
 
-// Cumulative masses are multiples of 2^-52, the spacing of doubles just above 1: their sums and differences are exact, and
-// a mass too small to matter is 0 instead of a number whose inverse overflows.
+// Cumulative masses are multiples of 2^-52, the spacing of doubles just above 1: their sums and differences are exact,
+// and a mass too small to matter is 0 instead of a number whose inverse overflows.
 inline constexpr double mass_units = 4503599627370496.0;
 
 inline double whole_units(double mass) { return (1.0 + mass) - 1.0; }
@@ -55,7 +55,8 @@ public:
         places_.resize(n_);
         if (n_ <= most_short_places) {
             words_.resize(2 * n_);
-            const auto* sorted = sort_short_places<key_shift>(keys_.data(), words_.data(), words_.data() + n_, n_, counts_);
+            const auto* sorted =
+                sort_short_places<key_shift>(keys_.data(), words_.data(), words_.data() + n_, n_, counts_);
             for (std::size_t i = 0; i < n_; ++i) places_[i] = sorted[i] & 0xFFFFu;
         } else {
             tagged_.resize(2 * n_);
@@ -94,7 +95,8 @@ public:
     void set_equal_masses() {
         if (!masses_.empty()) return;
         masses_.resize(n_ + 1 + window, 2.0);
-        for (std::size_t i = 0; i <= n_; ++i) masses_[i] = whole_units(static_cast<double>(i) / static_cast<double>(n_));
+        for (std::size_t i = 0; i <= n_; ++i)
+            masses_[i] = whole_units(static_cast<double>(i) / static_cast<double>(n_));
         build_guide();
     }
 
@@ -137,7 +139,8 @@ public:
         int passed = 2 * (next[1] < f);  // two comparisons find the place among three, without a branch
         passed += next[passed] < f;
         if (passed < window) return first + static_cast<std::size_t>(passed);
-        return static_cast<std::size_t>(std::lower_bound(next + window, masses_.data() + 1 + n_, f) - masses_.data()) - 1;
+        return static_cast<std::size_t>(std::lower_bound(next + window, masses_.data() + 1 + n_, f) - masses_.data()) -
+               1;
     }
 
 private:

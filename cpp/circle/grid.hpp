@@ -19,7 +19,8 @@ struct Grid<float> {
     using Key = std::uint32_t;
     static constexpr int bits = 24;
 
-    // Two conversions and no rounding instruction, which the x86-64 baseline lacks: cut to 25 bits, then round the last.
+    // Two conversions and no rounding instruction, which the x86-64 baseline lacks: cut to 25 bits, then round the
+    // last.
     static Key key(float turn) {
         const auto half_steps = static_cast<Key>(static_cast<std::int32_t>(turn * 33554432.0f));
         return ((half_steps + 1) >> 1) & 0xFFFFFFu;

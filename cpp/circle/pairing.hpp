@@ -122,8 +122,13 @@ template <class T, class Power>
 class GeneralSlope {
 public:
     GeneralSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
-        : x_(x), a_(x.turns().data()), b_(y.turns().data()), A_(x.masses().data()), B_(y.masses().data()),
-          m_(y.size()), settled_{power} {}
+        : x_(x),
+          a_(x.turns().data()),
+          b_(y.turns().data()),
+          A_(x.masses().data()),
+          B_(y.masses().data()),
+          m_(y.size()),
+          settled_{power} {}
 
     // The piece at a cut of k units, when the best is known to be in [lowest, highest].
     Piece operator()(double k, double lowest, double highest) {
@@ -187,9 +192,9 @@ private:
     double settle_below_ = 0.25;
 };
 
-// Sums of weights are rounded. Levels that should meet then differ by a trace of mass, which goes to the next atom instead
-// of its own; and its share of the cost of a large order, mass times distance^p, may exceed all others. So large orders
-// take no notice of less than this mass.
+// Sums of weights are rounded. Levels that should meet then differ by a trace of mass, which goes to the next atom
+// instead of its own; and its share of the cost of a large order, mass times distance^p, may exceed all others. So
+// large orders take no notice of less than this mass.
 inline constexpr double mass_trace = 0x1p-40;
 
 template <class T, class Power>
@@ -215,8 +220,14 @@ template <class T>
 class LevelWalk {
 public:
     LevelWalk(const Atoms<T>& x, const Atoms<T>& y, double cut, std::size_t begin, std::size_t end)
-        : a_(x.turns().data()), b_(y.turns().data()), A_(x.masses().data()), B_(y.masses().data()), m_(y.size()),
-          i_(begin), end_(end), level_(A_[begin]) {
+        : a_(x.turns().data()),
+          b_(y.turns().data()),
+          A_(x.masses().data()),
+          B_(y.masses().data()),
+          m_(y.size()),
+          i_(begin),
+          end_(end),
+          level_(A_[begin]) {
         const double lap = std::ceil(level_ + cut) - 1.0;
         // The first y met is the one at the level just above.
         const double above = level_ + cut - lap;
@@ -248,8 +259,8 @@ private:
     T lift_;
 };
 
-// All pieces of the matching. Each step of a walk waits for the one before; two walks at once wait half as long, and have
-// a visitor each so that their sums do not wait for each other either.
+// All pieces of the matching. Each step of a walk waits for the one before; two walks at once wait half as long, and
+// have a visitor each so that their sums do not wait for each other either.
 template <class T, class Visit>
 void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, Visit visit_first, Visit visit_second) {
     const std::size_t n = x.size(), half = n / 2;

@@ -25,7 +25,8 @@ inline std::size_t compress_block(const float* values, const std::uint8_t* label
     return static_cast<std::size_t>(__builtin_popcount(chosen));
 }
 
-inline std::size_t compress_block(const double* values, const std::uint8_t* labels, char bit, double* set, double* unset) {
+inline std::size_t compress_block(const double* values, const std::uint8_t* labels, char bit, double* set,
+                                  double* unset) {
     const __m512d block = _mm512_loadu_pd(values);
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(labels));
     const auto chosen = static_cast<__mmask8>(_mm_test_epi8_mask(bytes, _mm_set1_epi8(bit)));

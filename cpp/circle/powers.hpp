@@ -28,14 +28,16 @@ struct HalfPower {
     template <class T>
     T derivative(T s) const {
         if constexpr (TwiceP == 4) return T(2) * s;
-        const T size = HalfPower<TwiceP - 2>{}(s) * T(TwiceP) / T(2);
+        const T lower = HalfPower<TwiceP - 2>{}(s);
+        const T size = lower * T(TwiceP) / T(2);
         return s > T(0) ? size : s < T(0) ? -size : T(0);
     }
 
     // the integral of |s|^p from r to s, by the antiderivative g(s) = sign(s) |s|^{p+1} / (p + 1)
     template <class T>
     T integral(T r, T s) const {
-        return (s * (*this)(s) - r * (*this)(r)) * (T(2) / T(TwiceP + 2));
+        const auto& power = *this;
+        return (s * power(s) - r * power(r)) * (T(2) / T(TwiceP + 2));
     }
 };
 
@@ -49,7 +51,10 @@ struct AnyPower {
         const double size = p * std::pow(std::fabs(s), p - 1.0);
         return s > 0.0 ? size : s < 0.0 ? -size : 0.0;
     }
-    double integral(double r, double s) const { return (s * (*this)(s) - r * (*this)(r)) / (p + 1.0); }
+    double integral(double r, double s) const {
+        const auto& power = *this;
+        return (s * power(s) - r * power(r)) / (p + 1.0);
+    }
 };
 
 // Up to this order no |s|^p under- or overflows, even in single precision: displacements are 2^-24 to 2 turns there.
@@ -66,7 +71,10 @@ struct LargePower {
         const double size = p / unit * power_of(s, p - 1.0);
         return s > 0.0 ? size : s < 0.0 ? -size : 0.0;
     }
-    double integral(double r, double s) const { return (s * (*this)(s) - r * (*this)(r)) / (p + 1.0); }
+    double integral(double r, double s) const {
+        const auto& power = *this;
+        return (s * power(s) - r * power(r)) / (p + 1.0);
+    }
 
 private:
     // Saturated: the price of a pair that is not matched may overflow, and infinity minus infinity is no price.

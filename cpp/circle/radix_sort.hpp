@@ -45,7 +45,8 @@ inline bool begin_pass(std::array<std::uint32_t, 256>& next, std::uint32_t share
 // One pass by the digit above bit `down`; returns whether the result is in `spare`. Where all elements share the digit
 // it would only copy, one dependent store after another.
 template <class Element>
-bool sort_by_digit(const Element* elements, Element* spare, std::size_t n, std::array<std::uint32_t, 256>& next, int down) {
+bool sort_by_digit(const Element* elements, Element* spare, std::size_t n, std::array<std::uint32_t, 256>& next,
+                   int down) {
     if (begin_pass(next, static_cast<std::uint32_t>(elements[0] >> down) & 255u, n)) return false;
     for (std::size_t i = 0; i < n; ++i) {
         const Element element = elements[i];

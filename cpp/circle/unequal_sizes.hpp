@@ -24,8 +24,11 @@ template <class T, class Power>
 class UnlikeSlope {
 public:
     UnlikeSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
-        : a_(x.turns().data()), b_(y.turns().data()), n_(static_cast<double>(x.size())),
-          m_(static_cast<double>(y.size())), power_(power) {}
+        : a_(x.turns().data()),
+          b_(y.turns().data()),
+          n_(static_cast<double>(x.size())),
+          m_(static_cast<double>(y.size())),
+          power_(power) {}
 
     Piece operator()(double k, double, double) const {
         const double whole = n_ * m_;

@@ -10,8 +10,8 @@
 
 #include "circle/atoms.hpp"
 #include "circle/powers.hpp"
-#include "support/sum.hpp"
 #include "support/parallel.hpp"
+#include "support/sum.hpp"
 
 namespace sphereot {
 
@@ -45,9 +45,8 @@ template <class T, class Term>
 double sum_shares(const Atoms<T>& x, double alpha, Term term) {
     const T* turn = x.turns().data();
     const double* mass = x.masses().data();
-    return sum<double>(x.size(), [=](std::size_t i) {
-        return term(turn[i] - alpha - mass[i], turn[i] - alpha - mass[i + 1]);
-    });
+    return sum<double>(x.size(),
+                       [=](std::size_t i) { return term(turn[i] - alpha - mass[i], turn[i] - alpha - mass[i + 1]); });
 }
 
 // The power as sums at this cut take it. Large ones are taken in units of the largest displacement there, so that the
@@ -60,14 +59,15 @@ Power within_range(const Atoms<T>& x, double alpha, Power power) {
         power.unit = 0.0;
         for (std::size_t i = 0; i < x.size(); ++i)
             if (mass[i] < mass[i + 1])
-                power.unit = std::max({power.unit, std::fabs(turn[i] - alpha - mass[i]), std::fabs(turn[i] - alpha - mass[i + 1])});
+                power.unit = std::max(
+                    {power.unit, std::fabs(turn[i] - alpha - mass[i]), std::fabs(turn[i] - alpha - mass[i + 1])});
     }
     return power;
 }
 
 // Any p: Newton's method on the derivative, which increases, kept inside a bracket that is halved when Newton is slow.
-// It ends when no number is left between, or the step no longer moves the cut. For p = 1 the derivative is piecewise affine, and Newton lands on the
-// median of F^-1(t) - t.
+// It ends when no number is left between, or the step no longer moves the cut. For p = 1 the derivative is piecewise
+// affine, and Newton lands on the median of F^-1(t) - t.
 template <class T, class Power>
 double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
     const auto total = [&](double alpha, auto term) { return sum_shares(x, alpha, term); };
@@ -102,7 +102,8 @@ Total<Power> uniform_cost(const Atoms<T>& x, double alpha, Power order) {
         return {order, uniform_square_cost(x, alpha)};
     } else {
         const Power power = within_range(x, alpha, order);
-        const double cost = sum_shares(x, alpha, [=](double first, double last) { return power.integral(last, first); });
+        const double cost =
+            sum_shares(x, alpha, [=](double first, double last) { return power.integral(last, first); });
         if constexpr (is_large<Power>) return {order, power.unit, cost};
         else return {order, cost};
     }

@@ -1,13 +1,13 @@
-// One block of the exponential-map flow on S^2 at one point, from the gradient g and the Hessian H of its potential; and
-// back. The mathematics, with the same letters, is written out in sphereot/flows/_expmap.py.
+// One block of the exponential-map flow on S^2 at one point, from the gradient g and the Hessian H of its potential;
+// and back. The mathematics, with the same letters, is written out in sphereot/flows/_expmap.py.
 #pragma once
 
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
-#include "support/exp.hpp"
 #include "expmap/vector3.hpp"
+#include "support/exp.hpp"
 
 // A call left in a loop over points would keep the loop from filling vector registers.
 #if defined(_MSC_VER)
@@ -23,15 +23,14 @@ template <class T>
 struct Stumpff {
     T c0, c1, c2, c3, c4, c5;
 
-    SPHEREOT_INLINE explicit Stumpff(T q)
-        : c4(series<4>(q)), c5(series<5>(q)) {
+    SPHEREOT_INLINE explicit Stumpff(T q) : c4(series<4>(q)), c5(series<5>(q)) {
         c2 = T(1.0 / 2.0) - q * c4;
         c3 = T(1.0 / 6.0) - q * c5;
         c0 = T(1) - q * c2;
         c1 = T(1) - q * c3;
     }
 
-  private:
+private:
     static constexpr int last = std::is_same_v<T, float> ? 12 : 18;  // where the next term is below rounding
 
     template <int k>
@@ -70,7 +69,11 @@ struct Determinant {
     T trace, invariants, vav, value;
 
     SPHEREOT_INLINE Determinant(const Step<T>& step, Vector3<T> x, Symmetric3<T> h)
-        : hx(h * x), xhx(dot(x, hx)), pull(hx - T(0.5) * xhx * x), b(h - symmetric_product(x, pull)), bv(b * step.v),
+        : hx(h * x),
+          xhx(dot(x, hx)),
+          pull(hx - T(0.5) * xhx * x),
+          b(h - symmetric_product(x, pull)),
+          bv(b * step.v),
           trace(b.trace()) {
         const T det = T(0.5) * (trace * trace - b.square());
         invariants = trace + det - step.s * (T(2) - step.s + trace);
@@ -90,7 +93,8 @@ struct BlockCotangents {
 };
 
 template <class T, bool with_determinant>
-SPHEREOT_INLINE BlockCotangents<T> block_cotangents(Vector3<T> x, Vector3<T> g, Symmetric3<T> h, Vector3<T> d_y, T d_log_det) {
+SPHEREOT_INLINE BlockCotangents<T> block_cotangents(Vector3<T> x, Vector3<T> g, Symmetric3<T> h, Vector3<T> d_y,
+                                                    T d_log_det) {
     const Step<T> step(x, g);
     const Stumpff<T>& c = step.c;
     const T k = c.c2 - c.c3;

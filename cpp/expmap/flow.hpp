@@ -1,5 +1,5 @@
-// The exponential-map flow on S^2 (Appendix B.4), all its blocks in one pass: a run of points stays in the nearest cache
-// while it goes through them, and the exponentials, one a point and component, are never kept.
+// The exponential-map flow on S^2 (Appendix B.4), all its blocks in one pass: a run of points stays in the nearest
+// cache while it goes through them, and the exponentials, one a point and component, are never kept.
 //
 // With slopes (beta mu, -beta) and loads (alpha mu, and alpha beta mu mu^T) a component adds exp(<slope, (x, 1)>) times
 // its loads to the moments of its block: the gradient g and, where determinants are wanted, the Hessian H.
@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "support/exp.hpp"
 #include "expmap/block.hpp"
+#include "support/exp.hpp"
 #include "support/parallel.hpp"
 
 namespace sphereot {
@@ -41,8 +41,8 @@ struct FlowGradient {
 
 namespace flow {
 
-constexpr std::size_t run = 256;                        // points that go through the blocks together
-constexpr std::size_t upper[6] = {3, 4, 5, 7, 8, 11};   // of the nine columns of loads for H, those of its upper half
+constexpr std::size_t run = 256;                       // points that go through the blocks together
+constexpr std::size_t upper[6] = {3, 4, 5, 7, 8, 11};  // of the nine columns of loads for H, those of its upper half
 
 template <bool with_determinant>
 constexpr std::size_t rows = with_determinant ? 9 : 3;
@@ -120,8 +120,7 @@ void component_backward(const T* slope, const T* load, const Rows<T, 3>& x, cons
     T s0 = 0, s1 = 0, s2 = 0, s3 = 0, g0 = 0, g1 = 0, g2 = 0, h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0;
     const T a0 = slope[0], a1 = slope[1], a2 = slope[2], a3 = slope[3], l0 = load[0], l1 = load[1], l2 = load[2];
     T m0 = 0, m1 = 0, m2 = 0, m3 = 0, m4 = 0, m5 = 0;
-    if constexpr (with_determinant)
-        m0 = load[3], m1 = load[4], m2 = load[5], m3 = load[7], m4 = load[8], m5 = load[11];
+    if constexpr (with_determinant) m0 = load[3], m1 = load[4], m2 = load[5], m3 = load[7], m4 = load[8], m5 = load[11];
 #pragma omp simd reduction(+ : s0, s1, s2, s3, g0, g1, g2, h0, h1, h2, h3, h4, h5)
     for (std::size_t i = 0; i < run; ++i) {
         const T x0 = x.at[0][i], x1 = x.at[1][i], x2 = x.at[2][i];

@@ -1,4 +1,5 @@
-// Vectors and symmetric matrices of the space around S^2. Plain sums of named numbers, which compilers keep in registers.
+// Vectors and symmetric matrices of the space around S^2. Plain sums of named numbers, which compilers keep in
+// registers.
 #pragma once
 
 namespace sphereot {
@@ -38,8 +39,8 @@ struct Symmetric3 {
 // u v^T + v u^T
 template <class T>
 Symmetric3<T> symmetric_product(Vector3<T> u, Vector3<T> v) {
-    return {T(2) * u.x * v.x,        u.x * v.y + u.y * v.x, u.x * v.z + u.z * v.x,
-            T(2) * u.y * v.y,        u.y * v.z + u.z * v.y, T(2) * u.z * v.z};
+    return {T(2) * u.x * v.x, u.x * v.y + u.y * v.x, u.x * v.z + u.z * v.x,
+            T(2) * u.y * v.y, u.y * v.z + u.z * v.y, T(2) * u.z * v.z};
 }
 
 }  // namespace sphereot

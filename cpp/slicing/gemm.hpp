@@ -56,7 +56,7 @@ struct Matrix {
 // where in the matrix itself the next row may be a page away. The last panel is filled up with zeros.
 template <class T>
 class Panels {
-  public:
+public:
     static constexpr std::size_t width = 2 * Lanes<T>::count;
 
     Panels(std::size_t depth, std::size_t columns)
@@ -73,7 +73,8 @@ class Panels {
     // Copies the first `depth` rows of (depth, columns).
     void fill(const T* matrix, std::size_t depth) {
         for_each_panel([&](T* panel, std::size_t first, std::size_t inside) {
-            for (std::size_t j = 0; j < depth; ++j) std::copy_n(matrix + j * columns_ + first, inside, panel + j * width);
+            for (std::size_t j = 0; j < depth; ++j)
+                std::copy_n(matrix + j * columns_ + first, inside, panel + j * width);
         });
     }
 
@@ -84,7 +85,7 @@ class Panels {
         });
     }
 
-  private:
+private:
     // fill(panel, first column, number of columns)
     template <class Fill>
     void for_each_panel(Fill fill) {
@@ -124,7 +125,8 @@ void multiply_block(const T* left, const T* right, std::size_t depth, Matrix<T> 
 
 // The same where the output has fewer columns than the panel.
 template <std::size_t height, class T>
-void multiply_last_block(const T* left, const T* right, std::size_t depth, std::size_t columns, Matrix<T> out, Into into) {
+void multiply_last_block(const T* left, const T* right, std::size_t depth, std::size_t columns, Matrix<T> out,
+                         Into into) {
     constexpr std::size_t width = Panels<T>::width;
     T whole[height * width] = {};
     if (into == Into::old_sum)
@@ -133,8 +135,9 @@ void multiply_last_block(const T* left, const T* right, std::size_t depth, std::
     for (std::size_t r = 0; r < height; ++r) std::copy_n(whole + r * width, columns, out.at(r, 0));
 }
 
-// out(r, i) = or += sum over j < depth of left(j, r) right(j, i). The left factor is copied too (to `copy`, which callers
-// keep for the next time), so many steps of the sum at once: a panel stays in the nearest cache while all rows pass by.
+// out(r, i) = or += sum over j < depth of left(j, r) right(j, i). The left factor is copied too (to `copy`, which
+// callers keep for the next time), so many steps of the sum at once: a panel stays in the nearest cache while all rows
+// pass by.
 template <class T, class Left>
 void multiply(std::size_t rows, std::size_t depth, Left left, const Panels<T>& right, Matrix<T> out, Into into,
               std::vector<T>& copy) {
@@ -161,7 +164,8 @@ void multiply(std::size_t rows, std::size_t depth, Left left, const Panels<T>& r
             const std::size_t first = c * Panels<T>::width, columns = right.columns() - first;
             for_each_block([&](std::size_t row, auto height) {
                 const T *factor = copy.data() + row * count, *panel = right.rows(c, begin);
-                if (columns >= Panels<T>::width) multiply_block<height, T>(factor, panel, count, out.from(row, first), into);
+                if (columns >= Panels<T>::width)
+                    multiply_block<height, T>(factor, panel, count, out.from(row, first), into);
                 else multiply_last_block<height, T>(factor, panel, count, columns, out.from(row, first), into);
             });
         }

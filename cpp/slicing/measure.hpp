@@ -5,24 +5,24 @@
 #include <cstddef>
 
 #include "circle/atoms.hpp"
-#include "slicing/frames.hpp"
 #include "circle/grid.hpp"
+#include "slicing/frames.hpp"
 
 namespace sphereot {
 
 // Points, given in one of four ways, seen on `slices` circles. Plain pointers: the owner of the memory is elsewhere.
 //
-// `points` are coordinate after coordinate, and are projected slice by slice; `rows` are point after point, as users have
-// them, and are projected for several slices at a time (slicing/slice_run.hpp), which pays in many dimensions.
+// `points` are coordinate after coordinate, and are projected slice by slice; `rows` are point after point, as users
+// have them, and are projected for several slices at a time (slicing/slice_run.hpp), which pays in many dimensions.
 template <class T>
 struct SlicedMeasure {
     enum class Form { points, rows, planar, turns };
 
     Form form;
     std::size_t slices, atoms, dim;
-    const T* data;           // points: (dim, atoms); rows: (atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
-    const T* frames;         // points, rows: (slices, dim, 2); for rows null where they are drawn
-    const double* weights;   // (atoms) or (slices, atoms), or null for equal weights
+    const T* data;    // points: (dim, atoms); rows: (atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
+    const T* frames;  // points, rows: (slices, dim, 2); for rows null where they are drawn
+    const double* weights;  // (atoms) or (slices, atoms), or null for equal weights
     bool weights_per_slice;
     RandomPlanes drawn{};
 
@@ -30,7 +30,8 @@ struct SlicedMeasure {
         return weights && weights_per_slice ? weights + slice * atoms : weights;
     }
 
-    // Hands the turns of a slice over in blocks that stay in the nearest cache: sink(first, count, turns). Not for rows.
+    // Hands the turns of a slice over in blocks that stay in the nearest cache: sink(first, count, turns). Not for
+    // rows.
     template <class Sink>
     void for_each_block(std::size_t slice, Sink sink) const {
         constexpr std::size_t block = 512;

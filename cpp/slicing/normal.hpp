@@ -28,8 +28,8 @@ inline float fast_log(float x) {
     return e * 0.69314718056f + 2.0f * s * (1.0f + q * (1.0f / 3 + q * (1.0f / 5 + q * (1.0f / 7 + q * (1.0f / 9)))));
 }
 
-// Two independent normal numbers by the method of Box and Muller. The angle is uniform in an eighth of the circle; three
-// bits say in which.
+// Two independent normal numbers by the method of Box and Muller. The angle is uniform in an eighth of the circle;
+// three bits say in which.
 struct NormalPair {
     float first, second;
 
@@ -41,8 +41,7 @@ struct NormalPair {
         const float angle = static_cast<float>(high >> 3) * (0x1p-29f * 0.78539816340f), q = angle * angle;
         const float sine =
             angle * (1.0f + q * (-1.0f / 6 + q * (1.0f / 120 + q * (-1.0f / 5040 + q * (1.0f / 362880)))));
-        const float cosine =
-            1.0f + q * (-1.0f / 2 + q * (1.0f / 24 + q * (-1.0f / 720 + q * (1.0f / 40320))));
+        const float cosine = 1.0f + q * (-1.0f / 2 + q * (1.0f / 24 + q * (-1.0f / 720 + q * (1.0f / 40320))));
         const bool swapped = high & 1u;
         const float one = radius * (swapped ? sine : cosine), other = radius * (swapped ? cosine : sine);
         first = std::bit_cast<float>(std::bit_cast<std::uint32_t>(one) ^ ((high & 2u) << 30));

@@ -20,9 +20,11 @@ namespace sphereot {
 // coordinate. Gradients take the place of the planar points.
 template <class T>
 class Tile {
-  public:
+public:
     Tile(const SlicedMeasure<T>& rows, std::size_t slices)
-        : given_(rows), coordinates_(rows.dim, rows.atoms), vectors_(2 * slices, rows.dim),
+        : given_(rows),
+          coordinates_(rows.dim, rows.atoms),
+          vectors_(2 * slices, rows.dim),
           frames_(std::make_unique_for_overwrite<T[]>(slices * 2 * rows.dim)),
           planar_(std::make_unique_for_overwrite<T[]>(slices * 2 * rows.atoms)) {
         coordinates_.fill_transposed(rows.data);
@@ -48,7 +50,7 @@ class Tile {
         multiply<T>(n, 2 * count, left, vectors_, {out, dim}, into, left_factor_);
     }
 
-  private:
+private:
     void set_frame(std::size_t slice, T* rows) const {
         if constexpr (std::is_same_v<T, float>)  // planes are drawn in single precision only
             if (!given_.frames) return given_.drawn.draw(slice, given_.dim, rows);
@@ -66,7 +68,7 @@ class Tile {
 // The measure on a run of slices that a task has in hand: as it was given, or projected to a tile.
 template <class T>
 class InHand {
-  public:
+public:
     InHand(const SlicedMeasure<T>& x, std::size_t most) : x_(x) {
         if (x.form == SlicedMeasure<T>::Form::rows) tile_.emplace(x, most);
     }
@@ -86,7 +88,7 @@ class InHand {
 
     std::optional<Tile<T>>& tile() { return tile_; }
 
-  private:
+private:
     SlicedMeasure<T> x_;
     std::optional<Tile<T>> tile_;
     std::optional<SlicedMeasure<T>> projected_;

@@ -9,7 +9,8 @@ namespace sphereot {
 // out(c, r) = in(r, c). Small squares pass through registers; of the rows, some at a time, so that what was loaded with
 // a coordinate is still in the cache for the next.
 template <class T>
-void transpose(const T* in, std::size_t in_stride, std::size_t rows, std::size_t columns, T* out, std::size_t out_stride) {
+void transpose(const T* in, std::size_t in_stride, std::size_t rows, std::size_t columns, T* out,
+               std::size_t out_stride) {
     constexpr std::size_t square = 4, some = 64;
     const auto copy = [=](std::size_t r, std::size_t end, std::size_t c) {
         for (; r < end; ++r) out[c * out_stride + r] = in[r * in_stride + c];

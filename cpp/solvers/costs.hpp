@@ -7,9 +7,9 @@
 
 #include "circle/pairing.hpp"
 #include "circle/powers.hpp"
+#include "circle/uniform.hpp"
 #include "slicing/measure.hpp"
 #include "slicing/slice_run.hpp"
-#include "circle/uniform.hpp"
 
 namespace sphereot {
 
@@ -58,7 +58,8 @@ void solve_slices_uniform(const SlicedMeasure<T>& x, Question question, const Ex
     with_power(question.p, 1.0, [&](auto power) {
         const std::size_t a_run = slices_a_run(x, execution);
         share_out_slices(x.slices, a_run, execution, [&, power](Watch& watch) {
-            return [&, power, a = Atoms<T>(x.atoms), own = InHand<T>(x, a_run)](std::size_t first, std::size_t count) mutable {
+            return [&, power, a = Atoms<T>(x.atoms), own = InHand<T>(x, a_run)](std::size_t first,
+                                                                                std::size_t count) mutable {
                 own.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     own.sort_slice(l, a);
@@ -82,7 +83,8 @@ void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, Questi
             std::vector<Atoms<T>> atoms;
             std::vector<InHand<T>> own;
             for (const auto& measure : measures) atoms.emplace_back(measure.atoms), own.emplace_back(measure, a_run);
-            return [&, power, atoms = std::move(atoms), own = std::move(own)](std::size_t first, std::size_t count) mutable {
+            return [&, power, atoms = std::move(atoms), own = std::move(own)](std::size_t first,
+                                                                              std::size_t count) mutable {
                 for (auto& measure : own) measure.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     for (std::size_t i = 0; i < own.size(); ++i) {

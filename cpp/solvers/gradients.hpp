@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "circle/pairing.hpp"
-#include "solvers/costs.hpp"
 #include "circle/powers.hpp"
+#include "circle/uniform.hpp"
 #include "slicing/measure.hpp"
-#include "support/parallel.hpp"
 #include "slicing/slice_run.hpp"
 #include "slicing/transpose.hpp"
-#include "circle/uniform.hpp"
+#include "solvers/costs.hpp"
+#include "support/parallel.hpp"
 
 namespace sphereot {
 
@@ -86,8 +86,8 @@ void uniform_turn_gradient(const Atoms<T>& x, double alpha, Power power, T* dx) 
 
 // ---- in weights: the dual potential phi of the first measure ----
 
-// Turns potentials by sorted atom into derivatives by weight: weights are scaled to a total of 1, so a constant added to
-// phi does not matter, and the derivative is phi minus its mean, over the total.
+// Turns potentials by sorted atom into derivatives by weight: weights are scaled to a total of 1, so a constant added
+// to phi does not matter, and the derivative is phi minus its mean, over the total.
 template <class T>
 void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, double share, double* out) {
     const double* mass = x.masses().data();
@@ -96,8 +96,8 @@ void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, doub
     for (std::size_t i = 0; i < x.size(); ++i) out[x.place(i)] += share * (phi[i] - mean) / x.total_weight();
 }
 
-// The atoms of y on both sides of a level of x, with the whole turns they are lifted by; one and the same, if no level of
-// y meets it.
+// The atoms of y on both sides of a level of x, with the whole turns they are lifted by; one and the same, if no level
+// of y meets it.
 struct Neighbors {
     std::size_t lower, upper;
     double lower_lap, upper_lap;
@@ -202,10 +202,10 @@ struct GradientOutput {
     double share;     // what the gradient of a slice is multiplied by: 1 / L for a mean
 };
 
-// The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). A point orthogonal to the plane, to rounding, has no
-// direction on the circle, and gets none. Close to that, |q| < 2^-20, the gradient is that at |q| = 2^-20 times |q| 2^20:
-// it would hold for moves shorter than |q| only, and in single precision |q| is nothing but rounding there. So it is
-// never longer than 2^20 / (2 pi). `out` has the shape of the measure's own data; points are added to.
+// The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). A point orthogonal to the plane, to rounding, has
+// no direction on the circle, and gets none. Close to that, |q| < 2^-20, the gradient is that at |q| = 2^-20 times |q|
+// 2^20: it would hold for moves shorter than |q| only, and in single precision |q| is nothing but rounding there. So it
+// is never longer than 2^20 / (2 pi). `out` has the shape of the measure's own data; points are added to.
 template <class T>
 void pull_back(const SlicedMeasure<T>& x, std::size_t slice, const T* dturn, double share, T* out) {
     using Form = typename SlicedMeasure<T>::Form;
@@ -256,14 +256,15 @@ std::size_t slices_a_tile(std::size_t vectors) {
 }
 
 // The sums of gradients over slices. A group is a run of slices that one task adds up, in order, so that the number of
-// threads does not show in the result; the sums of the groups are added up in the end. Turns are not: there each slice is
-// a problem, and a group, of its own.
+// threads does not show in the result; the sums of the groups are added up in the end. Turns are not: there each slice
+// is a problem, and a group, of its own.
 template <class T>
 class GradientSums {
-  public:
+public:
     using Form = typename SlicedMeasure<T>::Form;
 
-    GradientSums(const SlicedMeasure<T>& x, GradientOutput<T> out, std::size_t groups) : x_(x), out_(out), groups_(groups) {
+    GradientSums(const SlicedMeasure<T>& x, GradientOutput<T> out, std::size_t groups)
+        : x_(x), out_(out), groups_(groups) {
         // By rows the first group has its sum in the output, and sums begin with their first term.
         if (out.data && x.form == Form::rows) points_ = std::make_unique_for_overwrite<T[]>((groups - 1) * size());
         if (out.data && x.form == Form::points) points_ = std::make_unique<T[]>(groups * size());
@@ -296,7 +297,7 @@ class GradientSums {
         if (weights_) std::copy_n(weights(0), x_.atoms, out_.weights);
     }
 
-  private:
+private:
     std::size_t size() const { return x_.dim * x_.atoms; }
 
     // (dim, atoms), or by rows (atoms, dim).
@@ -349,9 +350,8 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
         share_out_groups(x.slices, groups, a_tile, execution, [&, power](Watch& watch) {
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
-                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, a_tile),
-                    own_y = InHand<T>(y, a_tile)](std::size_t first, std::size_t count, std::size_t group,
-                                                         Into into) mutable {
+                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, a_tile), own_y = InHand<T>(y, a_tile)](
+                       std::size_t first, std::size_t count, std::size_t group, Into into) mutable {
                 own_x.take(first, count);
                 own_y.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
@@ -365,8 +365,10 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
                     else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
                     sums_x.pull_back(own_x, l, group, dx.data());
                     sums_y.pull_back(own_y, l, group, dy.data());
-                    if (double* to = sums_x.weights(group)) general_weight_gradient(a, b, cut, power, sums_x.share(), to);
-                    if (double* to = sums_y.weights(group)) general_weight_gradient(b, a, -cut, power, sums_y.share(), to);
+                    if (double* to = sums_x.weights(group))
+                        general_weight_gradient(a, b, cut, power, sums_x.share(), to);
+                    if (double* to = sums_y.weights(group))
+                        general_weight_gradient(b, a, -cut, power, sums_y.share(), to);
                     watch.pass(x.atoms + y.atoms);
                 }
                 sums_x.give_back(own_x, count, group, into);
@@ -379,8 +381,8 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
 }
 
 template <class T>
-void differentiate_slices_uniform(const SlicedMeasure<T>& x, Order order, std::size_t groups, const Execution& execution,
-                                  double* costs, GradientOutput<T> out) {
+void differentiate_slices_uniform(const SlicedMeasure<T>& x, Order order, std::size_t groups,
+                                  const Execution& execution, double* costs, GradientOutput<T> out) {
     const std::size_t a_tile = slices_a_tile<T>(x.atoms + x.dim);
     GradientSums<T> sums(x, out, groups);
     with_power(order.p, order.unit, [&](auto power) {
@@ -388,7 +390,7 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, Order order, std::s
             const bool closed_form = order.p == 2.0 && !x.weights && !out.weights;
             return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms),
                     own = InHand<T>(x, a_tile)](std::size_t first, std::size_t count, std::size_t group,
-                                                     Into into) mutable {
+                                                Into into) mutable {
                 own.take(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     own.sort_slice(l, a, true);

@@ -1,5 +1,5 @@
-// Costs of a pooled sample under many labelings: the pool is projected and sorted once a slice, and a labeling only tells
-// which of the sorted points belong to which sample.
+// Costs of a pooled sample under many labelings: the pool is projected and sorted once a slice, and a labeling only
+// tells which of the sorted points belong to which sample.
 #pragma once
 
 #include <array>
@@ -9,12 +9,12 @@
 
 #include "circle/pairing.hpp"
 #include "circle/partition.hpp"
-#include "solvers/costs.hpp"
 #include "circle/powers.hpp"
-#include "slicing/measure.hpp"
-#include "support/sum.hpp"
-#include "slicing/slice_run.hpp"
 #include "circle/unequal_sizes.hpp"
+#include "slicing/measure.hpp"
+#include "slicing/slice_run.hpp"
+#include "solvers/costs.hpp"
+#include "support/sum.hpp"
 
 namespace sphereot {
 
@@ -41,8 +41,9 @@ struct Labelings {
     }
 };
 
-// `first_cut` for labelings of one sorted pool. Its mean of the difference of levels, weighted by 1 / density, is linear
-// in the labels, and the weights are those of the pool: each point of the first sample contributes a number of its own.
+// `first_cut` for labelings of one sorted pool. Its mean of the difference of levels, weighted by 1 / density, is
+// linear in the labels, and the weights are those of the pool: each point of the first sample contributes a number of
+// its own.
 template <class T>
 class PooledStart {
 public:
@@ -84,9 +85,8 @@ public:
     // The start for the labeling `b` of the group whose bytes, in the order of the sorted pool, are `labels`.
     Start for_labels(const std::uint8_t* labels, unsigned b) const {
         const float* share = share_.data();
-        const double of_x = sum<float>(share_.size(), [=](std::size_t i) {
-            return static_cast<float>((labels[i] >> b) & 1) * share[i];
-        });
+        const double of_x = sum<float>(
+            share_.size(), [=](std::size_t i) { return static_cast<float>((labels[i] >> b) & 1) * share[i]; });
         return {start_.point - of_x, start_.curvature, start_.kink};
     }
 

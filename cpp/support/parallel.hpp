@@ -33,7 +33,7 @@ public:
 
     // To be called after each piece of work, however small; `points` is its size. Throws if the call has ended.
     void pass(std::size_t points) {
-        constexpr std::size_t points_a_look = 1 << 14;  // some hundred microseconds: a look at the clock is nothing then
+        constexpr std::size_t points_a_look = 1 << 14;  // some hundred microseconds, much more than a look at the clock
         if ((passed_ += points) < points_a_look) return;
         passed_ = 0;
         look();
