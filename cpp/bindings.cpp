@@ -1,4 +1,4 @@
-// The door to Python: arrays become plain pointers here and nowhere else.
+// Python bindings: the only file that knows Python. It checks shapes and passes plain pointers on.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -40,14 +41,14 @@ void require(bool condition, const char* message) {
     if (!condition) throw std::invalid_argument(message);
 }
 
-// Called within long work on the main thread: Python runs its handlers of signals there, and Ctrl-C raises.
+// Called regularly on the main thread during long calls: runs Python's signal handlers, so that Ctrl-C raises.
 void check_signals() {
     const nb::gil_scoped_acquire locked;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-// Other threads get no signals. They must not ask for the interpreter in the middle of their work either: at its end it
-// would never let them go on, or end them there.
+// Only the main thread checks for signals. Other threads do not get any, and must not acquire the interpreter's lock
+// during a call: while the interpreter shuts down this would block or end them.
 Execution execution_on(std::size_t threads) {
     const nb::object main_thread = nb::module_::import_("threading").attr("main_thread")();
     const bool on_main = nb::cast<unsigned long>(main_thread.attr("ident")) == PyThread_get_thread_ident();
@@ -58,8 +59,8 @@ template <class T>
 SlicedMeasure<T> sliced(typename SlicedMeasure<T>::Form form, std::size_t slices, std::size_t atoms, std::size_t dim,
                         const T* data, const T* frames, const Weights& weights) {
     require(slices > 0 && atoms > 0, "a measure needs at least one slice and one atom");
-    require(atoms <= 0xFFFFFFFFu, "a measure may have at most 2^32 - 1 atoms");
-    require(!weights || weights->shape(1) == atoms, "one weight an atom");
+    require(atoms <= std::numeric_limits<std::uint32_t>::max(), "a measure may have at most 2^32 - 1 atoms");
+    require(!weights || weights->shape(1) == atoms, "one weight per atom");
     require(!weights || weights->shape(0) == 1 || weights->shape(0) == slices, "weights for one or for all slices");
     return {
         form, slices, atoms, dim, data, frames, weights ? weights->data() : nullptr, weights && weights->shape(0) > 1};
@@ -103,7 +104,7 @@ SlicedMeasure<T> from_turns(Input<T, 2> turns, Weights weights) {
     return sliced<T>(SlicedMeasure<T>::Form::turns, turns.shape(0), turns.shape(1), 1, turns.data(), nullptr, weights);
 }
 
-// Arrays for a gradient, or None where it is not wanted. Their shapes go by the form of the measure.
+// An array for a gradient, or None where it is not wanted. Its shape depends on the form of the measure.
 template <class T>
 using Gradient = std::optional<nb::ndarray<T, nb::c_contig, nb::device::cpu>>;
 
@@ -132,21 +133,20 @@ GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, double share, const
 }
 
 void require_unit(double p, double unit) {
-    require(unit > 0.0 && (unit == 1.0 || p > largest_plain_order), "a unit of length for large orders only");
+    require(unit > 0.0 && (unit == 1.0 || p > largest_plain_order), "a unit of length is for large orders only");
 }
 
 template <class T>
 void require_groups(const SlicedMeasure<T>& x, std::size_t groups) {
-    require(groups >= 1 && groups <= x.slices, "between one group and as many as slices");
-    require(x.form != SlicedMeasure<T>::Form::turns || groups == x.slices, "each slice of turns is a group of its own");
+    require(groups >= 1 && groups <= x.slices, "between one group and one per slice");
+    require(x.form != SlicedMeasure<T>::Form::turns || groups == x.slices, "one group per slice of turns");
 }
 
 template <class T>
 void bind(nb::module_& m, const char* name) {
     using Sliced = SlicedMeasure<T>;
     nb::class_<Sliced>(m, name, "The points of one measure on all slices.");
-    // The measure points into its arrays: they live as long as it does, and must be the caller's own, not converted
-    // copies.
+    // A measure keeps pointers to its arrays: they must live as long as it does, and must not be converted copies.
     m.def("from_points", &from_points<T>, "points"_a.noconvert(), "frames"_a.noconvert(),
           "weights"_a.noconvert().none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
     m.def("from_rows", &from_rows<T>, "points"_a.noconvert(), "frames"_a.noconvert(), "weights"_a.noconvert().none(),
@@ -163,10 +163,10 @@ void bind(nb::module_& m, const char* name) {
             T* turns = out.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
-            const std::size_t a_run = slices_a_run(measure, execution);
-            share_out_slices(measure.slices, a_run, execution, [&](Watch& watch) {
-                return [&, own = InHand<T>(measure, a_run)](std::size_t first, std::size_t slices) mutable {
-                    own.take(first, slices);
+            const std::size_t run_length = slices_per_run(measure, execution);
+            parallel_for_slices(measure.slices, run_length, execution, [&](Watch& watch) {
+                return [&, own = SliceRun<T>(measure, run_length)](std::size_t first, std::size_t slices) mutable {
+                    own.load(first, slices);
                     for (std::size_t l = 0; l < slices; ++l) {
                         own.measure().for_each_block(own.slice(l),
                                                      [&](std::size_t begin, std::size_t count, const T* block) {
@@ -182,7 +182,7 @@ void bind(nb::module_& m, const char* name) {
         "x"_a, "threads"_a, "out"_a);
 
     const auto solve = [](const Sliced& x, const Sliced& y, double p, std::size_t threads, Output out, auto answer) {
-        require(x.slices == y.slices && out.shape(0) == x.slices, "as many slices each");
+        require(x.slices == y.slices && out.shape(0) == x.slices, "equal numbers of slices");
         double* result = out.data();
         const Execution execution = execution_on(threads);
         const nb::gil_scoped_release unlocked;
@@ -191,8 +191,8 @@ void bind(nb::module_& m, const char* name) {
     m.def(
         "costs",
         [solve](const Sliced& x, const Sliced& y, double p, std::size_t threads, Output out, bool root) {
-            solve(x, y, p, threads, out, [question = Question{p, root}](const auto& pairing, auto power) {
-                return question.answer(pairing.cost(pairing.cut(power), power));
+            solve(x, y, p, threads, out, [options = CostOptions{p, root}](const auto& pairing, auto power) {
+                return options.value(pairing.cost(pairing.cut(power), power));
             });
         },
         "x"_a, "y"_a, "p"_a, "threads"_a, "out"_a, "root"_a = false);
@@ -206,7 +206,7 @@ void bind(nb::module_& m, const char* name) {
     m.def(
         "costs_uniform",
         [](const Sliced& x, double p, std::size_t threads, Output out, bool root) {
-            require(out.shape(0) == x.slices, "one cost a slice");
+            require(out.shape(0) == x.slices, "one cost per slice");
             double* result = out.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
@@ -218,7 +218,7 @@ void bind(nb::module_& m, const char* name) {
         "differentiate",
         [](const Sliced& x, const Sliced& y, double p, double share, std::size_t groups, std::size_t threads,
            Output out, Gradient<T> dx, Gradient<double> da, Gradient<T> dy, Gradient<double> db, double unit) {
-            require(x.slices == y.slices && out.shape(0) == x.slices, "as many slices each");
+            require(x.slices == y.slices && out.shape(0) == x.slices, "equal numbers of slices");
             require_groups(x, groups);
             require_groups(y, groups);
             const auto out_x = gradient_output(x, share, dx, da);
@@ -236,7 +236,7 @@ void bind(nb::module_& m, const char* name) {
         "differentiate_uniform",
         [](const Sliced& x, double p, double share, std::size_t groups, std::size_t threads, Output out, Gradient<T> dx,
            Gradient<double> da, double unit) {
-            require(out.shape(0) == x.slices, "one cost a slice");
+            require(out.shape(0) == x.slices, "one cost per slice");
             require_groups(x, groups);
             const auto out_x = gradient_output(x, share, dx, da);
             require_unit(p, unit);
@@ -255,8 +255,8 @@ void bind(nb::module_& m, const char* name) {
             require(measures.size() >= 2, "at least two measures");
             std::vector<Sliced> sliced;
             for (const auto* measure : measures) sliced.push_back(*measure);
-            for (const auto& measure : sliced) require(measure.slices == out.shape(0), "as many slices each");
-            require(out.shape(1) == sliced.size() * (sliced.size() - 1) / 2, "one column a pair");
+            for (const auto& measure : sliced) require(measure.slices == out.shape(0), "equal numbers of slices");
+            require(out.shape(1) == sliced.size() * (sliced.size() - 1) / 2, "one column per pair");
             double* result = out.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
@@ -271,13 +271,13 @@ void bind(nb::module_& m, const char* name) {
             const Labelings labelings{out.shape(1), pool.atoms, first, labels.data()};
             require(!pool.weights, "a pool has no weights");
             require(first >= 1 && first < pool.atoms, "points in both samples");
-            require(out.shape(0) == pool.slices && labelings.count >= 1, "one row a slice, one column a labeling");
+            require(out.shape(0) == pool.slices && labelings.count >= 1, "one row per slice, one column per labeling");
             require(labels.shape(0) == labelings.groups() && labels.shape(1) == pool.atoms,
                     "labels (groups of 8, atoms)");
             double* result = out.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
-            require(labelings.have_the_right_size(), "each labeling needs as many points in the first sample");
+            require(labelings.have_valid_sizes(), "each labeling needs `first` points in the first sample");
             solve_slices_relabeled(pool, labelings, {p, root}, execution, result);
         },
         "pool"_a, "first"_a, "labels"_a.noconvert(), "p"_a, "threads"_a, "out"_a, "root"_a = false);
@@ -312,7 +312,7 @@ void bind_frames(nb::module_& m) {
             float* out = frames.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
-            share_out(frames.shape(0), execution, [=](Watch& watch) {
+            parallel_for(frames.shape(0), execution, [=](Watch& watch) {
                 return [=, &watch, planes = RandomPlanes{seed, first},
                         rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
                     planes.draw(plane, dim, rows.data());
@@ -334,14 +334,14 @@ FlowParameters<T> flow_parameters(const Input<T, 3>& slopes, const Input<T, 3>& 
     return {slopes.shape(0), slopes.shape(1), points, slopes.data(), loads.data()};
 }
 
-// Determinants are there where the loads have the columns for them.
+// Determinants are given if the loads have the columns for them.
 template <class T>
 FlowRecord<T> flow_record(const FlowParameters<T>& flow, bool hessian, const InOut<T, 3>& states,
                           const InOut<T, 3>& moments, const std::optional<InOut<T, 2>>& determinants) {
     require(states.shape(0) == flow.blocks + 1 && states.shape(1) == 3, "states (blocks + 1, 3, points)");
     require(moments.shape(0) == flow.blocks && moments.shape(1) == (hessian ? 9 : 3) && moments.shape(2) == flow.points,
             "moments (blocks, 3 or 9, points)");
-    require(hessian == determinants.has_value(), "determinants with loads of 12 numbers");
+    require(hessian == determinants.has_value(), "determinants if loads have 12 numbers");
     require(!determinants || (determinants->shape(0) == flow.blocks && determinants->shape(1) == flow.points),
             "determinants (blocks, points)");
     return {states.data(), moments.data(), determinants ? determinants->data() : nullptr};
@@ -373,14 +373,15 @@ void bind_flow(nb::module_& m) {
                 return array.shape(0) == 3 && array.shape(1) == flow.points;
             };
             require(as_points(d_y) && as_points(d_x), "cotangents (3, points)");
-            require(d_log_det.has_value() == determinants.has_value(), "cotangents of determinants with determinants");
-            require(!d_log_det || d_log_det->shape(0) == flow.points, "one cotangent a point");
+            require(d_log_det.has_value() == determinants.has_value(),
+                    "cotangents of determinants if there are determinants");
+            require(!d_log_det || d_log_det->shape(0) == flow.points, "one cotangent per point");
             const auto like = [&](const auto& gradient, const auto& of) {
                 return gradient.shape(1) == of.shape(0) && gradient.shape(2) == of.shape(1) &&
                        gradient.shape(3) == of.shape(2);
             };
             require(like(d_slopes, slopes) && like(d_loads, loads), "gradients (groups, blocks, components, ...)");
-            require(d_slopes.shape(0) >= 1 && d_slopes.shape(0) == d_loads.shape(0), "as many groups each");
+            require(d_slopes.shape(0) >= 1 && d_slopes.shape(0) == d_loads.shape(0), "equal numbers of groups");
             const FlowGradient<T> out{d_slopes.shape(0), d_x.data(), d_slopes.data(), d_loads.data()};
             const T* log_det = d_log_det ? d_log_det->data() : nullptr;
             const Execution execution = execution_on(threads);
@@ -392,7 +393,7 @@ void bind_flow(nb::module_& m) {
         "d_slopes"_a.noconvert(), "d_loads"_a.noconvert(), "threads"_a);
 }
 
-// The instruction sets for which this machine can run a build of the kernel, best first.
+// The instruction sets whose build of the kernel this machine can run, best first.
 std::vector<std::string> supported_instruction_sets() {
     std::vector<std::string> names;
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))

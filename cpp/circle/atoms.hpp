@@ -1,4 +1,4 @@
-// The atoms of one measure on one circle, sorted.
+// The sorted atoms of one measure on one circle.
 #pragma once
 
 #include <algorithm>
@@ -19,29 +19,34 @@ namespace sphereot {
 
 // Cumulative masses are multiples of 2^-52, the spacing of doubles just above 1: their sums and differences are exact,
 // and a mass too small to matter is 0 instead of a number whose inverse overflows.
-inline constexpr double mass_units = 4503599627370496.0;
+inline constexpr double mass_units = 0x1p52;
 
+// Rounds a mass in [0, 1] to a multiple of 1 / mass_units.
 inline double whole_units(double mass) { return (1.0 + mass) - 1.0; }
 
-// Sorted atoms and, where the masses are needed, their cumulative sums. Owns its memory, which is reused slice after
-// slice: one object a measure a thread.
+// Sorted atoms and, where they are needed, the cumulative sums of their masses. It owns its memory, which is reused for
+// every slice: one object per measure and thread.
+//
+// Order of the calls for a slice: begin_keys, count, then sort (equal weights) or sort_with_indices, then set_masses
+// (weights) or set_equal_masses (equal weights, where masses are needed).
 template <class T>
 class Atoms {
 public:
     using Key = typename Grid<T>::Key;
 
-    explicit Atoms(std::size_t n) : n_(n), keys_(n), spare_(n), turns_(n + 1 + part_slack) {}
+    explicit Atoms(std::size_t n) : n_(n), keys_(n), spare_(n), turns_(n + 1 + partition_slack) {}
 
     std::size_t size() const { return n_; }
 
-    // Where a slice writes its keys, block by block, before `sort`; every block is announced with `count`.
+    // Starts a new slice: returns the array where its n keys are to be written. Each key must be passed to `count`
+    // once.
     Key* begin_keys() {
         counts_.clear();
         return keys_.data();
     }
     void count(const Key* keys, std::size_t n) { counts_.template add<key_shift>(keys, n); }
 
-    // Sorts atoms of equal weight.
+    // Sorts the atoms. Use it for equal weights, where the input indices are not needed.
     void sort() {
         Key* sorted = sort_leading_bits<key_shift>(keys_.data(), spare_.data(), n_, counts_);
         if constexpr (key_shift > 0)
@@ -50,64 +55,68 @@ public:
         turns_[n_] = turns_[0] + T(1);
     }
 
-    // Sorts atoms and remembers where each one came from.
-    void sort_with_places() {
-        places_.resize(n_);
-        if (n_ <= most_short_places) {
+    // Sorts the atoms and stores the input index of each.
+    void sort_with_indices() {
+        source_indices_.resize(n_);
+        if (n_ <= max_short_indices) {
             words_.resize(2 * n_);
             const auto* sorted =
-                sort_short_places<key_shift>(keys_.data(), words_.data(), words_.data() + n_, n_, counts_);
-            for (std::size_t i = 0; i < n_; ++i) places_[i] = sorted[i] & 0xFFFFu;
+                sort_short_indices<key_shift>(keys_.data(), words_.data(), words_.data() + n_, n_, counts_);
+            for (std::size_t i = 0; i < n_; ++i) source_indices_[i] = short_index(sorted[i]);
         } else {
             tagged_.resize(2 * n_);
-            for (std::size_t i = 0; i < n_; ++i) tagged_[i] = (std::uint64_t{keys_[i] >> key_shift} << 32) | i;
-            const auto* sorted = sort_leading_bits<32>(tagged_.data(), tagged_.data() + n_, n_, counts_);
-            for (std::size_t i = 0; i < n_; ++i) places_[i] = static_cast<std::uint32_t>(sorted[i]);
+            for (std::size_t i = 0; i < n_; ++i) tagged_[i] = (std::uint64_t{keys_[i] >> key_shift} << index_bits) | i;
+            const auto* sorted = sort_leading_bits<index_bits>(tagged_.data(), tagged_.data() + n_, n_, counts_);
+            for (std::size_t i = 0; i < n_; ++i) source_indices_[i] = static_cast<std::uint32_t>(sorted[i]);
         }
         if constexpr (key_shift > 0)
             sort_tied_runs(
-                places_.data(), n_, [&](std::uint32_t place) { return keys_[place] >> key_shift; },
+                source_indices_.data(), n_, [&](std::uint32_t index) { return keys_[index] >> key_shift; },
                 [&](std::uint32_t one, std::uint32_t other) { return keys_[one] < keys_[other]; });
-        for (std::size_t i = 0; i < n_; ++i) turns_[i] = Grid<T>::turn(keys_[places_[i]]);
+        for (std::size_t i = 0; i < n_; ++i) turns_[i] = Grid<T>::turn(keys_[source_indices_[i]]);
         turns_[n_] = turns_[0] + T(1);
     }
 
-    // After `sort_with_places`: the place of the i-th sorted atom in the input.
-    std::uint32_t place(std::size_t i) const { return places_[i]; }
+    // The input index of the i-th sorted atom. Requires sort_with_indices.
+    std::uint32_t source_index(std::size_t i) const { return source_indices_[i]; }
 
-    // After `sort_with_places`: cumulative masses, scaled to a total of 1.
+    // Sets cumulative masses from n weights in input order, scaled to a total of 1. Requires sort_with_indices.
     void set_masses(const double* weights) {
-        masses_.resize(n_ + 1 + window, 2.0);
-        // Dividing by the largest keeps the sum of extreme weights within range; a power of two does not round.
+        masses_.resize(n_ + 1 + window, above_all_masses);
+        // Dividing by the largest weight keeps the sum of extreme weights in range; a power of two does not round.
         const double largest = *std::max_element(weights, weights + n_);
-        const int exponent = std::clamp(std::ilogb(largest), -1000, 1000);
+        const int exponent = std::clamp(std::ilogb(largest), -max_exponent, max_exponent);
         const double scale = std::ldexp(1.0, -exponent);
         double total = 0.0;
         masses_[0] = 0.0;
-        for (std::size_t i = 0; i < n_; ++i) masses_[i + 1] = total += scale * weights[place(i)];
+        for (std::size_t i = 0; i < n_; ++i) {
+            total += scale * weights[source_index(i)];
+            masses_[i + 1] = total;
+        }
         for (std::size_t i = 1; i <= n_; ++i) masses_[i] = whole_units(masses_[i] / total);
         total_ = std::ldexp(total, exponent);
         build_guide();
     }
 
-    // Cumulative masses of equal weights, for comparison with a measure of another size or with weights. They do not
-    // depend on the slice, so they are made once.
+    // Sets cumulative masses of equal weights, for comparison with a measure of another size or with weights. They do
+    // not depend on the slice: the first call sets them, later ones, and calls after set_masses, do nothing.
     void set_equal_masses() {
-        if (!masses_.empty()) return;
-        masses_.resize(n_ + 1 + window, 2.0);
+        if (has_masses()) return;
+        masses_.resize(n_ + 1 + window, above_all_masses);
         for (std::size_t i = 0; i <= n_; ++i)
             masses_[i] = whole_units(static_cast<double>(i) / static_cast<double>(n_));
         build_guide();
     }
 
-    // The sum of the weights before they were scaled.
+    // The sum of the weights that set_masses was given.
     double total_weight() const { return total_; }
 
-    // Atoms that come in order already: where to write their turns, with `part_slack` to spare.
+    // For turns that are in order already: returns the array to write them to, with `partition_slack` elements to
+    // spare. Call end_sorted when they are written.
     T* begin_sorted() { return turns_.data(); }
     void end_sorted() { turns_[n_] = turns_[0] + T(1); }
 
-    // n + 1 turns: the last is the first, one turn on.
+    // n + 1 sorted turns: the last is the first plus 1.
     std::span<const T> turns() const { return {turns_.data(), n_ + 1}; }
     // n + 1 cumulative masses from 0 to 1.
     std::span<const double> masses() const { return {masses_.data(), n_ + 1}; }
@@ -118,25 +127,25 @@ public:
     double mean() const {
         const T* turn = turns_.data();
         const double* mass = masses_.data();
-        if (masses_.empty())
+        if (!has_masses())
             return sphereot::sum<T>(n_, [=](std::size_t i) { return turn[i]; }) / static_cast<double>(n_);
         return sphereot::sum<double>(n_, [=](std::size_t i) { return (mass[i + 1] - mass[i]) * turn[i]; });
     }
 
-    // How many atoms lie before turn (cell + 1) / 256, which the sort has counted on its way.
+    // How many atoms lie before turn (cell + 1) / digit_values; a by-product of the sort.
     std::size_t passed(int cell) const { return counts_[digit_count - 1][cell]; }
 
-    // The level of the cumulative masses there.
+    // The cumulative mass there.
     double level_after(int cell) const {
-        return masses_.empty() ? static_cast<double>(passed(cell)) / static_cast<double>(n_) : masses_[passed(cell)];
+        return !has_masses() ? static_cast<double>(passed(cell)) / static_cast<double>(n_) : masses_[passed(cell)];
     }
 
-    // The atom at level f in (0, 1] of the cumulative masses: the i with masses[i] < f <= masses[i + 1].
+    // The atom at level f in (0, 1]: the i with masses[i] < f <= masses[i + 1]. Requires masses.
     std::size_t atom_at(double f) const {
         const auto cell = static_cast<std::size_t>(f * cells_);
         const std::size_t first = guide_[cell];
         const double* next = masses_.data() + 1 + first;
-        int passed = 2 * (next[1] < f);  // two comparisons find the place among three, without a branch
+        int passed = 2 * (next[1] < f);  // two comparisons find the index among three, without a branch
         passed += next[passed] < f;
         if (passed < window) return first + static_cast<std::size_t>(passed);
         return static_cast<std::size_t>(std::lower_bound(next + window, masses_.data() + 1 + n_, f) - masses_.data()) -
@@ -145,9 +154,13 @@ public:
 
 private:
     static constexpr int key_shift = Grid<T>::bits - sorted_bits;
-    static constexpr int window = 3;  // masses past the guide's that are looked at first; seldom are there more
+    static constexpr int index_bits = 32;
+    static constexpr int max_exponent = 1000;  // of the scale of weights: its powers of two are normal numbers
+    static constexpr double above_all_masses = 2.0;
+    static constexpr int window = 3;  // how many masses `atom_at` compares without a branch; more are rarely needed
 
-    // guide_[cell] counts the masses below cell / cells, with a power of two of cells so that the product is exact.
+    // Sets guide_[cell] to the number of masses below cell / cells. The number of cells is a power of two, so that the
+    // product with it is exact.
     void build_guide() {
         const std::size_t cells = 2 * std::bit_ceil(n_);
         cells_ = static_cast<double>(cells);
@@ -155,13 +168,16 @@ private:
         for (std::size_t i = 1; i <= n_; ++i)
             guide_[static_cast<std::size_t>(masses_[i] * cells_) + 1] = static_cast<std::uint32_t>(i);
         std::uint32_t passed = 0;
-        for (auto& count : guide_) passed = count = std::max(count, passed);
+        for (auto& count : guide_) {
+            passed = std::max(count, passed);
+            count = passed;
+        }
     }
 
     std::size_t n_;
     std::vector<Key> keys_, spare_;
     std::vector<T> turns_;
-    std::vector<std::uint32_t> places_, words_;
+    std::vector<std::uint32_t> source_indices_, words_;
     std::vector<std::uint64_t> tagged_;
     std::vector<double> masses_;
     std::vector<std::uint32_t> guide_;

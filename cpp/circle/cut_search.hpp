@@ -6,37 +6,38 @@
 
 namespace sphereot {
 
-// An affine piece [left, right] of the function and its slope there. Pieces begin and end at whole numbers.
+// An affine piece [left, right] of the function and its slope there. Pieces begin and end at integers.
 struct Piece {
     double left, right, slope;
 };
 
-// What is known before the search: a point near the minimum, whether the minimum may be exactly there (a kink), and how
-// fast the slope grows around it.
-struct Start {
+// Where a search begins: a point near the minimum, the growth of the slope around it, and whether the minimum may be
+// exactly there (a kink).
+struct InitialCut {
     double point, curvature;
     bool kink;
 
-    // The same in units of which `count` make one.
-    Start in_units(double count) const { return {point * count, curvature / count, kink}; }
+    // The same with lengths measured in units of 1 / count.
+    InitialCut in_units(double count) const { return {point * count, curvature / count, kink}; }
 };
 
-// Where the least value is: a whole number in [low, high]. `piece_at(k, low, high)` gives the piece with left <= k <
-// right, and may leave out what of it lies outside the present bracket [low, high].
+// Returns an integer in [low, high] where the function is least. piece_at(k, low, high) returns the piece with
+// left <= k < right; it may cut off what lies outside the bracket [low, high].
 //
-// Every piece looked at is ruled out whole, so the search ends when what is ruled out on the left meets what is ruled
-// out on the right: there is no tolerance. The secant through the last slopes of unlike sign aims, a little too far so
-// that the bracket closes from both sides; halving steps in when three steps have not halved the bracket.
+// Each step excludes a whole piece, and the search ends when the bracket is empty: there is no tolerance. Steps are
+// those of the secant method with the Illinois rule, a little longer so that the bracket closes from both sides;
+// bisection takes over when three steps have not halved the bracket.
 template <class PieceAt>
-double least_point(double low, double high, Start start, PieceAt piece_at) {
-    constexpr double overshoot = 0.1;
+double least_point(double low, double high, InitialCut start, PieceAt piece_at) {
+    constexpr double overshoot = 0.1, reach_growth = 8.0;
+    constexpr int max_slow_steps = 3;
     double falling_at = low, falling = 0.0, rising_at = high, rising = 0.0, reach = 0.0;
     int side = 0, slow_steps = 0;
     // At a kink, look at the piece on its left, then at the one on its right.
     double point = start.kink ? std::round(start.point) - 1.0 : start.point;
 
     while (low < high) {
-        // Slopes of extreme powers may overflow, and then aim nowhere.
+        // Slopes of extreme powers may overflow; the secant is then not a number.
         const double middle = low + std::floor(0.5 * (high - low));
         point = std::isfinite(point) ? std::clamp(std::floor(point), low, high - 1.0) : middle;
         const Piece piece = piece_at(point, low, high);
@@ -44,18 +45,20 @@ double least_point(double low, double high, Start start, PieceAt piece_at) {
         const double width = high - low;
         if (piece.slope < 0.0) {
             low = std::clamp(piece.right, point + 1.0, high);
-            falling_at = point, falling = piece.slope;
-            if (side < 0) rising *= 0.5;  // the Illinois rule, against creeping from one side
+            falling_at = point;
+            falling = piece.slope;
+            if (side < 0) rising *= 0.5;  // the Illinois rule, against slow convergence from one side
             side = -1;
         } else {
             high = std::clamp(piece.left, low, point);
-            rising_at = point, rising = piece.slope;
+            rising_at = point;
+            rising = piece.slope;
             if (side > 0) falling *= 0.5;
             side = 1;
         }
         slow_steps = high - low > 0.5 * width ? slow_steps + 1 : 0;
 
-        if (slow_steps >= 3 && falling != 0.0 && rising != 0.0) {
+        if (slow_steps >= max_slow_steps && falling != 0.0 && rising != 0.0) {
             point = low + std::floor(0.5 * (high - low));
             slow_steps = 0;
         } else if (falling != 0.0 && rising != 0.0) {
@@ -65,8 +68,8 @@ double least_point(double low, double high, Start start, PieceAt piece_at) {
         } else if (side < 0 && start.kink) {
             point = low;
             start.kink = false;
-        } else {  // one sign seen so far: reach out, ever further
-            reach = std::max(8.0 * reach, 1.0 + (1.0 + overshoot) * std::fabs(piece.slope) / start.curvature);
+        } else {  // all slopes so far have one sign: steps of growing length
+            reach = std::max(reach_growth * reach, 1.0 + (1.0 + overshoot) * std::fabs(piece.slope) / start.curvature);
             point = side < 0 ? low + reach : high - reach;
         }
     }

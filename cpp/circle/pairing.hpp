@@ -18,18 +18,29 @@
 
 namespace sphereot {
 
-// A cut to start from, on the cells that the sort has counted. Where the level of G exceeds that of F by D, the cut
-// alpha = D leaves the points in place, and moving them by a level costs 1 / density: so the mean of D weighted by
-// 1 / density, which for p = 2 also gives C''. On an empty arc D is constant, and a kink of C: then their median.
+// Equal arcs of the circle whose atoms the sort has counted; few points are counted in fewer, wider cells.
+struct Cells {
+    static constexpr int count = static_cast<int>(digit_values), coarse_stride = 8;
+
+    int stride;
+
+    explicit Cells(std::size_t points) : stride(points < coarse_stride * digit_values ? coarse_stride : 1) {}
+
+    // The last of the `stride` cells that are taken as one; add `stride` for the next.
+    int first() const { return stride - 1; }
+    double width() const { return static_cast<double>(stride) / count; }
+};
+
+// A cut near the optimal one, from the cells. Where the level of G exceeds that of F by D, the cut alpha = D does not
+// move the points, and moving them by a level costs 1 / density: hence the mean of D weighted by 1 / density, which for
+// p = 2 also gives C''. On an empty arc D is constant and C has a kink: then the median of D over the empty cells.
 template <class T>
-Start first_cut(const Atoms<T>& x, const Atoms<T>& y) {
-    constexpr int most_cells = 256;
-    const std::size_t n = x.size() + y.size();
-    const int stride = n < 8 * most_cells ? 8 : 1;  // few points fill few cells
-    std::array<double, most_cells> kinks;
+InitialCut initial_cut(const Atoms<T>& x, const Atoms<T>& y) {
+    const Cells cells(x.size() + y.size());
+    std::array<double, Cells::count> kinks;
     std::size_t empty = 0;
     double total = 0.0, weights = 0.0, x_level = 0.0, y_level = 0.0;
-    for (int cell = stride - 1; cell < most_cells; cell += stride) {
+    for (int cell = cells.first(); cell < Cells::count; cell += cells.stride) {
         const double x_next = x.level_after(cell), y_next = y.level_after(cell), gap = y_next - x_next;
         const double mass = x_next - x_level + y_next - y_level;
         if (mass > 0.0) {
@@ -38,18 +49,18 @@ Start first_cut(const Atoms<T>& x, const Atoms<T>& y) {
         } else {
             kinks[empty++] = gap;
         }
-        x_level = x_next, y_level = y_next;
+        x_level = x_next;
+        y_level = y_next;
     }
-    const double cell_width = static_cast<double>(stride) / most_cells;
-    const double curvature = 4.0 * cell_width * cell_width * weights;
+    const double curvature = 4.0 * cells.width() * cells.width() * weights;
     if (empty == 0) return {total / weights, curvature, false};
-    std::nth_element(kinks.begin(), kinks.begin() + empty / 2, kinks.begin() + empty);
+    std::nth_element(kinks.data(), kinks.data() + empty / 2, kinks.data() + empty);
     return {kinks[empty / 2], curvature, true};
 }
 
-// ---- n atoms of equal weight on both sides: the cut is a whole number k of atoms, alpha = k / n. ----
+// ---- n atoms of equal weight in both measures: the cut is a number k of atoms, alpha = k / n. ----
 
-// sum over i of term(x_i - Y_{i+k}, x_i - Y_{i+k+1}), where Y is y lifted: Y_{j+n} = Y_j + 1.
+// The sum over i of term(x_i - Y_{i+k}, x_i - Y_{i+k+1}), where Y is y lifted: Y_{j+n} = Y_j + 1.
 template <class T, class Term>
 double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
     const std::size_t n = x.size();
@@ -59,7 +70,7 @@ double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
     using Value = decltype(term(T(), T()));
     const auto segment = [&](const T* from_a, const T* from_b, std::size_t count, T lift) {
         return sum<Value>(count, [=](std::size_t i) {
-            // The lift goes last: the difference of two turns is exact, a turn plus a lap need not be.
+            // The lift is subtracted last: the difference of two turns is exact, a turn plus a lap need not be.
             return term((from_a[i] - from_b[i]) - lift, (from_a[i] - from_b[i + 1]) - lift);
         });
     };
@@ -67,7 +78,7 @@ double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
     return segment(a, b + shift, n - shift, lift) + segment(a + (n - shift), b, shift, lift + T(1));
 }
 
-// The same pairs one by one: visit(x_i - Y_{i+k}, x_i - Y_{i+k+1}).
+// Calls visit(x_i - Y_{i+k}, x_i - Y_{i+k+1}) for each i in order.
 template <class T, class Visit>
 void for_each_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Visit visit) {
     const std::size_t n = x.size();
@@ -82,6 +93,7 @@ void for_each_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Visit visi
     }
 }
 
+// The slope of C between the cuts k / n and (k + 1) / n, times n.
 template <class T, class Power>
 double equal_slope(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) {
     if constexpr (is_large<Power>) {
@@ -93,13 +105,15 @@ double equal_slope(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) 
     }
 }
 
+// The optimal cut.
 template <class T, class Power>
-double equal_cut(const Atoms<T>& x, const Atoms<T>& y, const Start& start, Power power) {
+double equal_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power) {
     const auto n = static_cast<double>(x.size());
     const auto piece_at = [&](double k, double, double) { return Piece{k, k + 1.0, equal_slope(x, y, k, power)}; };
     return least_point(-n, n, start.in_units(n), piece_at) / n;
 }
 
+// C at a cut, a multiple of 1 / n.
 template <class T, class Power>
 Total<Power> equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
     const auto n = static_cast<double>(x.size());
@@ -116,8 +130,8 @@ Total<Power> equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power 
 
 // ---- any sizes and weights ----
 
-// The slope of C. C'(alpha) gathers, for each level B_j where G^-1 jumps from y_j to y_{j+1}, what the x matched at
-// that level pays for the jump. A piece ends where one of these levels meets a level of x.
+// The slope of C. C'(alpha) is a sum over the levels B_j, where G^-1 jumps from y_j to y_{j+1}, of the cost of the jump
+// for the x matched at that level. A piece ends where one of these levels meets a level of x. Requires masses.
 template <class T, class Power>
 class GeneralSlope {
 public:
@@ -130,7 +144,7 @@ public:
           m_(y.size()),
           settled_{power} {}
 
-    // The piece at a cut of k units, when the best is known to be in [lowest, highest].
+    // The piece at a cut of k units, cut off at [lowest, highest], which must contain the optimal cut.
     Piece operator()(double k, double lowest, double highest) {
         const double alpha = k / mass_units, low = lowest / mass_units, high = highest / mass_units;
         if ((high - low) * static_cast<double>(x_.size()) < settle_below_) settle(low, high);
@@ -154,7 +168,7 @@ private:
 
     double lap_of(std::size_t j, double alpha) const { return std::ceil(B_[j] - alpha) - 1.0; }
 
-    // work(j, lap), with B_j - alpha - lap in (0, 1].
+    // Calls work(j, lap) for each open level, with B_j - alpha - lap in (0, 1].
     template <class Work>
     void for_each_open(double alpha, Work work) const {
         if (all_open_) {
@@ -168,7 +182,8 @@ private:
         }
     }
 
-    // Late in the search few levels still have a choice of x: the others are summed once and for all.
+    // Late in the search most levels are matched with the same x for every cut in [low, high]: their part of the slope
+    // is summed once, and the others stay open.
     void settle(double low, double high) {
         std::vector<std::uint32_t> still_open;
         for_each_open(high, [&](std::size_t j, double lap) {
@@ -178,29 +193,32 @@ private:
         });
         open_ = std::move(still_open);
         all_open_ = false;
-        settle_below_ = 0.125 * (high - low) * static_cast<double>(x_.size());
+        settle_below_ = next_settle * (high - low) * static_cast<double>(x_.size());
     }
 
     const Atoms<T>& x_;
     const T *a_, *b_;
     const double *A_, *B_;
     std::size_t m_;
-    Total<Power> settled_;  // what the levels without a choice add to the slope
+    Total<Power> settled_;  // the part of the slope of the levels that are not open
 
     bool all_open_ = true;
     std::vector<std::uint32_t> open_;
+    // Width of the bracket, in mean masses of x, below which levels are settled (again).
     double settle_below_ = 0.25;
+    static constexpr double next_settle = 0.125;
 };
 
-// Sums of weights are rounded. Levels that should meet then differ by a trace of mass, which goes to the next atom
-// instead of its own; and its share of the cost of a large order, mass times distance^p, may exceed all others. So
-// large orders take no notice of less than this mass.
+// Large orders ignore masses up to this. Sums of weights are rounded, so that levels that should meet differ by a trace
+// of mass, which is matched with the wrong atom; for a large order its cost, mass times distance^p, may exceed all
+// others.
 inline constexpr double mass_trace = 0x1p-40;
 
+// The optimal cut. Requires masses.
 template <class T, class Power>
-double general_cut(const Atoms<T>& x, const Atoms<T>& y, const Start& start, Power power) {
+double general_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power) {
     if constexpr (is_large<Power>) {
-        // Cuts are multiples k of the trace. Slopes are looked at between them, where no levels meet that should.
+        // Cuts are multiples k of the trace. Slopes are taken between them, away from levels that should meet.
         constexpr double units = mass_units * mass_trace, count = 1.0 / mass_trace;
         GeneralSlope<T, Power> slope(x, y, power);
         const auto piece_at = [&](double k, double lowest, double highest) {
@@ -209,13 +227,13 @@ double general_cut(const Atoms<T>& x, const Atoms<T>& y, const Start& start, Pow
         };
         return least_point(-count, count, start.in_units(count), piece_at) * mass_trace;
     } else {
-        // Masses are whole numbers of units, and with them every breakpoint.
+        // Masses are multiples of the unit, and so is every breakpoint.
         const GeneralSlope<T, Power> slope(x, y, power);
         return least_point(-mass_units, mass_units, start.in_units(mass_units), slope) / mass_units;
     }
 }
 
-// One walk along the levels of the atoms [begin, end) of x, meeting the atoms of y at level + cut.
+// Iterates over the pieces of mass of the atoms [begin, end) of x, each with its atom of y, at level + cut.
 template <class T>
 class LevelWalk {
 public:
@@ -229,7 +247,7 @@ public:
           end_(end),
           level_(A_[begin]) {
         const double lap = std::ceil(level_ + cut) - 1.0;
-        // The first y met is the one at the level just above.
+        // The first y is the one at the level just above.
         const double above = level_ + cut - lap;
         j_ = static_cast<std::size_t>(std::upper_bound(B_ + 1, B_ + m_, above) - B_) - 1;
         lift_ = static_cast<T>(lap);
@@ -238,7 +256,7 @@ public:
 
     bool done() const { return i_ == end_; }
 
-    // visit(i, j, mass, displacement) for the next piece of mass that goes as one.
+    // Calls visit(i, j, mass, displacement) for the next piece of mass.
     template <class Visit>
     void step(Visit visit) {
         const double x_ends = A_[i_ + 1], y_ends = B_[j_ + 1] + offset_;
@@ -248,7 +266,11 @@ public:
         level_ = next;
         i_ += x_first;
         j_ += !x_first;
-        if (j_ == m_) j_ = 0, lift_ += T(1), offset_ += 1.0;
+        if (j_ == m_) {
+            j_ = 0;
+            lift_ += T(1);
+            offset_ += 1.0;
+        }
     }
 
 private:
@@ -259,17 +281,22 @@ private:
     T lift_;
 };
 
-// All pieces of the matching. Each step of a walk waits for the one before; two walks at once wait half as long, and
-// have a visitor each so that their sums do not wait for each other either.
+// Visits all pieces of the matching at a cut. Each step of a walk depends on the one before, so two walks are
+// interleaved, for the two halves of x; each has its own visitor, so that their sums do not depend on each other
+// either.
 template <class T, class Visit>
 void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, Visit visit_first, Visit visit_second) {
     const std::size_t n = x.size(), half = n / 2;
     LevelWalk<T> first(x, y, cut, 0, half), second(x, y, cut, half, n);
-    while (!first.done() && !second.done()) first.step(visit_first), second.step(visit_second);
+    while (!first.done() && !second.done()) {
+        first.step(visit_first);
+        second.step(visit_second);
+    }
     while (!first.done()) first.step(visit_first);
     while (!second.done()) second.step(visit_second);
 }
 
+// C at a cut. Requires masses.
 template <class T, class Power>
 Total<Power> general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
     Total<Power> first{power}, second{power};
@@ -283,8 +310,9 @@ Total<Power> general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Powe
     return first;
 }
 
-// ---- the door ----
+// ---- both cases ----
 
+// Two sorted measures. They must have masses unless `equal`.
 template <class T>
 struct Pairing {
     const Atoms<T>&x, &y;
@@ -292,10 +320,10 @@ struct Pairing {
 
     template <class Power>
     double cut(Power power) const {
-        return cut_from(first_cut(x, y), power);
+        return cut_from(initial_cut(x, y), power);
     }
     template <class Power>
-    double cut_from(const Start& start, Power power) const {
+    double cut_from(const InitialCut& start, Power power) const {
         return equal ? equal_cut(x, y, start, power) : general_cut(x, y, start, power);
     }
     template <class Power>

@@ -1,4 +1,4 @@
-// |s|^p for the orders people use, each as its own type so that loops over it vectorize.
+// |s|^p with one type for each common order, so that loops over it vectorize; and sums of such powers.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace sphereot {
 
-// p = TwiceP / 2: whole and half orders need only products and one square root.
+// p = TwiceP / 2: integer and half-integer orders need only products and one square root.
 template <int TwiceP>
 struct HalfPower {
     template <class T>
@@ -41,7 +41,7 @@ struct HalfPower {
     }
 };
 
-// Other orders up to 4, in double precision whatever the points have.
+// Other orders up to `largest_plain_order`, in double precision for points of any precision.
 struct AnyPower {
     double p;
 
@@ -57,11 +57,12 @@ struct AnyPower {
     }
 };
 
-// Up to this order no |s|^p under- or overflows, even in single precision: displacements are 2^-24 to 2 turns there.
+// Up to this order |s|^p neither underflows nor overflows, even in single precision, where displacements are 2^-24 to 2
+// turns.
 inline constexpr double largest_plain_order = 4.0;
 
-// Larger orders: |s|^p soon leaves the range of doubles, so it is taken of s / unit. A caller who knows the size of the
-// result chooses the unit; sums whose size is not known are `LargeTotal`s.
+// Larger orders, as |s / unit|^p, since |s|^p leaves the range of doubles. A caller that knows the size of the result
+// chooses the unit; sums of unknown size are `LargeTotal`s.
 struct LargePower {
     double p, unit = 1.0;
 
@@ -77,13 +78,16 @@ struct LargePower {
     }
 
 private:
-    // Saturated: the price of a pair that is not matched may overflow, and infinity minus infinity is no price.
+    static constexpr double saturation = 1e250;
+
+    // Saturated, since the cost of a pair that is not matched may overflow, and differences of infinities are not
+    // numbers.
     double power_of(double s, double exponent) const {
-        return std::min(std::pow(std::fabs(s) / unit, exponent), 1e250);
+        return std::min(std::pow(std::fabs(s) / unit, exponent), saturation);
     }
 };
 
-// The sum of mass |s|^p.
+// A sum of mass |s|^p.
 template <class Power>
 struct PlainTotal {
     Power power;
@@ -104,29 +108,35 @@ struct PlainTotal {
     double root(double p) const { return std::pow(total, 1.0 / p); }
 };
 
-// The same for large orders, in units of about the largest |s| so far, to the power p: it neither over- nor underflows,
-// and terms that do beside the largest do not matter.
+// The same for large orders, in units of unit^p with a unit near the largest |s| so far: the sum neither overflows nor
+// underflows, and terms that underflow beside the largest do not matter.
 class LargeTotal {
 public:
-    explicit LargeTotal(LargePower power) : power_(power), slack_(std::exp2(100.0 / power.p)) {}
-    LargeTotal(LargePower power, double unit, double total) : LargeTotal(power) { unit_ = unit, total_ = total; }
+    explicit LargeTotal(LargePower power) : power_(power), slack_(std::exp2(growth_bits / power.p)) {}
+    LargeTotal(LargePower power, double unit, double total) : LargeTotal(power) {
+        unit_ = unit;
+        total_ = total;
+    }
 
     void add(double mass, double s) {
         const double size = std::fabs(s);
         if (size == 0.0) return;
-        // Terms may grow to 2^100 before the unit does: each change of units rounds all that was added so far.
+        // The unit changes only when a term exceeds 2^growth_bits, because each change rounds the whole sum.
         if (size > slack_ * unit_) set_unit(size);
         total_ += mass * std::pow(size / unit_, power_.p);
     }
-    void add_difference(double s, double r) { add(1.0, s), add(-1.0, r); }
+    void add_difference(double s, double r) {
+        add(1.0, s);
+        add(-1.0, r);
+    }
     void add(const LargeTotal& other) {
         if (other.unit_ > unit_) set_unit(other.unit_);
         if (unit_ > 0.0) total_ += other.total_ * std::pow(other.unit_ / unit_, power_.p);
     }
     void divide(double by) { total_ /= by; }
 
-    // With the sign of the sum of differences, and in proportion to the displacement that it is a power of: comparable
-    // between cuts, where the sums themselves are not.
+    // A number with the sign of the sum, proportional to the displacement of which the sum is a power: numbers of
+    // different cuts can be compared, where the sums themselves overflow.
     double slope() const {
         return std::copysign(total_ == 0.0 ? 0.0 : unit_ * std::pow(std::fabs(total_), 1.0 / (power_.p - 1.0)), total_);
     }
@@ -134,6 +144,8 @@ public:
     double root(double p) const { return unit_ * std::pow(total_, 1.0 / p); }
 
 private:
+    static constexpr double growth_bits = 100.0;
+
     void set_unit(double unit) {
         total_ *= std::pow(unit_ / unit, power_.p);
         unit_ = unit;
@@ -148,7 +160,7 @@ inline constexpr bool is_large = std::is_same_v<Power, LargePower>;
 template <class Power>
 using Total = std::conditional_t<is_large<Power>, LargeTotal, PlainTotal<Power>>;
 
-// Calls `work` with the power type for p; beyond `largest_plain_order` powers are taken in `unit`.
+// Returns work(power) with the power type for p >= 1. `unit` is that of `LargePower`.
 template <class Work>
 decltype(auto) with_power(double p, double unit, Work work) {
     if (p > largest_plain_order) return work(LargePower{p, unit});

@@ -1,6 +1,6 @@
 // Transport between n and m atoms, of equal weight within each measure.
 //
-// In units of 1 / (n m) all levels are whole numbers, and which atom of x stands at a level is a division: no table of
+// In units of 1 / (n m) all levels are integers, and the atom of x at a level is found by a division: no table of
 // masses is searched, and the loop vectorizes.
 #pragma once
 
@@ -8,22 +8,24 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "circle/atoms.hpp"
 #include "circle/cut_search.hpp"
 
 namespace sphereot {
 
-// Whether units of 1 / (n m) are exact in doubles, and indices fit 32 bits.
-inline bool fits_unlike_sizes(std::size_t n, std::size_t m) {
-    return n < 0x7FFFFFFFu && m < 0x7FFFFFFFu && static_cast<double>(n) * static_cast<double>(m) < mass_units;
+// Whether levels in units of 1 / (n m) are exact in doubles, and indices fit in 32 bits.
+inline bool fits_unequal_sizes(std::size_t n, std::size_t m) {
+    constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
+    return n < most && m < most && static_cast<double>(n) * static_cast<double>(m) < mass_units;
 }
 
-// The slope of C as in `GeneralSlope`: what the x matched at the levels j / m pay for the jumps of G^-1 there.
+// The slope of C as in `GeneralSlope`: the cost of the jumps of G^-1 at the levels j / m for the x matched there.
 template <class T, class Power>
-class UnlikeSlope {
+class UnequalSlope {
 public:
-    UnlikeSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
+    UnequalSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
         : a_(x.turns().data()),
           b_(y.turns().data()),
           n_(static_cast<double>(x.size())),
@@ -44,6 +46,7 @@ public:
     }
 
 private:
+    // Adds the levels of y in [begin, end), which lie in one lap.
     void add(double begin, double end, double from, T lift, double& slope, double& to_left, double& to_right) const {
         const T *a = a_, *b = b_;
         const double n = n_, m = m_;
@@ -59,7 +62,9 @@ private:
             right = std::min(right, past);
             total += static_cast<double>(power.difference((a[i] - b[j]) + lift, (a[i] - b[j - 1]) + lift));
         }
-        slope += total, to_left = left, to_right = right;
+        slope += total;
+        to_left = left;
+        to_right = right;
     }
 
     const T *a_, *b_;
@@ -67,9 +72,9 @@ private:
     Power power_;
 };
 
-// C at a cut of k units, for n >= m: an atom of x then meets one atom of y, or two.
+// C at a cut of k units. Requires n >= m: an atom of x is then matched with one or two atoms of y.
 template <class T, class Power>
-double unlike_cost(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) {
+double unequal_cost(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) {
     const T *a = x.turns().data(), *b = y.turns().data();
     const auto n = static_cast<double>(x.size()), m = static_cast<double>(y.size());
     const double whole = n * m;
@@ -94,13 +99,14 @@ double unlike_cost(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) 
     return cost / whole;
 }
 
-// W_p^p. The slope looks at every atom of the second measure: the smaller one shall be it.
+// W_p^p. The time of a slope is that of the second measure, so the smaller one is taken for it.
 template <class T, class Power>
-double least_unlike_cost(const Atoms<T>& x, const Atoms<T>& y, const Start& start, Power power) {
-    if (x.size() < y.size()) return least_unlike_cost(y, x, Start{-start.point, start.curvature, start.kink}, power);
+double least_unequal_cost(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power) {
+    if (x.size() < y.size())
+        return least_unequal_cost(y, x, InitialCut{-start.point, start.curvature, start.kink}, power);
     const double units = static_cast<double>(x.size()) * static_cast<double>(y.size());
-    const double cut = least_point(-units, units, start.in_units(units), UnlikeSlope<T, Power>(x, y, power));
-    return unlike_cost(x, y, cut, power);
+    const double cut = least_point(-units, units, start.in_units(units), UnequalSlope<T, Power>(x, y, power));
+    return unequal_cost(x, y, cut, power);
 }
 
 }  // namespace sphereot

@@ -15,13 +15,14 @@
 
 namespace sphereot {
 
-// Proposition 1, weighted: the cut is mean(x) - 1/2. The sum is over squares about the middle of each atom's levels,
-// where the closed form of the paper subtracts numbers close to each other.
+// The optimal cut for p = 2, mean(x) - 1/2 (Proposition 1, with weights).
 template <class T>
 double uniform_cut(const Atoms<T>& x, HalfPower<4>, Watch&) {
     return x.mean() - 0.5;
 }
 
+// W_2^2 at the cut alpha, as a sum of squares about the middle of each atom's levels: in the closed form of Proposition
+// 1 numbers that are close to each other are subtracted. The variance of a uniform variable of width w is w^2 / 12.
 template <class T>
 double uniform_square_cost(const Atoms<T>& x, double alpha) {
     const T* turn = x.turns().data();
@@ -40,7 +41,7 @@ double uniform_square_cost(const Atoms<T>& x, double alpha) {
     });
 }
 
-// sum over atoms of term(first, last): the displacements x_i - alpha - t at both ends of the atom's levels.
+// The sum over atoms of term(first, last), the displacements x_i - alpha - t at both ends of the atom's levels.
 template <class T, class Term>
 double sum_shares(const Atoms<T>& x, double alpha, Term term) {
     const T* turn = x.turns().data();
@@ -49,8 +50,8 @@ double sum_shares(const Atoms<T>& x, double alpha, Term term) {
                        [=](std::size_t i) { return term(turn[i] - alpha - mass[i], turn[i] - alpha - mass[i + 1]); });
 }
 
-// The power as sums at this cut take it. Large ones are taken in units of the largest displacement there, so that the
-// sums neither over- nor underflow.
+// The power for sums at the cut alpha. The unit of a `LargePower` is set to the largest displacement there, so that
+// sums neither overflow nor underflow.
 template <class T, class Power>
 Power within_range(const Atoms<T>& x, double alpha, Power power) {
     if constexpr (is_large<Power>) {
@@ -65,17 +66,18 @@ Power within_range(const Atoms<T>& x, double alpha, Power power) {
     return power;
 }
 
-// Any p: Newton's method on the derivative, which increases, kept inside a bracket that is halved when Newton is slow.
-// It ends when no number is left between, or the step no longer moves the cut. For p = 1 the derivative is piecewise
-// affine, and Newton lands on the median of F^-1(t) - t.
+// The optimal cut for any p: Newton's method on the increasing derivative, in a bracket that is bisected when Newton's
+// method is slow. It ends when no number is left in the bracket, or a step does not change the cut. For p = 1 the
+// derivative is piecewise affine, and the result is the median of F^-1(t) - t. Requires masses.
 template <class T, class Power>
 double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
     const auto total = [&](double alpha, auto term) { return sum_shares(x, alpha, term); };
+    constexpr int max_slow_steps = 3;
     // Outside [-1, 1] every atom lies on one side of its share of the uniform measure.
     double low = -1.0, high = 1.0, alpha = x.mean() - 0.5;
     int slow_steps = 0;
     while (low < alpha && alpha < high) {
-        watch.pass(x.size());  // of large orders there may be a hundred steps
+        watch.pass(x.size());  // large orders may take a hundred steps
         const double width = high - low;
         const Power power = within_range(x, alpha, order);
         const double slope = total(alpha, [=](double first, double last) { return power.difference(last, first); });
@@ -86,16 +88,17 @@ double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
             total(alpha, [=](double first, double last) { return power.derivative(first) - power.derivative(last); });
         const double newton = alpha - slope / curvature;
         if (newton == alpha) break;
-        if (low < newton && newton < high && slow_steps < 3) {
+        if (low < newton && newton < high && slow_steps < max_slow_steps) {
             alpha = newton;
         } else {
-            alpha = low + 0.5 * (high - low);  // equal to low or high when no number lies between: the end
+            alpha = low + 0.5 * (high - low);  // equals low or high, and ends the loop, when no number lies between
             slow_steps = 0;
         }
     }
     return alpha;
 }
 
+// The cost of the cut alpha. Requires masses, except for p = 2.
 template <class T, class Power>
 Total<Power> uniform_cost(const Atoms<T>& x, double alpha, Power order) {
     if constexpr (std::is_same_v<Power, HalfPower<4>>) {

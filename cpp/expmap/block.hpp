@@ -1,5 +1,5 @@
-// One block of the exponential-map flow on S^2 at one point, from the gradient g and the Hessian H of its potential;
-// and back. The mathematics, with the same letters, is written out in sphereot/flows/_expmap.py.
+// One block of the exponential-map flow on S^2 at one point, from the gradient g and the Hessian H of its potential,
+// and its derivatives. The formulas, with the same letters, are in sphereot/flows/_expmap.py.
 #pragma once
 
 #include <cmath>
@@ -7,18 +7,14 @@
 #include <type_traits>
 
 #include "expmap/vector3.hpp"
+#include "support/compiler.hpp"
 #include "support/exp.hpp"
-
-// A call left in a loop over points would keep the loop from filling vector registers.
-#if defined(_MSC_VER)
-#define SPHEREOT_INLINE __forceinline
-#else
-#define SPHEREOT_INLINE [[gnu::always_inline]] inline
-#endif
 
 namespace sphereot {
 
-// The Stumpff functions c_k(q) = sum over j of (-q)^j / (2j + k)!, k = 0 to 5, for q in [0, 1].
+// The Stumpff functions c_k(q) = sum over j of (-q)^j / (2j + k)!, k = 0 to 5, by their series.
+//
+// Valid range: q in [0, 1]. Maximum error: that of rounding a few sums.
 template <class T>
 struct Stumpff {
     T c0, c1, c2, c3, c4, c5;
@@ -31,7 +27,7 @@ struct Stumpff {
     }
 
 private:
-    static constexpr int last = std::is_same_v<T, float> ? 12 : 18;  // where the next term is below rounding
+    static constexpr int last = std::is_same_v<T, float> ? 12 : 18;  // the next term is below rounding
 
     template <int k>
     static T series(T q) {
@@ -43,7 +39,7 @@ private:
 
 // exp_x(v) for the Riemannian gradient v = g - <x, g> x.
 template <class T>
-struct Step {
+struct ExpMapStep {
     T s;
     Vector3<T> v;
     T q;
@@ -51,7 +47,7 @@ struct Step {
     T inverse_length;  // so that rounding does not add up over blocks
     Vector3<T> y;
 
-    SPHEREOT_INLINE Step(Vector3<T> x, Vector3<T> g) : s(dot(x, g)), v(g - s * x), q(dot(v, v)), c(q) {
+    SPHEREOT_INLINE ExpMapStep(Vector3<T> x, Vector3<T> g) : s(dot(x, g)), v(g - s * x), q(dot(v, v)), c(q) {
         const Vector3<T> end = c.c0 * x + c.c1 * v;
         inverse_length = T(1) / std::sqrt(dot(end, end));
         y = inverse_length * end;
@@ -60,7 +56,7 @@ struct Step {
 
 // The determinant of the differential of a step, by invariants of B = P H P.
 template <class T>
-struct Determinant {
+struct ExpMapDeterminant {
     Vector3<T> hx;
     T xhx;
     Vector3<T> pull;
@@ -68,7 +64,7 @@ struct Determinant {
     Vector3<T> bv;
     T trace, invariants, vav, value;
 
-    SPHEREOT_INLINE Determinant(const Step<T>& step, Vector3<T> x, Symmetric3<T> h)
+    SPHEREOT_INLINE ExpMapDeterminant(const ExpMapStep<T>& step, Vector3<T> x, Symmetric3<T> h)
         : hx(h * x),
           xhx(dot(x, hx)),
           pull(hx - T(0.5) * xhx * x),
@@ -78,10 +74,10 @@ struct Determinant {
         const T det = T(0.5) * (trace * trace - b.square());
         invariants = trace + det - step.s * (T(2) - step.s + trace);
         vav = dot(step.v, bv) - step.s * step.q;
-        const T found = step.c.c0 + step.c.c1 * invariants - (step.c.c2 - step.c.c3) * vav;
-        // Positive by the theory; where a block contracts to almost nothing, rounding may leave it below zero.
+        const T determinant = step.c.c0 + step.c.c1 * invariants - (step.c.c2 - step.c.c3) * vav;
+        // It is positive; where a block contracts to almost nothing, rounding may give a number below zero.
         constexpr T least = std::numeric_limits<T>::epsilon();
-        value = found < least ? least : found;
+        value = determinant < least ? least : determinant;
     }
 };
 
@@ -92,10 +88,11 @@ struct BlockCotangents {
     Symmetric3<T> h;
 };
 
+// The backward pass of a block, from the cotangents of its image y and of the logarithm of its determinant.
 template <class T, bool with_determinant>
 SPHEREOT_INLINE BlockCotangents<T> block_cotangents(Vector3<T> x, Vector3<T> g, Symmetric3<T> h, Vector3<T> d_y,
                                                     T d_log_det) {
-    const Step<T> step(x, g);
+    const ExpMapStep<T> step(x, g);
     const Stumpff<T>& c = step.c;
     const T k = c.c2 - c.c3;
     const Vector3<T> d_end = step.inverse_length * (d_y - dot(d_y, step.y) * step.y);
@@ -103,7 +100,7 @@ SPHEREOT_INLINE BlockCotangents<T> block_cotangents(Vector3<T> x, Vector3<T> g, 
     T d_c0 = dot(d_end, x), d_c1 = dot(d_end, step.v), d_s = T(0), d_q = T(0);
     Symmetric3<T> d_h{};
     if constexpr (with_determinant) {
-        const Determinant<T> det(step, x, h);
+        const ExpMapDeterminant<T> det(step, x, h);
         const T d_det = d_log_det / det.value, d_invariants = d_det * c.c1, d_vav = -d_det * k;
         d_c0 += d_det;
         d_c1 += d_det * det.invariants;
@@ -113,7 +110,9 @@ SPHEREOT_INLINE BlockCotangents<T> block_cotangents(Vector3<T> x, Vector3<T> g, 
         d_v = d_v + T(2) * d_vav * det.bv;
         const T along = d_invariants * (T(1) + det.trace - step.s);
         d_h = T(0.5) * d_vav * symmetric_product(step.v, step.v) - d_invariants * det.b;
-        d_h.xx += along, d_h.yy += along, d_h.zz += along;
+        d_h.xx += along;
+        d_h.yy += along;
+        d_h.zz += along;
         const Vector3<T> d_pull = T(-2) * (d_h * x);
         const T d_xhx = T(-0.5) * dot(d_pull, x);
         const Vector3<T> d_hx = d_pull + d_xhx * x;

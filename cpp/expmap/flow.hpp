@@ -1,8 +1,8 @@
-// The exponential-map flow on S^2 (Appendix B.4), all its blocks in one pass: a run of points stays in the nearest
-// cache while it goes through them, and the exponentials, one a point and component, are never kept.
+// The exponential-map flow on S^2 (Appendix B.4), all blocks in one pass: a run of points stays in the L1 cache while
+// it goes through the blocks, and the exponentials, one per point and component, are not stored.
 //
-// With slopes (beta mu, -beta) and loads (alpha mu, and alpha beta mu mu^T) a component adds exp(<slope, (x, 1)>) times
-// its loads to the moments of its block: the gradient g and, where determinants are wanted, the Hessian H.
+// A component has slopes (beta mu, -beta) and loads (alpha mu, and alpha beta mu mu^T). It adds exp(<slope, (x, 1)>)
+// times its loads to the moments of its block: the gradient g and, where determinants are wanted, the Hessian H.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace sphereot {
 
-// The parameters of the flow, and how many points go through it. Plain pointers: the owner of the memory is elsewhere.
+// The parameters of the flow and the number of points. It does not own the memory.
 template <class T>
 struct FlowParameters {
     std::size_t blocks, components, points;
@@ -22,49 +22,56 @@ struct FlowParameters {
     const T* loads;   // (blocks, components, 3), or 12 with the Hessian's nine
 };
 
-// What the backward pass needs of the forward one.
+// What the forward pass stores for the backward pass.
 template <class T>
 struct FlowRecord {
-    T* states;        // (blocks + 1, 3, points): where each block begins, and the images
+    T* states;        // (blocks + 1, 3, points): the input of each block, and the images
     T* moments;       // (blocks, 3, points), or 9 with the Hessian's six
     T* determinants;  // (blocks, points), or null
 };
 
-// Sums over groups of points, each added up in order by one task, so that the number of threads does not show.
+// Gradients, summed over groups of points. One task sums each group in order, so that results do not depend on the
+// number of threads.
 template <class T>
 struct FlowGradient {
     std::size_t groups;
     T* points;  // (3, points)
     T* slopes;  // (groups, blocks, components, 4)
-    T* loads;   // (groups, blocks, components, 3 or 12); the Hessian's upper half, the lower one stays as it is
+    T* loads;   // (groups, blocks, components, 3 or 12); the Hessian's upper half, the lower one is not written
 };
 
 namespace flow {
 
-constexpr std::size_t run = 256;                       // points that go through the blocks together
-constexpr std::size_t upper[6] = {3, 4, 5, 7, 8, 11};  // of the nine columns of loads for H, those of its upper half
+constexpr std::size_t run_size = 256;  // points that go through the blocks together; _RUN in Python
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t hessian_upper[6] = {3, 4, 5, 7, 8, 11};  // the columns of loads for the upper half of H
 
 template <bool with_determinant>
 constexpr std::size_t rows = with_determinant ? 9 : 3;
 template <bool with_determinant>
 constexpr std::size_t columns = with_determinant ? 12 : 3;
 
+// `height` numbers for each point of a run.
 template <class T, std::size_t height>
-struct alignas(64) Rows {
-    T at[height][run];
+struct alignas(cache_line) RunRows {
+    T at[height][run_size];
 
-    // Lanes past `count` get the value of `rest`: loops run over whole runs, and these lanes change no sum.
+    // Reads `count` columns, and fills the others with `rest`: loops go over whole runs, and these change no sum.
     void read(const T* from, std::size_t stride, std::size_t count, const T (&rest)[height]) {
         for (std::size_t r = 0; r < height; ++r) {
             std::copy_n(from + r * stride, count, at[r]);
-            std::fill(at[r] + count, at[r] + run, rest[r]);
+            std::fill(at[r] + count, at[r] + run_size, rest[r]);
         }
     }
     void write(T* to, std::size_t stride, std::size_t count) const {
         for (std::size_t r = 0; r < height; ++r) std::copy_n(at[r], count, to + r * stride);
     }
     Vector3<T> vector(std::size_t i) const { return {at[0][i], at[1][i], at[2][i]}; }
-    void set_vector(std::size_t i, Vector3<T> v) { at[0][i] = v.x, at[1][i] = v.y, at[2][i] = v.z; }
+    void set_vector(std::size_t i, Vector3<T> v) {
+        at[0][i] = v.x;
+        at[1][i] = v.y;
+        at[2][i] = v.z;
+    }
     Symmetric3<T> matrix(std::size_t i) const {
         if constexpr (height == 9) return {at[3][i], at[4][i], at[5][i], at[6][i], at[7][i], at[8][i]};
         else return {};
@@ -72,57 +79,67 @@ struct alignas(64) Rows {
 };
 
 template <class T>
-constexpr T pole[3] = {T(0), T(0), T(1)};  // any point will do for lanes without one
+constexpr T pole[3] = {T(0), T(0), T(1)};  // fills the columns without a point
 
+// The moments of a block at a run of points.
 template <class T, bool with_determinant>
-Rows<T, rows<with_determinant>> moments(const FlowParameters<T>& flow, std::size_t block, const Rows<T, 3>& x) {
-    Rows<T, rows<with_determinant>> found{};
-    alignas(64) T power[run];
+RunRows<T, rows<with_determinant>> moments(const FlowParameters<T>& flow, std::size_t block, const RunRows<T, 3>& x) {
+    RunRows<T, rows<with_determinant>> block_moments{};
+    alignas(cache_line) T power[run_size];
     for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
         const T *slope = flow.slopes + 4 * k, a0 = slope[0], a1 = slope[1], a2 = slope[2], a3 = slope[3];
 #pragma omp simd
-        for (std::size_t i = 0; i < run; ++i)
+        for (std::size_t i = 0; i < run_size; ++i)
             power[i] = exponential(a0 * x.at[0][i] + a1 * x.at[1][i] + a2 * x.at[2][i] + a3);
         for (std::size_t r = 0; r < rows<with_determinant>; ++r) {
-            const T load = flow.loads[columns<with_determinant> * k + (r < 3 ? r : upper[r - 3])];
-            T* row = found.at[r];
+            const T load = flow.loads[columns<with_determinant> * k + (r < 3 ? r : hessian_upper[r - 3])];
+            T* row = block_moments.at[r];
 #pragma omp simd
-            for (std::size_t i = 0; i < run; ++i) row[i] += load * power[i];
+            for (std::size_t i = 0; i < run_size; ++i) row[i] += load * power[i];
         }
     }
-    return found;
+    return block_moments;
 }
 
+// Moves the points [begin, begin + count) through all blocks.
 template <class T, bool with_determinant>
 void forward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, std::size_t begin, std::size_t count) {
     const std::size_t n = flow.points;
-    Rows<T, 3> x;
+    RunRows<T, 3> x;
     x.read(record.states + begin, n, count, pole<T>);
-    alignas(64) T determinant[run];
+    alignas(cache_line) T determinant[run_size];
     for (std::size_t block = 0; block < flow.blocks; ++block) {
-        const auto found = moments<T, with_determinant>(flow, block, x);
-        for (std::size_t i = 0; i < run; ++i) {
+        const auto block_moments = moments<T, with_determinant>(flow, block, x);
+        for (std::size_t i = 0; i < run_size; ++i) {
             const Vector3<T> point = x.vector(i);
-            const Step<T> step(point, found.vector(i));
-            if constexpr (with_determinant) determinant[i] = Determinant<T>(step, point, found.matrix(i)).value;
+            const ExpMapStep<T> step(point, block_moments.vector(i));
+            if constexpr (with_determinant)
+                determinant[i] = ExpMapDeterminant<T>(step, point, block_moments.matrix(i)).value;
             x.set_vector(i, step.y);
         }
-        found.write(record.moments + block * rows<with_determinant> * n + begin, n, count);
+        block_moments.write(record.moments + block * rows<with_determinant> * n + begin, n, count);
         if constexpr (with_determinant) std::copy_n(determinant, count, record.determinants + block * n + begin);
         x.write(record.states + (block + 1) * 3 * n + begin, n, count);
     }
 }
 
-// Adds the gradient of one component, and what it passes on to the points.
+// Adds the gradients of the parameters of one component, and its part of the gradient of the points.
 template <class T, bool with_determinant>
-void component_backward(const T* slope, const T* load, const Rows<T, 3>& x, const Rows<T, rows<with_determinant>>& d,
-                        Rows<T, 3>& d_x, T* d_slope, T* d_load) {
+void component_backward(const T* slope, const T* load, const RunRows<T, 3>& x,
+                        const RunRows<T, rows<with_determinant>>& d, RunRows<T, 3>& d_x, T* d_slope, T* d_load) {
     T s0 = 0, s1 = 0, s2 = 0, s3 = 0, g0 = 0, g1 = 0, g2 = 0, h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0;
     const T a0 = slope[0], a1 = slope[1], a2 = slope[2], a3 = slope[3], l0 = load[0], l1 = load[1], l2 = load[2];
     T m0 = 0, m1 = 0, m2 = 0, m3 = 0, m4 = 0, m5 = 0;
-    if constexpr (with_determinant) m0 = load[3], m1 = load[4], m2 = load[5], m3 = load[7], m4 = load[8], m5 = load[11];
+    if constexpr (with_determinant) {
+        m0 = load[3];
+        m1 = load[4];
+        m2 = load[5];
+        m3 = load[7];
+        m4 = load[8];
+        m5 = load[11];
+    }
 #pragma omp simd reduction(+ : s0, s1, s2, s3, g0, g1, g2, h0, h1, h2, h3, h4, h5)
-    for (std::size_t i = 0; i < run; ++i) {
+    for (std::size_t i = 0; i < run_size; ++i) {
         const T x0 = x.at[0][i], x1 = x.at[1][i], x2 = x.at[2][i];
         const T power = exponential(a0 * x0 + a1 * x1 + a2 * x2 + a3);
         T d_power = l0 * d.at[0][i] + l1 * d.at[1][i] + l2 * d.at[2][i];
@@ -148,54 +165,70 @@ void component_backward(const T* slope, const T* load, const Rows<T, 3>& x, cons
         d_x.at[1][i] += d_exponent * a1;
         d_x.at[2][i] += d_exponent * a2;
     }
-    d_slope[0] += s0, d_slope[1] += s1, d_slope[2] += s2, d_slope[3] += s3;
-    d_load[0] += g0, d_load[1] += g1, d_load[2] += g2;
-    if constexpr (with_determinant)
-        d_load[3] += h0, d_load[4] += h1, d_load[5] += h2, d_load[7] += h3, d_load[8] += h4, d_load[11] += h5;
+    d_slope[0] += s0;
+    d_slope[1] += s1;
+    d_slope[2] += s2;
+    d_slope[3] += s3;
+    d_load[0] += g0;
+    d_load[1] += g1;
+    d_load[2] += g2;
+    if constexpr (with_determinant) {
+        d_load[3] += h0;
+        d_load[4] += h1;
+        d_load[5] += h2;
+        d_load[7] += h3;
+        d_load[8] += h4;
+        d_load[11] += h5;
+    }
 }
 
+// The backward pass of the points [begin, begin + count), which belong to one group.
 template <class T, bool with_determinant>
 void backward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
                   const FlowGradient<T>& out, std::size_t group, std::size_t begin, std::size_t count) {
     constexpr std::size_t height = rows<with_determinant>, width = columns<with_determinant>;
     const std::size_t n = flow.points;
-    Rows<T, 3> x, d_x;
-    Rows<T, height> found, d_found;
-    Rows<T, 1> d_log{};
+    RunRows<T, 3> x, d_x;
+    RunRows<T, height> block_moments, d_moments;
+    RunRows<T, 1> d_log{};
     d_x.read(d_y + begin, n, count, {});
     if constexpr (with_determinant) d_log.read(d_log_det + begin, n, count, {});
     for (std::size_t block = flow.blocks; block-- > 0;) {
         x.read(record.states + block * 3 * n + begin, n, count, pole<T>);
-        found.read(record.moments + block * height * n + begin, n, count, {});
-        for (std::size_t i = 0; i < run; ++i) {
-            const auto back = block_cotangents<T, with_determinant>(x.vector(i), found.vector(i), found.matrix(i),
-                                                                    d_x.vector(i), d_log.at[0][i]);
+        block_moments.read(record.moments + block * height * n + begin, n, count, {});
+        for (std::size_t i = 0; i < run_size; ++i) {
+            const auto back = block_cotangents<T, with_determinant>(
+                x.vector(i), block_moments.vector(i), block_moments.matrix(i), d_x.vector(i), d_log.at[0][i]);
             d_x.set_vector(i, back.x);
-            d_found.set_vector(i, back.g);
+            d_moments.set_vector(i, back.g);
             if constexpr (with_determinant) {
                 // An entry off the diagonal stands for two of the matrix.
-                d_found.at[3][i] = back.h.xx, d_found.at[4][i] = T(2) * back.h.xy, d_found.at[5][i] = T(2) * back.h.xz;
-                d_found.at[6][i] = back.h.yy, d_found.at[7][i] = T(2) * back.h.yz, d_found.at[8][i] = back.h.zz;
+                d_moments.at[3][i] = back.h.xx;
+                d_moments.at[4][i] = T(2) * back.h.xy;
+                d_moments.at[5][i] = T(2) * back.h.xz;
+                d_moments.at[6][i] = back.h.yy;
+                d_moments.at[7][i] = T(2) * back.h.yz;
+                d_moments.at[8][i] = back.h.zz;
             }
         }
         for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
             const std::size_t own = group * flow.blocks * flow.components + k;
-            component_backward<T, with_determinant>(flow.slopes + 4 * k, flow.loads + width * k, x, d_found, d_x,
+            component_backward<T, with_determinant>(flow.slopes + 4 * k, flow.loads + width * k, x, d_moments, d_x,
                                                     out.slopes + 4 * own, out.loads + width * own);
         }
     }
     d_x.write(out.points + begin, n, count);
 }
 
-// work(begin, count, group) for each run of points, group by group.
+// Calls work(begin, count, group) for each run of points; the runs of a group are done in order by one thread.
 template <class T, class Work>
-void share_out_runs(const FlowParameters<T>& flow, std::size_t groups, const Execution& execution, Work work) {
-    const std::size_t points = flow.points, runs = (points + run - 1) / run;
-    share_out(groups, execution, [&](Watch& watch) {
+void parallel_for_runs(const FlowParameters<T>& flow, std::size_t groups, const Execution& execution, Work work) {
+    const std::size_t points = flow.points, runs = (points + run_size - 1) / run_size;
+    parallel_for(groups, execution, [&](Watch& watch) {
         return [&](std::size_t group) {
             for (std::size_t r = group * runs / groups; r < (group + 1) * runs / groups; ++r) {
-                work(r * run, std::min(run, points - r * run), group);
-                watch.pass(run * flow.blocks * flow.components);
+                work(r * run_size, std::min(run_size, points - r * run_size), group);
+                watch.pass(run_size * flow.blocks * flow.components);
             }
         };
     });
@@ -203,21 +236,22 @@ void share_out_runs(const FlowParameters<T>& flow, std::size_t groups, const Exe
 
 }  // namespace flow
 
-// Moves states[0] through the blocks and fills the rest of the record.
+// Moves the points states[0] through the blocks and writes the rest of the record.
 template <class T>
 void flow_forward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const Execution& execution) {
-    const std::size_t runs = (flow.points + flow::run - 1) / flow::run;
-    flow::share_out_runs(flow, runs, execution, [&](std::size_t begin, std::size_t count, std::size_t) {
+    const std::size_t runs = (flow.points + flow::run_size - 1) / flow::run_size;
+    flow::parallel_for_runs(flow, runs, execution, [&](std::size_t begin, std::size_t count, std::size_t) {
         if (record.determinants) flow::forward_run<T, true>(flow, record, begin, count);
         else flow::forward_run<T, false>(flow, record, begin, count);
     });
 }
 
-// From cotangents of the images (3, points) and, with determinants, of the sums of their logarithms (points).
+// The backward pass, from cotangents of the images (3, points) and, with determinants, of the sums of their logarithms
+// (points). Adds to the gradients of the parameters.
 template <class T>
 void flow_backward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
                    const FlowGradient<T>& out, const Execution& execution) {
-    flow::share_out_runs(flow, out.groups, execution, [&](std::size_t begin, std::size_t count, std::size_t group) {
+    flow::parallel_for_runs(flow, out.groups, execution, [&](std::size_t begin, std::size_t count, std::size_t group) {
         if (record.determinants) flow::backward_run<T, true>(flow, record, d_y, d_log_det, out, group, begin, count);
         else flow::backward_run<T, false>(flow, record, d_y, d_log_det, out, group, begin, count);
     });

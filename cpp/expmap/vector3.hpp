@@ -1,5 +1,4 @@
-// Vectors and symmetric matrices of the space around S^2. Plain sums of named numbers, which compilers keep in
-// registers.
+// Vectors and symmetric matrices in three dimensions, with named members that compilers keep in registers.
 #pragma once
 
 namespace sphereot {

@@ -11,29 +11,32 @@
 
 namespace sphereot {
 
-// Gram and Schmidt's method for two vectors, in their place.
+// Orthonormalizes two linearly independent vectors in place by the Gram-Schmidt method. It is repeated when what was
+// subtracted took digits with it.
 template <class T>
 void orthonormalize(T* first, T* second, std::size_t dim) {
+    constexpr double least_share = 1e-12;   // of the square of `second`, so that parallel vectors do not divide by 0
+    constexpr double accurate_share = 0.9;  // if this much is left, so are its digits
     const auto dot = [dim](const T* a, const T* b) { return sum<T>(dim, [=](std::size_t k) { return a[k] * b[k]; }); };
     double before, left;
     do {
         const double square = dot(first, first), along = dot(first, second) / square;
         before = dot(second, second);
-        left = std::max(before - along * along * square, 1e-12 * before);
+        left = std::max(before - along * along * square, least_share * before);
         const T scale = static_cast<T>(1.0 / std::sqrt(square)), other = static_cast<T>(1.0 / std::sqrt(left));
         for (std::size_t k = 0; k < dim; ++k) {
             second[k] = (second[k] - static_cast<T>(along) * first[k]) * other;
             first[k] *= scale;
         }
-    } while (left < 0.9 * before);  // What was taken away took digits with it: once more.
+    } while (left < accurate_share * before);
 }
 
-// Where uniformly distributed planes are drawn from: a seed, and the number of the first plane.
+// A stream of uniformly distributed planes: a seed, and the number of the first plane in the stream.
 struct RandomPlanes {
     std::uint64_t seed = 0;
     std::size_t first = 0;
 
-    // The frame of a plane as rows (2, dim).
+    // Writes the frame of a plane as rows (2, dim). Depends on the seed, first + plane and dim alone.
     void draw(std::size_t plane, std::size_t dim, float* rows) const {
         float *one = rows, *other = rows + dim;
         for (std::size_t k = 0; k < dim; ++k) {
@@ -41,23 +44,31 @@ struct RandomPlanes {
             one[k] = pair.first;
             other[k] = pair.second;
         }
-        if (dim == 2) {  // All planes are one: turning the first vector by a right angle has no cancellation to mend.
+        if (dim == 2) {  // There is one plane: rotating the first vector by a right angle avoids all cancellation.
             const float side = one[0] * other[1] < one[1] * other[0] ? -1.0f : 1.0f;
-            other[0] = -side * one[1], other[1] = side * one[0];
+            other[0] = -side * one[1];
+            other[1] = side * one[0];
         }
         orthonormalize(one, other, dim);
     }
 };
 
-// From the vectors of a frame, one after the other, to its columns (dim, 2), and back.
+// Copies the vectors of a frame from rows (2, dim) to columns (dim, 2).
 template <class T>
 void rows_to_frame(const T* rows, std::size_t dim, T* frame) {
-    for (std::size_t k = 0; k < dim; ++k) frame[2 * k] = rows[k], frame[2 * k + 1] = rows[dim + k];
+    for (std::size_t k = 0; k < dim; ++k) {
+        frame[2 * k] = rows[k];
+        frame[2 * k + 1] = rows[dim + k];
+    }
 }
 
+// Copies the vectors of a frame from columns (dim, 2) to rows (2, dim).
 template <class T>
 void frame_to_rows(const T* frame, std::size_t dim, T* rows) {
-    for (std::size_t k = 0; k < dim; ++k) rows[k] = frame[2 * k], rows[dim + k] = frame[2 * k + 1];
+    for (std::size_t k = 0; k < dim; ++k) {
+        rows[k] = frame[2 * k];
+        rows[dim + k] = frame[2 * k + 1];
+    }
 }
 
 }  // namespace sphereot

@@ -1,4 +1,4 @@
-// Products of small matrices inside a thread: a block of sums is held in vector registers while the factors pass by.
+// Single-threaded matrix products (gemm): a block of the output is held in vector registers while it is summed.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,21 @@
 namespace sphereot {
 
 #if defined(__AVX512F__)
-constexpr std::size_t register_bytes = 64, product_rows = 8;
+constexpr std::size_t register_bytes = 64, gemm_rows = 8;
 #elif defined(__AVX__)
-constexpr std::size_t register_bytes = 32, product_rows = 4;
+constexpr std::size_t register_bytes = 32, gemm_rows = 4;
 #else
-constexpr std::size_t register_bytes = 16, product_rows = 4;
+constexpr std::size_t register_bytes = 16, gemm_rows = 4;
 #endif
 
-// The numbers of one vector register.
+// One vector register.
 template <class T>
 struct Lanes {
     static constexpr std::size_t count = register_bytes / sizeof(T);
 #if defined(__GNUC__) || defined(__clang__)
     typedef T Values __attribute__((vector_size(register_bytes)));
     Values values;
+    // *this += factor * other
     void add_multiple(T factor, const Lanes& other) { values += factor * other.values; }
 #else
     T values[count];
@@ -42,18 +43,18 @@ struct Lanes {
     void write(T* to) const { std::memcpy(to, &values, sizeof values); }
 };
 
-// A matrix in memory, row after row.
+// A view of a row-major matrix.
 template <class T>
 struct Matrix {
     T* data;
     std::size_t stride;
 
     T* at(std::size_t row, std::size_t column) const { return data + row * stride + column; }
-    Matrix from(std::size_t row, std::size_t column) const { return {at(row, column), stride}; }
+    Matrix submatrix(std::size_t row, std::size_t column) const { return {at(row, column), stride}; }
 };
 
-// The right factor of a product, copied to panels as wide as a block of sums: what a block reads lies side by side,
-// where in the matrix itself the next row may be a page away. The last panel is filled up with zeros.
+// The right factor of a product, (depth, columns), copied to panels of `width` columns: what a block of the output
+// reads is contiguous, where in the matrix itself the next row may be a page away. The last panel is padded with zeros.
 template <class T>
 class Panels {
 public:
@@ -67,10 +68,10 @@ public:
     std::size_t columns() const { return columns_; }
     std::size_t count() const { return (columns_ + width - 1) / width; }
 
-    // Panel c from a row on.
+    // Panel c, starting with a row.
     const T* rows(std::size_t c, std::size_t row) const { return values_.get() + (c * depth_ + row) * width; }
 
-    // Copies the first `depth` rows of (depth, columns).
+    // Copies the first `depth` rows from a matrix (depth, columns).
     void fill(const T* matrix, std::size_t depth) {
         for_each_panel([&](T* panel, std::size_t first, std::size_t inside) {
             for (std::size_t j = 0; j < depth; ++j)
@@ -78,7 +79,7 @@ public:
         });
     }
 
-    // Copies the transpose of (columns, depth).
+    // Copies the transpose of a matrix (columns, depth).
     void fill_transposed(const T* matrix) {
         for_each_panel([&](T* panel, std::size_t first, std::size_t inside) {
             transpose(matrix + first * depth_, depth_, inside, depth_, panel, width);
@@ -86,7 +87,7 @@ public:
     }
 
 private:
-    // fill(panel, first column, number of columns)
+    // Calls fill(panel, first_column, number_of_columns) for each panel.
     template <class Fill>
     void for_each_panel(Fill fill) {
         for (std::size_t c = 0; c < count(); ++c) {
@@ -100,11 +101,12 @@ private:
     std::unique_ptr<T[]> values_;
 };
 
-enum class Into { new_sum, old_sum };
+// Whether a product is written to its output or added to it.
+enum class Accumulate { no, yes };
 
-// out(r, i) = or += sum over j < depth of left(j, r) right(j, i), for a block of rows r and the columns i of a panel.
+// out(r, i) = or += sum over j < depth of left(j, r) right(j, i) for `height` rows r and the columns i of one panel.
 template <std::size_t height, class T>
-void multiply_block(const T* left, const T* right, std::size_t depth, Matrix<T> out, Into into) {
+void gemm_block(const T* left, const T* right, std::size_t depth, Matrix<T> out, Accumulate accumulate) {
     constexpr std::size_t lanes = Lanes<T>::count;
     Lanes<T> sums[height][2] = {};
     for (std::size_t j = 0; j < depth; ++j, left += height, right += 2 * lanes) {
@@ -114,44 +116,46 @@ void multiply_block(const T* left, const T* right, std::size_t depth, Matrix<T> 
             sums[r][1].add_multiple(left[r], other);
         }
     }
-    // Added at the end, an old sum does not round every step of the new one.
+    // What is in the output is added last: every partial sum would be rounded to its size otherwise.
     for (std::size_t r = 0; r < height; ++r)
         for (std::size_t c = 0; c < 2; ++c) {
             T* to = out.at(r, c * lanes);
-            if (into == Into::old_sum) sums[r][c].add_multiple(T(1), Lanes<T>::read(to));
+            if (accumulate == Accumulate::yes) sums[r][c].add_multiple(T(1), Lanes<T>::read(to));
             sums[r][c].write(to);
         }
 }
 
-// The same where the output has fewer columns than the panel.
+// The same for an output that has fewer columns than the panel.
 template <std::size_t height, class T>
-void multiply_last_block(const T* left, const T* right, std::size_t depth, std::size_t columns, Matrix<T> out,
-                         Into into) {
+void gemm_last_block(const T* left, const T* right, std::size_t depth, std::size_t columns, Matrix<T> out,
+                     Accumulate accumulate) {
     constexpr std::size_t width = Panels<T>::width;
-    T whole[height * width] = {};
-    if (into == Into::old_sum)
-        for (std::size_t r = 0; r < height; ++r) std::copy_n(out.at(r, 0), columns, whole + r * width);
-    multiply_block<height, T>(left, right, depth, {whole, width}, into);
-    for (std::size_t r = 0; r < height; ++r) std::copy_n(whole + r * width, columns, out.at(r, 0));
+    T padded[height * width] = {};
+    if (accumulate == Accumulate::yes)
+        for (std::size_t r = 0; r < height; ++r) std::copy_n(out.at(r, 0), columns, padded + r * width);
+    gemm_block<height, T>(left, right, depth, {padded, width}, accumulate);
+    for (std::size_t r = 0; r < height; ++r) std::copy_n(padded + r * width, columns, out.at(r, 0));
 }
 
-// out(r, i) = or += sum over j < depth of left(j, r) right(j, i). The left factor is copied too (to `copy`, which
-// callers keep for the next time), so many steps of the sum at once: a panel stays in the nearest cache while all rows
-// pass by.
+// out(r, i) = or += sum over j < depth of left(j, r) right(j, i), for r < rows and the columns i of `right`.
+//
+// The sum over j is done in steps of 128, so that a panel stays in the L1 cache while all rows use it. For each step
+// the left factor is copied to `copy`, scratch memory that callers keep between products.
 template <class T, class Left>
-void multiply(std::size_t rows, std::size_t depth, Left left, const Panels<T>& right, Matrix<T> out, Into into,
-              std::vector<T>& copy) {
-    constexpr std::size_t steps = 128;
-    copy.resize(std::max(copy.size(), rows * std::min(depth, steps)));
-    for (std::size_t begin = 0; begin < depth; begin += steps, into = Into::old_sum) {
-        const std::size_t count = std::min(steps, depth - begin);
-        // Rows in blocks of constant height: handle(row, height) for each.
+void gemm(std::size_t rows, std::size_t depth, Left left, const Panels<T>& right, Matrix<T> out, Accumulate accumulate,
+          std::vector<T>& copy) {
+    constexpr std::size_t max_depth = 128;
+    copy.resize(std::max(copy.size(), rows * std::min(depth, max_depth)));
+    for (std::size_t begin = 0; begin < depth; begin += max_depth) {
+        const std::size_t count = std::min(max_depth, depth - begin);
+        if (begin > 0) accumulate = Accumulate::yes;
+        // Calls handle(row, height) for blocks of rows, with the height as a constant.
         const auto for_each_block = [rows](auto handle) {
             std::size_t row = 0;
             const auto rows_by = [&]<std::size_t height>(std::integral_constant<std::size_t, height> constant) {
                 for (; row + height <= rows; row += height) handle(row, constant);
             };
-            rows_by(std::integral_constant<std::size_t, product_rows>{});
+            rows_by(std::integral_constant<std::size_t, gemm_rows>{});
             rows_by(std::integral_constant<std::size_t, 2>{});
             rows_by(std::integral_constant<std::size_t, 1>{});
         };
@@ -165,8 +169,8 @@ void multiply(std::size_t rows, std::size_t depth, Left left, const Panels<T>& r
             for_each_block([&](std::size_t row, auto height) {
                 const T *factor = copy.data() + row * count, *panel = right.rows(c, begin);
                 if (columns >= Panels<T>::width)
-                    multiply_block<height, T>(factor, panel, count, out.from(row, first), into);
-                else multiply_last_block<height, T>(factor, panel, count, columns, out.from(row, first), into);
+                    gemm_block<height, T>(factor, panel, count, out.submatrix(row, first), accumulate);
+                else gemm_last_block<height, T>(factor, panel, count, columns, out.submatrix(row, first), accumulate);
             });
         }
     }

@@ -10,6 +10,9 @@
 
 namespace sphereot {
 
+// Atoms that are projected together: their arrays fit in the L1 cache.
+inline constexpr std::size_t block_size = 512;
+
 // Points, given in one of four ways, seen on `slices` circles. Plain pointers: the owner of the memory is elsewhere.
 //
 // `points` are coordinate after coordinate, and are projected slice by slice; `rows` are point after point, as users
@@ -34,10 +37,9 @@ struct SlicedMeasure {
     // rows.
     template <class Sink>
     void for_each_block(std::size_t slice, Sink sink) const {
-        constexpr std::size_t block = 512;
-        T first[block], second[block], turns[block];
-        for (std::size_t begin = 0; begin < atoms; begin += block) {
-            const std::size_t count = std::min(block, atoms - begin);
+        T first[block_size], second[block_size], turns[block_size];
+        for (std::size_t begin = 0; begin < atoms; begin += block_size) {
+            const std::size_t count = std::min(block_size, atoms - begin);
             if (form == Form::turns) {
                 const T* given = data + slice * atoms + begin;
                 for (std::size_t i = 0; i < count; ++i) turns[i] = wrapped_turn(given[i]);
@@ -52,14 +54,14 @@ struct SlicedMeasure {
         }
     }
 
-    void sort_slice(std::size_t slice, Atoms<T>& sorted, bool with_places = false) const {
+    void sort_slice(std::size_t slice, Atoms<T>& sorted, bool with_indices = false) const {
         auto* keys = sorted.begin_keys();
         for_each_block(slice, [&](std::size_t begin, std::size_t count, const T* turns) {
             for (std::size_t i = 0; i < count; ++i) keys[begin + i] = Grid<T>::key(turns[i]);
             sorted.count(keys + begin, count);
         });
         const double* weight = slice_weights(slice);
-        if (weight || with_places) sorted.sort_with_places();
+        if (weight || with_indices) sorted.sort_with_indices();
         else sorted.sort();
         if (weight) sorted.set_masses(weight);
     }

@@ -35,7 +35,7 @@ public:
         const std::size_t dim = given_.dim, n = given_.atoms;
         for (std::size_t l = 0; l < count; ++l) set_frame(first + l, frames_.get() + l * 2 * dim);
         const auto left = [dim, rows = frames_.get()](std::size_t k, std::size_t r) { return rows[r * dim + k]; };
-        multiply<T>(2 * count, dim, left, coordinates_, {planar_.get(), n}, Into::new_sum, left_factor_);
+        gemm<T>(2 * count, dim, left, coordinates_, {planar_.get(), n}, Accumulate::no, left_factor_);
         return {SlicedMeasure<T>::Form::planar, count, n, 2, planar_.get(), nullptr, given_.slice_weights(first),
                 given_.weights_per_slice};
     }
@@ -43,11 +43,11 @@ public:
     T* gradient() { return planar_.get(); }
 
     // U times the gradient, summed over the slices projected last, to the gradient of the points (atoms, dim).
-    void give_back(std::size_t count, T* out, Into into) {
+    void accumulate_gradient(std::size_t count, T* out, Accumulate accumulate) {
         const std::size_t dim = given_.dim, n = given_.atoms;
         vectors_.fill(frames_.get(), 2 * count);
         const auto left = [n, planar = planar_.get()](std::size_t r, std::size_t i) { return planar[r * n + i]; };
-        multiply<T>(n, 2 * count, left, vectors_, {out, dim}, into, left_factor_);
+        gemm<T>(n, 2 * count, left, vectors_, {out, dim}, accumulate, left_factor_);
     }
 
 private:
@@ -67,13 +67,13 @@ private:
 
 // The measure on a run of slices that a task has in hand: as it was given, or projected to a tile.
 template <class T>
-class InHand {
+class SliceRun {
 public:
-    InHand(const SlicedMeasure<T>& x, std::size_t most) : x_(x) {
+    SliceRun(const SlicedMeasure<T>& x, std::size_t most) : x_(x) {
         if (x.form == SlicedMeasure<T>::Form::rows) tile_.emplace(x, most);
     }
 
-    void take(std::size_t first, std::size_t count) {
+    void load(std::size_t first, std::size_t count) {
         first_ = first;
         if (tile_) projected_ = tile_->project(first, count);
     }
@@ -82,8 +82,8 @@ public:
     const SlicedMeasure<T>& measure() const { return tile_ ? *projected_ : x_; }
     std::size_t slice(std::size_t l) const { return tile_ ? l : first_ + l; }
 
-    void sort_slice(std::size_t l, Atoms<T>& sorted, bool with_places = false) const {
-        measure().sort_slice(slice(l), sorted, with_places);
+    void sort_slice(std::size_t l, Atoms<T>& sorted, bool with_indices = false) const {
+        measure().sort_slice(slice(l), sorted, with_indices);
     }
 
     std::optional<Tile<T>>& tile() { return tile_; }
@@ -98,18 +98,19 @@ private:
 // How many slices to take in hand for their costs alone: two blocks of rows for the product, if that leaves some for
 // each thread; else one. A projection is the same to the last bit in whatever company.
 template <class T>
-std::size_t slices_a_run(const SlicedMeasure<T>& x, const Execution& execution) {
+std::size_t slices_per_run(const SlicedMeasure<T>& x, const Execution& execution) {
     if (x.form != SlicedMeasure<T>::Form::rows) return 1;
     const std::size_t each = x.slices / std::max<std::size_t>(execution.threads, 1);
-    return std::clamp<std::size_t>(each, 1, product_rows);
+    return std::clamp<std::size_t>(each, 1, gemm_rows);
 }
 
 // worker(first, count) for runs of slices.
 template <class MakeWorker>
-void share_out_slices(std::size_t slices, std::size_t a_run, const Execution& execution, MakeWorker make_worker) {
-    share_out((slices + a_run - 1) / a_run, execution, [&](Watch& watch) {
-        return [slices, a_run, worker = make_worker(watch)](std::size_t run) mutable {
-            worker(run * a_run, std::min(a_run, slices - run * a_run));
+void parallel_for_slices(std::size_t slices, std::size_t run_length, const Execution& execution,
+                         MakeWorker make_worker) {
+    parallel_for((slices + run_length - 1) / run_length, execution, [&](Watch& watch) {
+        return [slices, run_length, worker = make_worker(watch)](std::size_t run) mutable {
+            worker(run * run_length, std::min(run_length, slices - run * run_length));
         };
     });
 }

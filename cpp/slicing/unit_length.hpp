@@ -1,4 +1,4 @@
-// Whether points lie on the sphere.
+// Test for points of unit length.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace sphereot {
 
-// Whether the square of the length of every row of (rows, dim) is 1 to the tolerance; a comparison with NaN is false.
+// Whether the squared length of every row of (rows, dim) is within `tolerance` of 1. Rows with NaN are not.
 template <class T>
 bool have_unit_length(const T* points, std::size_t rows, std::size_t dim, double tolerance) {
     bool all = true;

@@ -18,13 +18,13 @@ bool equal_atoms(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y) {
     return x.atoms == y.atoms && !x.weights && !y.weights;
 }
 
-// What is asked of each slice: W_p^p, or W_p, which stays within the range of doubles whatever p is.
-struct Question {
+// The order of the costs, and whether W_p or W_p^p is wanted. W_p is in the range of doubles for every p.
+struct CostOptions {
     double p;
     bool root;
 
     template <class Total>
-    double answer(const Total& cost) const {
+    double value(const Total& cost) const {
         return root ? cost.root(p) : cost.cost();
     }
 };
@@ -34,17 +34,20 @@ template <class T, class Answer>
 void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, const Execution& execution,
                   double* result, Answer answer) {
     with_power(p, 1.0, [&](auto power) {
-        const std::size_t a_run = slices_a_run(x, execution);
-        share_out_slices(x.slices, a_run, execution, [&, power](Watch& watch) {
+        const std::size_t run_length = slices_per_run(x, execution);
+        parallel_for_slices(x.slices, run_length, execution, [&, power](Watch& watch) {
             const bool equal = equal_atoms(x, y);
-            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), own_x = InHand<T>(x, a_run),
-                    own_y = InHand<T>(y, a_run)](std::size_t first, std::size_t count) mutable {
-                own_x.take(first, count);
-                own_y.take(first, count);
+            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), run_x = SliceRun<T>(x, run_length),
+                    run_y = SliceRun<T>(y, run_length)](std::size_t first, std::size_t count) mutable {
+                run_x.load(first, count);
+                run_y.load(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
-                    own_x.sort_slice(l, a);
-                    own_y.sort_slice(l, b);
-                    if (!equal) a.set_equal_masses(), b.set_equal_masses();
+                    run_x.sort_slice(l, a);
+                    run_y.sort_slice(l, b);
+                    if (!equal) {
+                        a.set_equal_masses();
+                        b.set_equal_masses();
+                    }
                     result[first + l] = answer(Pairing<T>{a, b, equal}, power);
                     watch.pass(x.atoms + y.atoms);
                 }
@@ -54,17 +57,17 @@ void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p
 }
 
 template <class T>
-void solve_slices_uniform(const SlicedMeasure<T>& x, Question question, const Execution& execution, double* result) {
-    with_power(question.p, 1.0, [&](auto power) {
-        const std::size_t a_run = slices_a_run(x, execution);
-        share_out_slices(x.slices, a_run, execution, [&, power](Watch& watch) {
-            return [&, power, a = Atoms<T>(x.atoms), own = InHand<T>(x, a_run)](std::size_t first,
-                                                                                std::size_t count) mutable {
-                own.take(first, count);
+void solve_slices_uniform(const SlicedMeasure<T>& x, CostOptions options, const Execution& execution, double* result) {
+    with_power(options.p, 1.0, [&](auto power) {
+        const std::size_t run_length = slices_per_run(x, execution);
+        parallel_for_slices(x.slices, run_length, execution, [&, power](Watch& watch) {
+            return [&, power, a = Atoms<T>(x.atoms), own = SliceRun<T>(x, run_length)](std::size_t first,
+                                                                                       std::size_t count) mutable {
+                own.load(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     own.sort_slice(l, a);
-                    if (question.p != 2.0) a.set_equal_masses();
-                    result[first + l] = question.answer(uniform_cost(a, uniform_cut(a, power, watch), power));
+                    if (options.p != 2.0) a.set_equal_masses();
+                    result[first + l] = options.value(uniform_cost(a, uniform_cut(a, power, watch), power));
                     watch.pass(x.atoms);
                 }
             };
@@ -74,18 +77,21 @@ void solve_slices_uniform(const SlicedMeasure<T>& x, Question question, const Ex
 
 // result[l, pair] for the pairs i < j of measures in order; each measure is projected and sorted once a slice.
 template <class T>
-void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, Question question, const Execution& execution,
-                           double* result) {
+void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, CostOptions options,
+                           const Execution& execution, double* result) {
     const std::size_t pairs = measures.size() * (measures.size() - 1) / 2;
-    with_power(question.p, 1.0, [&](auto power) {
-        const std::size_t slices = measures.front().slices, a_run = slices_a_run(measures.front(), execution);
-        share_out_slices(slices, a_run, execution, [&, power](Watch& watch) {
+    with_power(options.p, 1.0, [&](auto power) {
+        const std::size_t slices = measures.front().slices, run_length = slices_per_run(measures.front(), execution);
+        parallel_for_slices(slices, run_length, execution, [&, power](Watch& watch) {
             std::vector<Atoms<T>> atoms;
-            std::vector<InHand<T>> own;
-            for (const auto& measure : measures) atoms.emplace_back(measure.atoms), own.emplace_back(measure, a_run);
+            std::vector<SliceRun<T>> own;
+            for (const auto& measure : measures) {
+                atoms.emplace_back(measure.atoms);
+                own.emplace_back(measure, run_length);
+            }
             return [&, power, atoms = std::move(atoms), own = std::move(own)](std::size_t first,
                                                                               std::size_t count) mutable {
-                for (auto& measure : own) measure.take(first, count);
+                for (auto& measure : own) measure.load(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     for (std::size_t i = 0; i < own.size(); ++i) {
                         own[i].sort_slice(l, atoms[i]);
@@ -95,9 +101,12 @@ void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, Questi
                     for (std::size_t i = 0; i < own.size(); ++i)
                         for (std::size_t j = i + 1; j < own.size(); ++j) {
                             const bool equal = equal_atoms(measures[i], measures[j]);
-                            if (!equal) atoms[i].set_equal_masses(), atoms[j].set_equal_masses();
+                            if (!equal) {
+                                atoms[i].set_equal_masses();
+                                atoms[j].set_equal_masses();
+                            }
                             const Pairing<T> pairing{atoms[i], atoms[j], equal};
-                            *cost++ = question.answer(pairing.cost(pairing.cut(power), power));
+                            *cost++ = options.value(pairing.cost(pairing.cut(power), power));
                             watch.pass(measures[i].atoms + measures[j].atoms);
                         }
                 }

@@ -17,6 +17,7 @@
 #include "slicing/slice_run.hpp"
 #include "slicing/transpose.hpp"
 #include "solvers/costs.hpp"
+#include "support/compiler.hpp"
 #include "support/parallel.hpp"
 
 namespace sphereot {
@@ -33,8 +34,8 @@ void equal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power
     const auto segment = [&](std::size_t i, std::size_t j, std::size_t count, T lift) {
         for (; count > 0; --count, ++i, ++j) {
             const T slope = share * static_cast<T>(power.derivative((a[i] - b[j]) - lift));
-            dx[x.place(i)] = slope;
-            dy[y.place(j)] = -slope;
+            dx[x.source_index(i)] = slope;
+            dy[y.source_index(j)] = -slope;
         }
     };
     const T lift = static_cast<T>(laps);
@@ -52,25 +53,26 @@ void general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Pow
         by_y[j] -= slope;
     };
     walk_levels(x, y, cut, visit, visit);
-    for (std::size_t i = 0; i < x.size(); ++i) dx[x.place(i)] = static_cast<T>(by_x[i]);
-    for (std::size_t j = 0; j < y.size(); ++j) dy[y.place(j)] = static_cast<T>(by_y[j]);
+    for (std::size_t i = 0; i < x.size(); ++i) dx[x.source_index(i)] = static_cast<T>(by_x[i]);
+    for (std::size_t j = 0; j < y.size(); ++j) dy[y.source_index(j)] = static_cast<T>(by_y[j]);
 }
 
 // Equal weights and p = 2: twice the displacement of the middle of the atom's levels, times its weight.
 template <class T>
 void equal_uniform_turn_gradient(const Atoms<T>& x, double alpha, T* dx) {
-    constexpr std::size_t block = 512;
     const T* turn = x.turns().data();
     const double weight = 1.0 / static_cast<double>(x.size());
-    volatile T* out = dx;  // one store after the other: the scatter instructions of processors are slower
-    T slopes[block];
-    for (std::size_t begin = 0; begin < x.size(); begin += block) {
-        const std::size_t count = std::min(block, x.size() - begin);
+    T slopes[block_size];
+    for (std::size_t begin = 0; begin < x.size(); begin += block_size) {
+        const std::size_t count = std::min(block_size, x.size() - begin);
         for (std::size_t i = 0; i < count; ++i) {
             const double level = (static_cast<double>(begin + i) + 0.5) * weight;
             slopes[i] = static_cast<T>(2.0 * weight * (turn[begin + i] - alpha - level));
         }
-        for (std::size_t i = 0; i < count; ++i) out[x.place(begin + i)] = slopes[i];
+        for (std::size_t i = 0; i < count; ++i) {
+            SPHEREOT_NO_VECTORIZE;  // scatter instructions are slower than single stores
+            dx[x.source_index(begin + i)] = slopes[i];
+        }
     }
 }
 
@@ -80,7 +82,7 @@ void uniform_turn_gradient(const Atoms<T>& x, double alpha, Power power, T* dx) 
     const double* mass = x.masses().data();
     for (std::size_t i = 0; i < x.size(); ++i) {
         const double first = turn[i] - alpha - mass[i], last = turn[i] - alpha - mass[i + 1];
-        dx[x.place(i)] = static_cast<T>(power.difference(first, last));
+        dx[x.source_index(i)] = static_cast<T>(power.difference(first, last));
     }
 }
 
@@ -93,7 +95,7 @@ void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, doub
     const double* mass = x.masses().data();
     double mean = 0.0;
     for (std::size_t i = 0; i < x.size(); ++i) mean += (mass[i + 1] - mass[i]) * phi[i];
-    for (std::size_t i = 0; i < x.size(); ++i) out[x.place(i)] += share * (phi[i] - mean) / x.total_weight();
+    for (std::size_t i = 0; i < x.size(); ++i) out[x.source_index(i)] += share * (phi[i] - mean) / x.total_weight();
 }
 
 // The atoms of y on both sides of a level of x, with the whole turns they are lifted by; one and the same, if no level
@@ -133,8 +135,9 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
         const T lift = static_cast<T>(lap);
         return static_cast<double>(power.difference((one - b[j]) - lift, (other - b[j]) - lift));
     };
-    // What sums of weights are known to, and the cut of large orders.
-    constexpr double same_level = is_large<Power> ? mass_trace : 1e-13;
+    // The accuracy of sums of weights, and of the cut of large orders.
+    constexpr double rounding_of_masses = 1e-13;
+    constexpr double same_level = is_large<Power> ? mass_trace : rounding_of_masses;
     std::vector<double> step(n), upper(n);
     std::vector<std::uint32_t> meetings;
     double around = 0.0;
@@ -171,10 +174,14 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
         if (!empty(k)) continue;
         std::size_t before = k, behind = k;
         T before_lap = T(0), behind_lap = T(0);
-        do before_lap -= before == 0 ? T(1) : T(0), before = (before + n - 1) % n;
-        while (empty(before));
-        do behind = (behind + 1) % n, behind_lap += behind == 0 ? T(1) : T(0);
-        while (empty(behind));
+        do {
+            before_lap -= before == 0 ? T(1) : T(0);
+            before = (before + n - 1) % n;
+        } while (empty(before));
+        do {
+            behind = (behind + 1) % n;
+            behind_lap += behind == 0 ? T(1) : T(0);
+        } while (empty(behind));
         const Neighbors near = neighbors_at(y, A[k] + cut, same_level);
         phi[k] = std::min(phi[before] + paid(a[k], a[before] + before_lap, near.lower, near.lower_lap),
                           phi[behind] + paid(a[k], a[behind] + behind_lap, near.upper, near.upper_lap));
@@ -202,6 +209,16 @@ struct GradientOutput {
     double share;     // what the gradient of a slice is multiplied by: 1 / L for a mean
 };
 
+// A point whose projection has at most this squared length is orthogonal to the plane, to rounding.
+template <class T>
+inline constexpr T orthogonal_square = 64 * std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
+
+// The squared length of a projection below which gradients decrease.
+template <class T>
+inline constexpr T least_square = T(0x1p-40);
+
+static_assert(orthogonal_square<float> <= least_square<float> && orthogonal_square<double> <= least_square<double>);
+
 // The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). A point orthogonal to the plane, to rounding, has
 // no direction on the circle, and gets none. Close to that, |q| < 2^-20, the gradient is that at |q| = 2^-20 times |q|
 // 2^20: it would hold for moves shorter than |q| only, and in single precision |q| is nothing but rounding there. So it
@@ -209,24 +226,26 @@ struct GradientOutput {
 template <class T>
 void pull_back(const SlicedMeasure<T>& x, std::size_t slice, const T* dturn, double share, T* out) {
     using Form = typename SlicedMeasure<T>::Form;
-    constexpr std::size_t block = 512;
-    constexpr T rounding = 64 * std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
-    constexpr T least = T(1) / T(std::uint64_t{1} << 40);
-    static_assert(rounding <= least);
-    const T turn_a_radian = static_cast<T>(share * 0.5 / std::numbers::pi);
+    const T turns_per_radian = static_cast<T>(share * 0.5 / std::numbers::pi);
     if (x.form == Form::turns) {
         for (std::size_t i = 0; i < x.atoms; ++i) out[slice * x.atoms + i] = static_cast<T>(share) * dturn[i];
         return;
     }
-    T first[block], second[block], d1[block], d2[block];
-    for (std::size_t begin = 0; begin < x.atoms; begin += block) {
-        const std::size_t count = std::min(block, x.atoms - begin);
+    T first[block_size], second[block_size], d1[block_size], d2[block_size];
+    for (std::size_t begin = 0; begin < x.atoms; begin += block_size) {
+        const std::size_t count = std::min(block_size, x.atoms - begin);
         const T *q1 = first, *q2 = second;
-        if (x.form == Form::planar) q1 = x.data + slice * 2 * x.atoms + begin, q2 = q1 + x.atoms;
-        else x.project(slice, begin, count, first, second);
+        if (x.form == Form::planar) {
+            q1 = x.data + slice * 2 * x.atoms + begin;
+            q2 = q1 + x.atoms;
+        } else {
+            x.project(slice, begin, count, first, second);
+        }
         for (std::size_t i = 0; i < count; ++i) {
             const T along = q1[i], across = q2[i], square = along * along + across * across;
-            const T scale = square > rounding ? turn_a_radian * dturn[begin + i] / std::max(square, least) : T(0);
+            const T scale = square > orthogonal_square<T>
+                                ? turns_per_radian * dturn[begin + i] / std::max(square, least_square<T>)
+                                : T(0);
             d1[i] = -across * scale;
             d2[i] = along * scale;
         }
@@ -250,7 +269,7 @@ void pull_back(const SlicedMeasure<T>& x, std::size_t slice, const T* dturn, dou
 // As many slices as stay in the cache of a core, where each takes this many vectors of two numbers (its points, and its
 // frame); but enough for a product to be worth its start.
 template <class T>
-std::size_t slices_a_tile(std::size_t vectors) {
+std::size_t slices_per_tile(std::size_t vectors) {
     constexpr std::size_t bytes = 1 << 18, least = 32;
     return std::max(least, bytes / (2 * vectors * sizeof(T)));
 }
@@ -273,13 +292,13 @@ public:
     }
 
     // The gradient in turns of the l-th slice in hand, back to the data; by rows, when the tile is done.
-    void pull_back(InHand<T>& own, std::size_t l, std::size_t group, const T* dturn) {
+    void pull_back(SliceRun<T>& own, std::size_t l, std::size_t group, const T* dturn) {
         if (!out_.data) return;
         T* to = own.tile() ? own.tile()->gradient() : x_.form == Form::points ? points(group) : out_.data;
         sphereot::pull_back(own.measure(), own.slice(l), dturn, out_.share, to);
     }
-    void give_back(InHand<T>& own, std::size_t count, std::size_t group, Into into) {
-        if (out_.data && own.tile()) own.tile()->give_back(count, points(group), into);
+    void accumulate_gradient(SliceRun<T>& own, std::size_t count, std::size_t group, Accumulate accumulate) {
+        if (out_.data && own.tile()) own.tile()->accumulate_gradient(count, points(group), accumulate);
     }
 
     // Null where they are not wanted.
@@ -318,18 +337,18 @@ private:
     std::unique_ptr<double[]> weights_;
 };
 
-// worker(first, count, group, into) for runs of slices no longer than a tile, group by group: the first run of a group
-// begins its sum.
+// worker(first, count, group, accumulate) for runs of slices no longer than a tile, group by group: the first run of a
+// group begins its sum.
 template <class MakeWorker>
-void share_out_groups(std::size_t slices, std::size_t groups, std::size_t a_tile, const Execution& execution,
-                      MakeWorker make_worker) {
-    share_out(groups, execution, [&](Watch& watch) {
+void parallel_for_groups(std::size_t slices, std::size_t groups, std::size_t tile_length, const Execution& execution,
+                         MakeWorker make_worker) {
+    parallel_for(groups, execution, [&](Watch& watch) {
         return [=, worker = make_worker(watch)](std::size_t group) mutable {
             const std::size_t begin = group * slices / groups, count = (group + 1) * slices / groups - begin;
-            const std::size_t runs = (count + a_tile - 1) / a_tile;
+            const std::size_t runs = (count + tile_length - 1) / tile_length;
             for (std::size_t run = 0; run < runs; ++run) {
                 const std::size_t first = run * count / runs, last = (run + 1) * count / runs;
-                worker(begin + first, last - first, group, run == 0 ? Into::new_sum : Into::old_sum);
+                worker(begin + first, last - first, group, run == 0 ? Accumulate::no : Accumulate::yes);
             }
         };
     });
@@ -344,35 +363,39 @@ struct Order {
 template <class T>
 void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, Order order, std::size_t groups,
                           const Execution& execution, double* costs, GradientOutput<T> out_x, GradientOutput<T> out_y) {
-    const std::size_t a_tile = slices_a_tile<T>(x.atoms + y.atoms + 2 * x.dim);
+    const std::size_t tile_length = slices_per_tile<T>(x.atoms + y.atoms + 2 * x.dim);
     GradientSums<T> sums_x(x, out_x, groups), sums_y(y, out_y, groups);
     with_power(order.p, order.unit, [&](auto power) {
-        share_out_groups(x.slices, groups, a_tile, execution, [&, power](Watch& watch) {
+        parallel_for_groups(x.slices, groups, tile_length, execution, [&, power](Watch& watch) {
             const bool equal = equal_atoms(x, y);
             return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
-                    dy = std::vector<T>(y.atoms), own_x = InHand<T>(x, a_tile), own_y = InHand<T>(y, a_tile)](
-                       std::size_t first, std::size_t count, std::size_t group, Into into) mutable {
-                own_x.take(first, count);
-                own_y.take(first, count);
+                    dy = std::vector<T>(y.atoms), run_x = SliceRun<T>(x, tile_length),
+                    run_y = SliceRun<T>(y, tile_length)](std::size_t first, std::size_t count, std::size_t group,
+                                                         Accumulate accumulate) mutable {
+                run_x.load(first, count);
+                run_y.load(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
-                    own_x.sort_slice(l, a, true);
-                    own_y.sort_slice(l, b, true);
-                    if (!equal) a.set_equal_masses(), b.set_equal_masses();
+                    run_x.sort_slice(l, a, true);
+                    run_y.sort_slice(l, b, true);
+                    if (!equal) {
+                        a.set_equal_masses();
+                        b.set_equal_masses();
+                    }
                     const Pairing<T> pairing{a, b, equal};
                     const double cut = pairing.cut(power);
                     costs[first + l] = pairing.cost(cut, power).cost();
                     if (equal) equal_turn_gradient(a, b, cut, power, dx.data(), dy.data());
                     else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
-                    sums_x.pull_back(own_x, l, group, dx.data());
-                    sums_y.pull_back(own_y, l, group, dy.data());
+                    sums_x.pull_back(run_x, l, group, dx.data());
+                    sums_y.pull_back(run_y, l, group, dy.data());
                     if (double* to = sums_x.weights(group))
                         general_weight_gradient(a, b, cut, power, sums_x.share(), to);
                     if (double* to = sums_y.weights(group))
                         general_weight_gradient(b, a, -cut, power, sums_y.share(), to);
                     watch.pass(x.atoms + y.atoms);
                 }
-                sums_x.give_back(own_x, count, group, into);
-                sums_y.give_back(own_y, count, group, into);
+                sums_x.accumulate_gradient(run_x, count, group, accumulate);
+                sums_y.accumulate_gradient(run_y, count, group, accumulate);
             };
         });
     });
@@ -383,15 +406,15 @@ void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, 
 template <class T>
 void differentiate_slices_uniform(const SlicedMeasure<T>& x, Order order, std::size_t groups,
                                   const Execution& execution, double* costs, GradientOutput<T> out) {
-    const std::size_t a_tile = slices_a_tile<T>(x.atoms + x.dim);
+    const std::size_t tile_length = slices_per_tile<T>(x.atoms + x.dim);
     GradientSums<T> sums(x, out, groups);
     with_power(order.p, order.unit, [&](auto power) {
-        share_out_groups(x.slices, groups, a_tile, execution, [&, power](Watch& watch) {
+        parallel_for_groups(x.slices, groups, tile_length, execution, [&, power](Watch& watch) {
             const bool closed_form = order.p == 2.0 && !x.weights && !out.weights;
             return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms),
-                    own = InHand<T>(x, a_tile)](std::size_t first, std::size_t count, std::size_t group,
-                                                Into into) mutable {
-                own.take(first, count);
+                    own = SliceRun<T>(x, tile_length)](std::size_t first, std::size_t count, std::size_t group,
+                                                       Accumulate accumulate) mutable {
+                own.load(first, count);
                 for (std::size_t l = 0; l < count; ++l) {
                     own.sort_slice(l, a, true);
                     if (!closed_form) a.set_equal_masses();
@@ -403,7 +426,7 @@ void differentiate_slices_uniform(const SlicedMeasure<T>& x, Order order, std::s
                     if (double* to = sums.weights(group)) uniform_weight_gradient(a, cut, power, sums.share(), to);
                     watch.pass(x.atoms);
                 }
-                sums.give_back(own, count, group, into);
+                sums.accumulate_gradient(own, count, group, accumulate);
             };
         });
     });

@@ -1,5 +1,5 @@
-// Costs of a pooled sample under many labelings: the pool is projected and sorted once a slice, and a labeling only
-// tells which of the sorted points belong to which sample.
+// Costs between two samples under many labelings of their pool: the pool is projected and sorted once per slice, and
+// each labeling splits the sorted points into two samples.
 #pragma once
 
 #include <array>
@@ -20,124 +20,128 @@ namespace sphereot {
 
 // Labelings in groups of eight: bit b of byte (g, i) is set where labeling 8 g + b puts point i into the first sample.
 struct Labelings {
-    std::size_t count, points, first;  // `first` points of each labeling are in the first sample
+    std::size_t count, points, first;  // each labeling puts `first` points into the first sample
     const std::uint8_t* bits;          // (ceil(count / 8), points)
 
-    static constexpr std::size_t in_group = 8;
+    static constexpr std::size_t per_group = 8;
 
-    std::size_t groups() const { return (count + in_group - 1) / in_group; }
+    std::size_t groups() const { return (count + per_group - 1) / per_group; }
     const std::uint8_t* group(std::size_t g) const { return bits + g * points; }
 
-    // Whether every labeling has as many points as it should: samples are written without a look at their ends.
-    bool have_the_right_size() const {
+    // Whether each labeling has `first` points in the first sample. It must, since samples are written without bounds
+    // checks.
+    bool have_valid_sizes() const {
         for (std::size_t g = 0; g < groups(); ++g) {
-            std::array<std::size_t, in_group> found{};
+            std::array<std::size_t, per_group> sizes{};
             for (std::size_t i = 0; i < points; ++i)
-                for (std::size_t b = 0; b < in_group; ++b) found[b] += (group(g)[i] >> b) & 1u;
-            for (std::size_t b = 0; b < in_group && g * in_group + b < count; ++b)
-                if (found[b] != first) return false;
+                for (std::size_t b = 0; b < per_group; ++b) sizes[b] += (group(g)[i] >> b) & 1u;
+            for (std::size_t b = 0; b < per_group && g * per_group + b < count; ++b)
+                if (sizes[b] != first) return false;
         }
         return true;
     }
 };
 
-// `first_cut` for labelings of one sorted pool. Its mean of the difference of levels, weighted by 1 / density, is
-// linear in the labels, and the weights are those of the pool: each point of the first sample contributes a number of
-// its own.
+// `initial_cut` for labelings of one sorted pool. Its mean of differences of levels, weighted by 1 / density, is linear
+// in the labels, and the weights are those of the pool: each point of the first sample contributes a fixed number.
 template <class T>
-class PooledStart {
+class PooledInitialCut {
 public:
-    explicit PooledStart(std::size_t points) : share_(points) {}
+    explicit PooledInitialCut(std::size_t points) : share_(points) {}
 
+    // Prepares for a sorted pool whose labelings put `first` points into the first sample.
     void set(const Atoms<T>& pool, std::size_t first) {
-        constexpr int most_cells = 256;
         const std::size_t n = pool.size();
-        const int stride = n < 8 * most_cells ? 8 : 1;
+        const Cells cells(n);
         const double in_x = static_cast<double>(first), in_y = static_cast<double>(n - first);
         const double x_step = 1.0 / in_x, y_step = 1.0 / in_y;
-        std::array<double, most_cells> weight;
+        std::array<double, Cells::count> weight;
         double total = 0.0;
         bool empty = false;
         std::size_t before = 0;
-        for (int cell = stride - 1; cell < most_cells; cell += stride) {
+        for (int cell = cells.first(); cell < Cells::count; cell += cells.stride) {
             const std::size_t passed = pool.passed(cell);
-            // An empty cell has a kink of C; half a point there makes it count for more than any other cell.
+            // In an empty cell C has a kink; half a point gives it more weight than any other cell.
             const double points = passed > before ? static_cast<double>(passed - before) : 0.5;
             empty |= passed == before;
-            total += weight[cell] = static_cast<double>(n) / (2.0 * points);
+            weight[static_cast<std::size_t>(cell)] = static_cast<double>(n) / (2.0 * points);
+            total += weight[static_cast<std::size_t>(cell)];
             before = passed;
         }
-        // A point counts in the levels of its own cell and of all later ones.
+        // A point adds to the levels of its own cell and of all later ones.
         double later = total, level_of_y = 0.0;
         before = 0;
-        for (int cell = stride - 1; cell < most_cells; cell += stride) {
+        for (int cell = cells.first(); cell < Cells::count; cell += cells.stride) {
             for (std::size_t i = before; i < pool.passed(cell); ++i) {
                 share_[i] = static_cast<float>((x_step + y_step) * later / total);
                 level_of_y += y_step * later / total;
             }
             before = pool.passed(cell);
-            later -= weight[cell];
+            later -= weight[static_cast<std::size_t>(cell)];
         }
-        const double cell_width = static_cast<double>(stride) / most_cells;
-        start_ = {level_of_y, 4.0 * cell_width * cell_width * total, empty};
+        base_ = {level_of_y, 4.0 * cells.width() * cells.width() * total, empty};
     }
 
-    // The start for the labeling `b` of the group whose bytes, in the order of the sorted pool, are `labels`.
-    Start for_labels(const std::uint8_t* labels, unsigned b) const {
+    // The initial cut of labeling b of a group; `labels` are its bytes in the order of the sorted pool.
+    InitialCut for_labels(const std::uint8_t* labels, unsigned b) const {
         const float* share = share_.data();
         const double of_x = sum<float>(
             share_.size(), [=](std::size_t i) { return static_cast<float>((labels[i] >> b) & 1) * share[i]; });
-        return {start_.point - of_x, start_.curvature, start_.kink};
+        return {base_.point - of_x, base_.curvature, base_.kink};
     }
 
 private:
     std::vector<float> share_;
-    Start start_{};
+    InitialCut base_{};
 };
 
-// The sorted pool parted into two sorted samples.
+// Splits the sorted pool into two sorted samples by bit b of the labels.
 template <class T>
-void part(const Atoms<T>& pool, const std::uint8_t* labels, unsigned b, Atoms<T>& x, Atoms<T>& y) {
-    part_by_label(pool.turns().data(), labels, b, pool.size(), x.begin_sorted(), y.begin_sorted());
+void partition(const Atoms<T>& pool, const std::uint8_t* labels, unsigned b, Atoms<T>& x, Atoms<T>& y) {
+    partition_by_label(pool.turns().data(), labels, b, pool.size(), x.begin_sorted(), y.begin_sorted());
     x.end_sorted();
     y.end_sorted();
 }
 
 // result[l, k]: the cost on slice l when labeling k says which points are in the first sample.
 template <class T>
-void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& labelings, Question question,
+void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& labelings, CostOptions options,
                             const Execution& execution, double* result) {
     const std::size_t n = labelings.first, m = pool.atoms - n;
-    with_power(question.p, 1.0, [&](auto power) {
-        const std::size_t a_run = slices_a_run(pool, execution);
-        share_out_slices(pool.slices, a_run, execution, [&, power](Watch& watch) {
+    with_power(options.p, 1.0, [&](auto power) {
+        const std::size_t run_length = slices_per_run(pool, execution);
+        parallel_for_slices(pool.slices, run_length, execution, [&, power](Watch& watch) {
             return [&, power, sorted = Atoms<T>(pool.atoms), x = Atoms<T>(n), y = Atoms<T>(m),
-                    start = PooledStart<T>(pool.atoms), labels = std::vector<std::uint8_t>(pool.atoms),
-                    own = InHand<T>(pool, a_run)](std::size_t first, std::size_t slices) mutable {
+                    start = PooledInitialCut<T>(pool.atoms), labels = std::vector<std::uint8_t>(pool.atoms),
+                    own = SliceRun<T>(pool, run_length)](std::size_t first, std::size_t slices) mutable {
                 constexpr bool large = is_large<decltype(power)>;  // their sums stay in range in the general case only
-                const bool equal = n == m, unlike = !equal && fits_unlike_sizes(n, m) && !large;
-                if (!equal && !unlike) x.set_equal_masses(), y.set_equal_masses();
-                own.take(first, slices);
+                const bool equal = n == m, unequal = !equal && fits_unequal_sizes(n, m) && !large;
+                if (!equal && !unequal) {
+                    x.set_equal_masses();
+                    y.set_equal_masses();
+                }
+                own.load(first, slices);
                 for (std::size_t l = 0; l < slices; ++l) {
                     own.sort_slice(l, sorted, true);
                     start.set(sorted, n);
                     double* cost = result + (first + l) * labelings.count;
                     for (std::size_t k = 0; k < labelings.count; ++k) {
-                        const std::size_t g = k / Labelings::in_group;
-                        const auto b = static_cast<unsigned>(k % Labelings::in_group);
+                        const std::size_t g = k / Labelings::per_group;
+                        const auto b = static_cast<unsigned>(k % Labelings::per_group);
                         if (b == 0) {
                             const std::uint8_t* group = labelings.group(g);
-                            for (std::size_t i = 0; i < pool.atoms; ++i) labels[i] = group[sorted.place(i)];
+                            for (std::size_t i = 0; i < pool.atoms; ++i) labels[i] = group[sorted.source_index(i)];
                         }
-                        part(sorted, labels.data(), b, x, y);
+                        partition(sorted, labels.data(), b, x, y);
                         const Pairing<T> pairing{x, y, equal};
-                        const Start near = start.for_labels(labels.data(), b);
+                        const InitialCut near = start.for_labels(labels.data(), b);
                         const auto least_cost = [&] {
                             if constexpr (!large)
-                                if (unlike) return Total<decltype(power)>{power, least_unlike_cost(x, y, near, power)};
+                                if (unequal)
+                                    return Total<decltype(power)>{power, least_unequal_cost(x, y, near, power)};
                             return pairing.cost(pairing.cut_from(near, power), power);
                         };
-                        cost[k] = question.answer(least_cost());
+                        cost[k] = options.value(least_cost());
                         watch.pass(pool.atoms);
                     }
                 }

@@ -1,4 +1,4 @@
-// Sharing tasks out over threads that live for one call: nothing is left behind for a forked process to trip over.
+// Parallel loops with threads that live for one call, so that a process can be forked between calls.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace sphereot {
 
-// On how many threads a call runs, and what may end it early: `check`, if there is one, is called on the calling thread
-// about ten times a second, and ends the call by throwing.
+// The number of threads of a call, and a function that may end it early: `check`, if not null, is called on the calling
+// thread about ten times per second and ends the call by throwing.
 struct Execution {
     std::size_t threads;
     void (*check)() = nullptr;
@@ -23,24 +23,25 @@ struct Execution {
     static constexpr auto interval = std::chrono::milliseconds(100);
 };
 
-// A worker's view of whether its call goes on. Time is looked at, not counted in points: how long a point takes depends
-// on the weights, the order and the machine.
+// Tells a worker when its call has ended. It measures time instead of counting points, because the time per point
+// depends on the weights, the order and the machine.
 class Watch {
 public:
     struct Stopped {};
 
     Watch(const std::atomic<bool>& stopped, void (*check)()) : stopped_(stopped), check_(check) {}
 
-    // To be called after each piece of work, however small; `points` is its size. Throws if the call has ended.
+    // Call it after each piece of work; `points` is the size of the piece. Throws if the call has ended.
     void pass(std::size_t points) {
-        constexpr std::size_t points_a_look = 1 << 14;  // some hundred microseconds, much more than a look at the clock
-        if ((passed_ += points) < points_a_look) return;
+        constexpr std::size_t points_per_check = 1 << 14;  // about 100 microseconds, much longer than reading the clock
+        passed_ += points;
+        if (passed_ < points_per_check) return;
         passed_ = 0;
-        look();
+        check_now();
     }
 
 private:
-    void look() {
+    void check_now() {
         if (stopped_.load(std::memory_order_relaxed)) throw Stopped{};
         if (!check_) return;
         const auto now = std::chrono::steady_clock::now();
@@ -55,14 +56,15 @@ private:
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Runs worker(task) for each task in [0, tasks). Every thread calls make_worker(watch) once and so owns its scratch
-// memory. Tasks write to places of their own; which thread does which task never shows in a result.
+// Calls worker(task) for each task in [0, tasks). Each thread makes one worker with make_worker(watch), which owns the
+// scratch memory of the thread. Tasks must write to disjoint memory, so that results do not depend on the threads. The
+// first exception of a worker or of `check` ends the loop and is rethrown.
 template <class MakeWorker>
-void share_out(std::size_t tasks, const Execution& execution, MakeWorker make_worker) {
+void parallel_for(std::size_t tasks, const Execution& execution, MakeWorker make_worker) {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> stopped{false};
     std::exception_ptr failure;
-    std::mutex mutex;  // of `failure` and `running`
+    std::mutex mutex;  // guards `failure` and `running`
     std::condition_variable ended;
     std::size_t running = 0;
     const auto stop = [&] {
@@ -94,10 +96,10 @@ void share_out(std::size_t tasks, const Execution& execution, MakeWorker make_wo
             ++running;
         }
     } catch (const std::system_error&) {
-        // The system gives no more threads: those already running, and this one, do the work.
+        // The system has no more threads: those that run do the work.
     }
     run(execution.check);
-    if (execution.check) {  // the others may be in the middle of long tasks
+    if (execution.check) {  // other threads may be in long tasks
         std::unique_lock lock(mutex);
         while (!ended.wait_for(lock, Execution::interval, [&] { return running == 0; })) {
             lock.unlock();
