@@ -1,6 +1,35 @@
-"""Tolerance of the rule that points have unit length."""
+"""The rule that points have unit length: its tolerance, and the check of all rows of an array."""
 
-__all__ = ["unit_length_tolerance"]
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, is_numpy, namespace
+
+__all__ = ["check_numpy_rows_with", "have_unit_length", "unit_length_tolerance"]
+
+_numpy_check: Callable[[NDArray[Any], float], bool] | None = None
+
+
+def check_numpy_rows_with(check: Callable[[NDArray[Any], float], bool]) -> None:
+    """Let `check(rows, tolerance)` look at contiguous NumPy arrays: the compiled kernel does so in a third of the time.
+
+    The tolerance is that of the squared length.
+    """
+    global _numpy_check
+    _numpy_check = check
+
+
+def have_unit_length(points: Array, tolerance: float) -> bool:
+    """Whether all rows (n, d) are finite and of length 1, up to a tolerance."""
+    if _numpy_check is not None and is_numpy(points) and points.flags.c_contiguous and points.flags.aligned:
+        return _numpy_check(points, 2.0 * tolerance)
+    xp = namespace(points)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = xp.vecdot(points, points)
+    return bool(xp.all(xp.abs(squares - 1.0) <= 2.0 * tolerance))  # comparisons with NaN are false
 
 
 def unit_length_tolerance(eps: float, *, half: bool) -> float:

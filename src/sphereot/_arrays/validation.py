@@ -15,8 +15,7 @@ import numpy as np
 
 from sphereot._arrays.libraries import Array, aligned, device, is_half, is_numpy, is_torch, kind_of, namespace, readable
 from sphereot._arrays.orders import LARGEST_ORDER
-from sphereot._arrays.unit_length import unit_length_tolerance
-from sphereot._backends import native as _native
+from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
 
 __all__ = [
     "as_circle_weights",
@@ -115,14 +114,8 @@ def as_points(name: str, value: Any) -> Array:
 def _require_unit_rows(name: str, points: Array, half: bool) -> None:
     xp = namespace(points)
     tolerance = unit_length_tolerance(float(xp.finfo(points.dtype).eps), half=half)
-    if _native.kernel is not None and is_numpy(points) and points.flags.c_contiguous and points.flags.aligned:
-        if _native.kernel.have_unit_length(points, 2.0 * tolerance):
-            return
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = xp.vecdot(points, points)
-        if bool(xp.all(xp.abs(squares - 1.0) <= 2.0 * tolerance)):  # comparisons with NaN are false
-            return
+    if have_unit_length(points, tolerance):
+        return
     largest = xp.max(xp.abs(points), axis=-1, keepdims=True)
     scale = xp.where(xp.isfinite(largest) & (largest > 0), largest, xp.ones_like(largest))
     lengths = scale[:, 0] * xp.linalg.vector_norm(xp.where(xp.isfinite(points), points, 0 * scale) / scale, axis=-1)

@@ -63,9 +63,9 @@ def info() -> Info:
     """
     return Info(
         version=installed_version(),
-        path="native" if _native.available else "portable",
+        path="portable" if _native.instruction_set is None else "native",
         instruction_set=_native.instruction_set,
-        threads=_native.get_num_threads() if _native.available else 1,
+        threads=1 if _native.instruction_set is None else _native.get_num_threads(),
         numpy=np.__version__,
         python=platform.python_version(),
         machine=platform.machine(),

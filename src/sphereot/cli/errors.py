@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from sphereot._support.start import FAILURE
+from sphereot._support.startup_errors import FAILURE
 from sphereot.cli.options import Debug, with_parameters
 
 __all__ = ["names_missing_extra", "one_line_errors", "reports_errors"]

@@ -9,8 +9,10 @@ import os
 import re
 from numbers import Integral
 from types import ModuleType
+from typing import Any
 
 from sphereot._arrays.libraries import Array, is_numpy, is_torch
+from sphereot._arrays.unit_length import check_numpy_rows_with
 
 _THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # more threads than any machine has are refused as well
 
@@ -38,8 +40,11 @@ def _load() -> tuple[str | None, ModuleType | None]:
     return "baseline", baseline
 
 
+kernel: Any
 instruction_set, kernel = _load()
 available = kernel is not None
+if kernel is not None:
+    check_numpy_rows_with(lambda rows, tolerance: bool(kernel.have_unit_length(rows, tolerance)))
 
 
 def serves(array: Array) -> bool:
