@@ -287,3 +287,22 @@ def test_projection_of_points(rng):
 
 def test_native_kernel_is_what_runs():
     assert _native.available, "the compiled kernel was not built; see `sphereot info`"
+
+
+@pytest.mark.parametrize("method", ["iid", "orthogonal", "quasi"])
+def test_method_draws_the_circles(method, rng):
+    """`method=` gives the value on the great circles that `great_circles` draws by that method."""
+    x, y = sphere_sample(rng, 20, 3), sphere_sample(rng, 15, 3, shift=1)
+    options = {"n_projections": 7, "method": method, "seed": 3}
+    circles = {"projections": sphereot.great_circles(7, 3, method=method, seed=3)}
+    assert sphereot.ssw(x, y, **options) == sphereot.ssw(x, y, **circles)
+    assert sphereot.ssw_uniform(x, **options) == sphereot.ssw_uniform(x, **circles)
+    assert np.array_equal(sphereot.pairwise_ssw([x, y], **options), sphereot.pairwise_ssw([x, y], **circles))
+
+
+@pytest.mark.parametrize("circles", [{}, {"projections": np.eye(3)[None, :, :2]}])
+def test_unknown_method(circles):
+    x = np.eye(3)
+    for call in (lambda: sphereot.ssw(x, x, method="grid", **circles), lambda: sphereot.ssw_uniform(x, method="grid")):
+        with pytest.raises(ValueError, match="method: got 'grid', which is unknown; choose one of 'iid', 'orthogonal'"):
+            call()

@@ -204,13 +204,13 @@ def test_number_of_projections_must_be_a_positive_int(number):
 
 @pytest.mark.parametrize("dim", [1, 0, -1, 3.0, "3", None])
 def test_dimension_must_be_an_int_of_at_least_two(dim):
-    with pytest.raises(ValueError, match=r"^dim: found .*int of at least 2; "):
+    with pytest.raises(ValueError, match=r"^dim: got .*int of at least 2; "):
         great_circles(10, dim)
 
 
 @pytest.mark.parametrize("method", ["sobol", "IID", "", None])
 def test_unknown_method_lists_the_known(method):
-    with pytest.raises(ValueError, match=r"^method: found .*'iid', 'orthogonal', 'quasi'"):
+    with pytest.raises(ValueError, match=r"^method: got .*'iid', 'orthogonal', 'quasi'"):
         great_circles(10, 3, method=method)
 
 

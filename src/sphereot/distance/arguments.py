@@ -5,6 +5,7 @@ from typing import Any
 from sphereot._arrays.libraries import Array, namespace, without_gradient
 from sphereot._arrays.validation import (
     as_frames,
+    as_method,
     as_points,
     as_slice_count,
     as_weights,
@@ -33,10 +34,11 @@ def two_measures(
     )
 
 
-def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any) -> Array:
+def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: str = "iid") -> Array:
     """Frames (L, d, 2) of the great circles of a call: `projections` validated, or drawn."""
     if projections is None:
-        return great_circles(as_slice_count(n_projections), x.shape[1], seed=seed, like=x)
+        return great_circles(as_slice_count(n_projections), x.shape[1], method=method, seed=seed, like=x)
+    as_method(method)
     frames = as_frames(projections, x)
     as_slice_count(n_projections, frames)
     return without_gradient(frames)  # on no path are the circles themselves differentiated

@@ -22,6 +22,7 @@ def pairwise_ssw(
     weights: Sequence[Array | None] | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
+    method: str = "iid",
     seed: Any = None,
     root: bool = False,
 ) -> Array:
@@ -35,7 +36,7 @@ def pairwise_ssw(
         Order, from 1 to 1000.
     weights : sequence of N arrays, shapes (n_i,), or None
         Nonnegative weights of each sample; None stands for equal weights, of all or of one.
-    n_projections, projections, seed, root
+    n_projections, projections, method, seed, root
         As in `ssw`.
 
     Returns
@@ -55,7 +56,7 @@ def pairwise_ssw(
     """
     p = as_order(p)
     validated = several_measures(measures, weights)
-    frames = frames_for(validated[0].points, n_projections, projections, seed)
+    frames = frames_for(validated[0].points, n_projections, projections, seed, method)
     return pairwise_matrix(validated, frames, p, root=root)
 
 

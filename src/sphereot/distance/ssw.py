@@ -22,6 +22,7 @@ def ssw(
     y_weights: Array | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
+    method: str = "iid",
     seed: Any = None,
     root: bool = False,
 ) -> Array:
@@ -41,7 +42,10 @@ def ssw(
     n_projections : int, optional
         The number L of great circles to average over; 200 by default.
     projections : array, shape (L, d, 2), optional
-        The great circles themselves, as `great_circles` gives; drawn independently by default.
+        The great circles themselves, as `great_circles` gives; by default they are drawn.
+    method : {"iid", "orthogonal", "quasi"}
+        How great circles are drawn: independently as in Algorithm 1, or placed so that the mean over them varies less;
+        see `great_circles`.
     seed : int, generator or None
         Source of the great circles: an int, a generator of the array's own library (numpy Generator, torch.Generator,
         JAX key), or None for new ones each time. Global random state is neither read nor changed. Under `jax.jit`,
@@ -80,7 +84,7 @@ def ssw(
     p = as_order(p)
     measures = two_measures(x, y, x_weights, y_weights)
     points = measures[0].points
-    frames = frames_for(points, n_projections, projections, seed)
+    frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost(measures, frames, p, root=root)
 
 
@@ -92,6 +96,7 @@ def ssw_uniform(
     weights: Array | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
+    method: str = "iid",
     seed: Any = None,
     root: bool = False,
 ) -> Array:
@@ -108,7 +113,7 @@ def ssw_uniform(
         Order, from 1 to 1000.
     weights : array, shape (n,), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
-    n_projections, projections, seed, root
+    n_projections, projections, method, seed, root
         As in `ssw`.
 
     Returns
@@ -126,5 +131,5 @@ def ssw_uniform(
     """
     p, x = as_order(p), as_points("x", x)
     measure = Measure(x, as_weights("weights", weights, "x", x))
-    frames = frames_for(x, n_projections, projections, seed)
+    frames = frames_for(x, n_projections, projections, seed, method)
     return backend_for(x).mean_cost((measure,), frames, p, root=root)

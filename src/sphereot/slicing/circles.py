@@ -9,11 +9,11 @@ is uniform too, give the same expectation with less variance. Points go to turns
 from typing import Any
 
 from sphereot._arrays.libraries import Array, is_torch_compiling
-from sphereot._arrays.validation import as_frames, as_points, as_whole_number
+from sphereot._arrays.validation import as_frames, as_method, as_points, as_whole_number
 from sphereot._backends import backend_for
 from sphereot._backends.native.frames import FramesToDraw
 from sphereot._support.keyword_options import options_by_name
-from sphereot.slicing.drawing import METHODS, draw_frames, fresh_frames
+from sphereot.slicing.drawing import draw_frames, fresh_frames
 
 __all__ = ["fresh_circles", "great_circles", "project"]
 
@@ -99,8 +99,7 @@ def great_circles(
     """
     n_projections = as_whole_number("n_projections", n_projections, 1, "the number of great circles")
     dim = as_whole_number("dim", dim, 2, "the dimension of the space around the sphere")
-    if method not in METHODS:
-        raise ValueError(f"method: found {method!r}, which is unknown; choose one of {', '.join(map(repr, METHODS))}.")
+    method = as_method(method)
     if is_torch_compiling(like):
         from sphereot.slicing.operators import great_circles_operator
 

@@ -23,9 +23,8 @@ from sphereot._backends import native
 from sphereot._backends.native.frames import FramesToDraw, frames_to_draw
 from sphereot.slicing.designs import harmonic_planes, spread_planes
 
-__all__ = ["METHODS", "draw_frames", "fresh_frames", "independent_frames"]
+__all__ = ["draw_frames", "fresh_frames", "independent_frames"]
 
-METHODS = ("iid", "orthogonal", "quasi")
 _LARGEST_SPREAD_SET = 400  # Spreading costs L^2 d: more planes go in several sets, rotated independently.
 _HIGHEST_SPREAD_DIM = 64  # Spreading saves about 2 L / d^2 of what blocks leave: ever less, and it costs more.
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from sphereot._arrays.libraries import is_torch_traced
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
 from sphereot._arrays.random import seed_of_draw
-from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_weights, as_whole_number
+from sphereot._arrays.validation import as_method, as_order, as_points, as_slice_count, as_weights, as_whole_number
 from sphereot._backends.native.frames import FramesToDraw
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
@@ -74,14 +74,13 @@ class _SlicedLoss(nn.Module):
         super().__init__()
         self.p = as_order(p)
         self.n_projections = as_slice_count(n_projections)
-        great_circles(1, 2, method=method)  # an unknown method is refused here, not in the first step
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction: got {reduction!r}; choose one of {', '.join(map(repr, _REDUCTIONS))}.")
         if block_size is not None:
             as_whole_number("block_size", block_size, 1, "the number of slices held at once")
         if seed is not None:
             seed = as_whole_number("seed", seed, 0, "the seed of a loss, which counts on from it,")
-        self.method, self.fixed, self.seed = method, fixed, seed
+        self.method, self.fixed, self.seed = as_method(method), fixed, seed
         self.normalize, self.root, self.reduction = normalize, root, reduction
         self.gather, self.block_size = gather, block_size
         # Not a buffer: those move with the model, and to ask a device for the number would wait for it.
