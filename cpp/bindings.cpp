@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -22,6 +21,7 @@
 #include "solvers/gradients.hpp"
 #include "solvers/permutations.hpp"
 #include "support/parallel.hpp"
+#include "support/real.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -55,80 +55,72 @@ Execution execution_on(std::size_t threads) {
     return {threads, on_main ? check_signals : nullptr};
 }
 
-template <class T>
-SlicedMeasure<T> sliced(typename SlicedMeasure<T>::Form form, std::size_t slices, std::size_t atoms, std::size_t dim,
-                        const T* data, const T* frames, const Weights& weights) {
+template <Real T>
+SlicedMeasure<T> sliced(AnySource<T> source, std::size_t slices, std::size_t atoms, std::size_t dim,
+                        const Weights& weights) {
     require(slices > 0 && atoms > 0, "a measure needs at least one slice and one atom");
     require(atoms <= std::numeric_limits<std::uint32_t>::max(), "a measure may have at most 2^32 - 1 atoms");
     require(!weights || weights->shape(1) == atoms, "one weight per atom");
     require(!weights || weights->shape(0) == 1 || weights->shape(0) == slices, "weights for one or for all slices");
-    return {
-        form, slices, atoms, dim, data, frames, weights ? weights->data() : nullptr, weights && weights->shape(0) > 1};
+    return {source, slices, atoms, dim, weights ? weights->data() : nullptr, weights && weights->shape(0) > 1};
 }
 
-template <class T>
+template <Real T>
 SlicedMeasure<T> from_points(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
-    require(frames.shape(1) == points.shape(0) && frames.shape(2) == 2,
-            "frames (slices, dim, 2) for points (dim, atoms)");
-    return sliced(SlicedMeasure<T>::Form::points, frames.shape(0), points.shape(1), points.shape(0), points.data(),
-                  frames.data(), weights);
+    const std::size_t atoms = points.shape(1), dim = points.shape(0);
+    require(frames.shape(1) == dim && frames.shape(2) == 2, "frames (slices, dim, 2) for points (dim, atoms)");
+    return sliced<T>(ColumnSource<T>{atoms, dim, points.data(), frames.data()}, frames.shape(0), atoms, dim, weights);
 }
 
-template <class T>
+template <Real T>
 SlicedMeasure<T> from_rows(Input<T, 2> points, Input<T, 3> frames, Weights weights) {
-    require(points.shape(1) >= 2, "planes in at least two dimensions");
-    require(frames.shape(1) == points.shape(1) && frames.shape(2) == 2,
-            "frames (slices, dim, 2) for points (atoms, dim)");
-    return sliced(SlicedMeasure<T>::Form::rows, frames.shape(0), points.shape(0), points.shape(1), points.data(),
-                  frames.data(), weights);
+    const std::size_t atoms = points.shape(0), dim = points.shape(1);
+    require(dim >= 2, "planes in at least two dimensions");
+    require(frames.shape(1) == dim && frames.shape(2) == 2, "frames (slices, dim, 2) for points (atoms, dim)");
+    return sliced<T>(RowSource<T>{atoms, dim, points.data(), frames.data()}, frames.shape(0), atoms, dim, weights);
 }
 
 SlicedMeasure<float> from_rows_drawn(Input<float, 2> points, std::size_t slices, std::uint64_t seed, std::size_t first,
                                      Weights weights) {
-    auto measure = sliced<float>(SlicedMeasure<float>::Form::rows, slices, points.shape(0), points.shape(1),
-                                 points.data(), nullptr, weights);
-    require(measure.dim >= 2, "planes in at least two dimensions");
-    measure.drawn = {seed, first};
-    return measure;
+    const std::size_t atoms = points.shape(0), dim = points.shape(1);
+    require(dim >= 2, "planes in at least two dimensions");
+    return sliced<float>(RowSource<float>{atoms, dim, points.data(), nullptr, {seed, first}}, slices, atoms, dim,
+                         weights);
 }
 
-template <class T>
+template <Real T>
 SlicedMeasure<T> from_planar(Input<T, 3> planar, Weights weights) {
     require(planar.shape(1) == 2, "planar points (slices, 2, atoms)");
-    return sliced<T>(SlicedMeasure<T>::Form::planar, planar.shape(0), planar.shape(2), 2, planar.data(), nullptr,
-                     weights);
+    const std::size_t atoms = planar.shape(2);
+    return sliced<T>(PlanarSource<T>{atoms, planar.data()}, planar.shape(0), atoms, 2, weights);
 }
 
-template <class T>
+template <Real T>
 SlicedMeasure<T> from_turns(Input<T, 2> turns, Weights weights) {
-    return sliced<T>(SlicedMeasure<T>::Form::turns, turns.shape(0), turns.shape(1), 1, turns.data(), nullptr, weights);
+    const std::size_t atoms = turns.shape(1);
+    return sliced<T>(TurnSource<T>{atoms, turns.data()}, turns.shape(0), atoms, 1, weights);
 }
 
-// An array for a gradient, or None where it is not wanted. Its shape depends on the form of the measure.
-template <class T>
+// An array for a gradient, or None where it is not wanted. Its shape depends on the source of the measure.
+template <Real T>
 using Gradient = std::optional<nb::ndarray<T, nb::c_contig, nb::device::cpu>>;
 
 template <class Array>
-bool has_shape(const Array& array, std::initializer_list<std::size_t> shape) {
+bool has_shape(const Array& array, const std::vector<std::size_t>& shape) {
     bool same = array.ndim() == shape.size();
-    for (std::size_t i = 0; same && i < shape.size(); ++i) same = array.shape(i) == shape.begin()[i];
+    for (std::size_t i = 0; same && i < shape.size(); ++i) same = array.shape(i) == shape[i];
     return same;
 }
 
-template <class T>
+template <Real T>
 GradientOutput<T> gradient_output(const SlicedMeasure<T>& x, double share, const Gradient<T>& data,
                                   const Gradient<double>& weights) {
-    using Form = typename SlicedMeasure<T>::Form;
-    const bool by_points = x.form == Form::points || x.form == Form::rows;
-    if (data && by_points) require(has_shape(*data, {x.atoms, x.dim}), "gradient (atoms, dim)");
-    if (data && x.form == Form::planar)
-        require(has_shape(*data, {x.slices, 2, x.atoms}), "gradient (slices, 2, atoms)");
-    if (data && x.form == Form::turns) require(has_shape(*data, {x.slices, x.atoms}), "gradient (slices, atoms)");
-    if (weights) {
-        require(x.weights, "a gradient in weights needs weights");
-        if (x.form == Form::turns) require(has_shape(*weights, {x.slices, x.atoms}), "gradient (slices, atoms)");
-        else require(has_shape(*weights, {x.atoms}), "gradient (atoms)");
-    }
+    const auto shape = std::visit([&](const auto& source) { return source.gradient_shape(x.slices); }, x.source);
+    require(!data || has_shape(*data, shape),
+            "gradient (atoms, dim) for points, (slices, 2, atoms) for planar points, (slices, atoms) for turns");
+    require(!weights || x.weights, "a gradient in weights needs weights");
+    if (x.sums_slices()) require(!weights || has_shape(*weights, {x.atoms}), "gradient (atoms)");
+    else require(!weights || has_shape(*weights, {x.slices, x.atoms}), "gradient (slices, atoms)");
     return {data ? data->data() : nullptr, weights ? weights->data() : nullptr, share};
 }
 
@@ -136,13 +128,13 @@ void require_unit(double p, double unit) {
     require(unit > 0.0 && (unit == 1.0 || p > largest_plain_order), "a unit of length is for large orders only");
 }
 
-template <class T>
+template <Real T>
 void require_groups(const SlicedMeasure<T>& x, std::size_t groups) {
     require(groups >= 1 && groups <= x.slices, "between one group and one per slice");
-    require(x.form != SlicedMeasure<T>::Form::turns || groups == x.slices, "one group per slice of turns");
+    require(x.sums_slices() || groups == x.slices, "one group per slice of turns");
 }
 
-template <class T>
+template <Real T>
 void bind(nb::module_& m, const char* name) {
     using Sliced = SlicedMeasure<T>;
     nb::class_<Sliced>(m, name, "The points of one measure on all slices.");
@@ -163,21 +155,7 @@ void bind(nb::module_& m, const char* name) {
             T* turns = out.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
-            const std::size_t run_length = slices_per_run(measure, execution);
-            parallel_for_slices(measure.slices, run_length, execution, [&](Watch& watch) {
-                return [&, own = SliceRun<T>(measure, run_length)](std::size_t first, std::size_t slices) mutable {
-                    own.load(first, slices);
-                    for (std::size_t l = 0; l < slices; ++l) {
-                        own.measure().for_each_block(own.slice(l),
-                                                     [&](std::size_t begin, std::size_t count, const T* block) {
-                                                         T* row = turns + (first + l) * measure.atoms + begin;
-                                                         for (std::size_t i = 0; i < count; ++i)
-                                                             row[i] = Grid<T>::turn(Grid<T>::key(block[i]));
-                                                     });
-                        watch.pass(measure.atoms);
-                    }
-                };
-            });
+            write_turns(measure, execution, turns);
         },
         "x"_a, "threads"_a, "out"_a);
 
@@ -283,7 +261,7 @@ void bind(nb::module_& m, const char* name) {
         "pool"_a, "first"_a, "labels"_a.noconvert(), "p"_a, "threads"_a, "out"_a, "root"_a = false);
 }
 
-template <class T>
+template <Real T>
 void bind_points(nb::module_& m) {
     m.def(
         "have_unit_length",
@@ -312,19 +290,12 @@ void bind_frames(nb::module_& m) {
             float* out = frames.data();
             const Execution execution = execution_on(threads);
             const nb::gil_scoped_release unlocked;
-            parallel_for(frames.shape(0), execution, [=](Watch& watch) {
-                return [=, &watch, planes = RandomPlanes{seed, first},
-                        rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
-                    planes.draw(plane, dim, rows.data());
-                    rows_to_frame(rows.data(), dim, out + plane * dim * 2);
-                    watch.pass(dim);
-                };
-            });
+            draw_frames({seed, first}, frames.shape(0), dim, execution, out);
         },
         "seed"_a, "first"_a, "frames"_a.noconvert(), "threads"_a);
 }
 
-template <class T>
+template <Real T>
 FlowParameters<T> flow_parameters(const Input<T, 3>& slopes, const Input<T, 3>& loads, std::size_t points) {
     require(slopes.shape(2) == 4 && (loads.shape(2) == 3 || loads.shape(2) == 12),
             "slopes of 4 numbers, loads of 3 or 12");
@@ -335,7 +306,7 @@ FlowParameters<T> flow_parameters(const Input<T, 3>& slopes, const Input<T, 3>& 
 }
 
 // Determinants are given if the loads have the columns for them.
-template <class T>
+template <Real T>
 FlowRecord<T> flow_record(const FlowParameters<T>& flow, bool hessian, const InOut<T, 3>& states,
                           const InOut<T, 3>& moments, const std::optional<InOut<T, 2>>& determinants) {
     require(states.shape(0) == flow.blocks + 1 && states.shape(1) == 3, "states (blocks + 1, 3, points)");
@@ -347,7 +318,7 @@ FlowRecord<T> flow_record(const FlowParameters<T>& flow, bool hessian, const InO
     return {states.data(), moments.data(), determinants ? determinants->data() : nullptr};
 }
 
-template <class T>
+template <Real T>
 void bind_flow(nb::module_& m) {
     m.def(
         "flow_forward",

@@ -13,6 +13,7 @@
 #include "circle/grid.hpp"
 #include "circle/partition.hpp"
 #include "circle/radix_sort.hpp"
+#include "support/real.hpp"
 #include "support/sum.hpp"
 
 namespace sphereot {
@@ -29,7 +30,7 @@ inline double whole_units(double mass) { return (1.0 + mass) - 1.0; }
 //
 // Order of the calls for a slice: begin_keys, count, then sort (equal weights) or sort_with_indices, then set_masses
 // (weights) or set_equal_masses (equal weights, where masses are needed).
-template <class T>
+template <Real T>
 class Atoms {
 public:
     using Key = typename Grid<T>::Key;

@@ -3,12 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 
 namespace sphereot {
 
 // An affine piece [left, right] of the function and its slope there. Pieces begin and end at integers.
 struct Piece {
     double left, right, slope;
+};
+
+// piece_at(k, low, high): see `least_point`.
+template <class Function>
+concept PieceFunction = requires(Function piece_at, double k) {
+    { piece_at(k, k, k) } -> std::same_as<Piece>;
 };
 
 // Where a search begins: a point near the minimum, the growth of the slope around it, and whether the minimum may be
@@ -27,7 +34,7 @@ struct InitialCut {
 // Each step excludes a whole piece, and the search ends when the bracket is empty: there is no tolerance. Steps are
 // those of the secant method with the Illinois rule, a little longer so that the bracket closes from both sides;
 // bisection takes over when three steps have not halved the bracket.
-template <class PieceAt>
+template <PieceFunction PieceAt>
 double least_point(double low, double high, InitialCut start, PieceAt piece_at) {
     constexpr double overshoot = 0.1, reach_growth = 8.0;
     constexpr int max_slow_steps = 3;

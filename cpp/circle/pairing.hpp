@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "circle/atoms.hpp"
 #include "circle/cut_search.hpp"
 #include "circle/powers.hpp"
+#include "support/real.hpp"
 #include "support/sum.hpp"
 
 namespace sphereot {
@@ -34,7 +36,7 @@ struct Cells {
 // A cut near the optimal one, from the cells. Where the level of G exceeds that of F by D, the cut alpha = D does not
 // move the points, and moving them by a level costs 1 / density: hence the mean of D weighted by 1 / density, which for
 // p = 2 also gives C''. On an empty arc D is constant and C has a kink: then the median of D over the empty cells.
-template <class T>
+template <Real T>
 InitialCut initial_cut(const Atoms<T>& x, const Atoms<T>& y) {
     const Cells cells(x.size() + y.size());
     std::array<double, Cells::count> kinks;
@@ -61,7 +63,7 @@ InitialCut initial_cut(const Atoms<T>& x, const Atoms<T>& y) {
 // ---- n atoms of equal weight in both measures: the cut is a number k of atoms, alpha = k / n. ----
 
 // The sum over i of term(x_i - Y_{i+k}, x_i - Y_{i+k+1}), where Y is y lifted: Y_{j+n} = Y_j + 1.
-template <class T, class Term>
+template <Real T, std::invocable<T, T> Term>
 double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
     const std::size_t n = x.size();
     const double laps = std::floor(k / static_cast<double>(n));
@@ -79,7 +81,7 @@ double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
 }
 
 // Calls visit(x_i - Y_{i+k}, x_i - Y_{i+k+1}) for each i in order.
-template <class T, class Visit>
+template <Real T, std::invocable<T, T> Visit>
 void for_each_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Visit visit) {
     const std::size_t n = x.size();
     const double laps = std::floor(k / static_cast<double>(n));
@@ -94,7 +96,7 @@ void for_each_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Visit visi
 }
 
 // The slope of C between the cuts k / n and (k + 1) / n, times n.
-template <class T, class Power>
+template <Real T, CostPower Power>
 double equal_slope(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) {
     if constexpr (is_large<Power>) {
         LargeTotal total(power);
@@ -106,7 +108,7 @@ double equal_slope(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) 
 }
 
 // The optimal cut.
-template <class T, class Power>
+template <Real T, CostPower Power>
 double equal_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power) {
     const auto n = static_cast<double>(x.size());
     const auto piece_at = [&](double k, double, double) { return Piece{k, k + 1.0, equal_slope(x, y, k, power)}; };
@@ -114,7 +116,7 @@ double equal_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, 
 }
 
 // C at a cut, a multiple of 1 / n.
-template <class T, class Power>
+template <Real T, CostPower Power>
 Total<Power> equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
     const auto n = static_cast<double>(x.size());
     const double k = std::round(cut * n);
@@ -132,7 +134,7 @@ Total<Power> equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power 
 
 // The slope of C. C'(alpha) is a sum over the levels B_j, where G^-1 jumps from y_j to y_{j+1}, of the cost of the jump
 // for the x matched at that level. A piece ends where one of these levels meets a level of x. Requires masses.
-template <class T, class Power>
+template <Real T, CostPower Power>
 class GeneralSlope {
 public:
     GeneralSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
@@ -169,7 +171,7 @@ private:
     double lap_of(std::size_t j, double alpha) const { return std::ceil(B_[j] - alpha) - 1.0; }
 
     // Calls work(j, lap) for each open level, with B_j - alpha - lap in (0, 1].
-    template <class Work>
+    template <std::invocable<std::size_t, double> Work>
     void for_each_open(double alpha, Work work) const {
         if (all_open_) {
             double lap = lap_of(1, alpha);
@@ -215,7 +217,7 @@ private:
 inline constexpr double mass_trace = 0x1p-40;
 
 // The optimal cut. Requires masses.
-template <class T, class Power>
+template <Real T, CostPower Power>
 double general_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power) {
     if constexpr (is_large<Power>) {
         // Cuts are multiples k of the trace. Slopes are taken between them, away from levels that should meet.
@@ -234,7 +236,7 @@ double general_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start
 }
 
 // Iterates over the pieces of mass of the atoms [begin, end) of x, each with its atom of y, at level + cut.
-template <class T>
+template <Real T>
 class LevelWalk {
 public:
     LevelWalk(const Atoms<T>& x, const Atoms<T>& y, double cut, std::size_t begin, std::size_t end)
@@ -257,7 +259,7 @@ public:
     bool done() const { return i_ == end_; }
 
     // Calls visit(i, j, mass, displacement) for the next piece of mass.
-    template <class Visit>
+    template <std::invocable<std::size_t, std::size_t, double, T> Visit>
     void step(Visit visit) {
         const double x_ends = A_[i_ + 1], y_ends = B_[j_ + 1] + offset_;
         const bool x_first = x_ends <= y_ends;
@@ -284,7 +286,7 @@ private:
 // Visits all pieces of the matching at a cut. Each step of a walk depends on the one before, so two walks are
 // interleaved, for the two halves of x; each has its own visitor, so that their sums do not depend on each other
 // either.
-template <class T, class Visit>
+template <Real T, std::invocable<std::size_t, std::size_t, double, T> Visit>
 void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, Visit visit_first, Visit visit_second) {
     const std::size_t n = x.size(), half = n / 2;
     LevelWalk<T> first(x, y, cut, 0, half), second(x, y, cut, half, n);
@@ -297,7 +299,7 @@ void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, Visit visit_f
 }
 
 // C at a cut. Requires masses.
-template <class T, class Power>
+template <Real T, CostPower Power>
 Total<Power> general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
     Total<Power> first{power}, second{power};
     const auto add_to = [](Total<Power>& cost) {
@@ -313,20 +315,20 @@ Total<Power> general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Powe
 // ---- both cases ----
 
 // Two sorted measures. They must have masses unless `equal`.
-template <class T>
+template <Real T>
 struct Pairing {
     const Atoms<T>&x, &y;
     bool equal;  // n = m and no weights
 
-    template <class Power>
+    template <CostPower Power>
     double cut(Power power) const {
         return cut_from(initial_cut(x, y), power);
     }
-    template <class Power>
+    template <CostPower Power>
     double cut_from(const InitialCut& start, Power power) const {
         return equal ? equal_cut(x, y, start, power) : general_cut(x, y, start, power);
     }
-    template <class Power>
+    template <CostPower Power>
     Total<Power> cost(double cut, Power power) const {
         return equal ? equal_cost(x, y, cut, power) : general_cost(x, y, cut, power);
     }

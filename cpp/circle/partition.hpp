@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "support/real.hpp"
+
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>
 #define SPHEREOT_HAS_COMPRESS 1
@@ -41,7 +43,7 @@ inline std::size_t partition_block(const double* values, const std::uint8_t* lab
 
 // Copies the values whose label has bit b to `set`, the others to `unset`, both in order. Requires room for
 // `partition_slack` more elements in both.
-template <class T>
+template <Real T>
 void partition_by_label(const T* values, const std::uint8_t* labels, unsigned b, std::size_t n, T* set, T* unset) {
     std::size_t i = 0;
 #ifdef SPHEREOT_HAS_COMPRESS

@@ -3,14 +3,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <type_traits>
 
+#include "support/real.hpp"
+
 namespace sphereot {
+
+// A power |s|^p with p >= 1: its values, differences |s|^p - |r|^p, derivative, and integral from r to s.
+template <class Power>
+concept CostPower = requires(const Power power, double s, double r) {
+    { power(s) } -> std::convertible_to<double>;
+    { power.difference(s, r) } -> std::convertible_to<double>;
+    { power.derivative(s) } -> std::convertible_to<double>;
+    { power.integral(r, s) } -> std::convertible_to<double>;
+};
+
+// A sum of powers: a cost W_p^p, its p-th root, or a slope.
+template <class Total>
+concept CostTotal = requires(const Total total, double p) {
+    { total.cost() } -> std::same_as<double>;
+    { total.root(p) } -> std::same_as<double>;
+    { total.slope() } -> std::same_as<double>;
+};
 
 // p = TwiceP / 2: integer and half-integer orders need only products and one square root.
 template <int TwiceP>
 struct HalfPower {
-    template <class T>
+    template <Real T>
     T operator()(T s) const {
         if constexpr (TwiceP == 0) return T(1);
         else if constexpr (TwiceP == 1) return std::sqrt(std::fabs(s));
@@ -18,14 +38,14 @@ struct HalfPower {
     }
 
     // |s|^p - |r|^p
-    template <class T>
+    template <Real T>
     T difference(T s, T r) const {
         if constexpr (TwiceP == 4) return (s - r) * (s + r);  // no cancellation of squares
         return (*this)(s) - (*this)(r);
     }
 
     // the derivative of |s|^p
-    template <class T>
+    template <Real T>
     T derivative(T s) const {
         if constexpr (TwiceP == 4) return T(2) * s;
         const T lower = HalfPower<TwiceP - 2>{}(s);
@@ -34,7 +54,7 @@ struct HalfPower {
     }
 
     // the integral of |s|^p from r to s, by the antiderivative g(s) = sign(s) |s|^{p+1} / (p + 1)
-    template <class T>
+    template <Real T>
     T integral(T r, T s) const {
         const auto& power = *this;
         return (s * power(s) - r * power(r)) * (T(2) / T(TwiceP + 2));
@@ -88,16 +108,16 @@ private:
 };
 
 // A sum of mass |s|^p.
-template <class Power>
+template <CostPower Power>
 struct PlainTotal {
     Power power;
     double total = 0.0;
 
-    template <class T>
+    template <Real T>
     void add(double mass, T s) {
         total += mass * static_cast<double>(power(s));
     }
-    template <class T>
+    template <Real T>
     void add_difference(T s, T r) {
         total += static_cast<double>(power.difference(s, r));
     }
@@ -155,9 +175,9 @@ private:
     double slack_, unit_ = 0.0, total_ = 0.0;
 };
 
-template <class Power>
+template <CostPower Power>
 inline constexpr bool is_large = std::is_same_v<Power, LargePower>;
-template <class Power>
+template <CostPower Power>
 using Total = std::conditional_t<is_large<Power>, LargeTotal, PlainTotal<Power>>;
 
 // Returns work(power) with the power type for p >= 1. `unit` is that of `LargePower`.

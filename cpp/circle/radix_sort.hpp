@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,7 +27,7 @@ public:
     void clear() { std::memset(counts_.data(), 0, sizeof(counts_)); }
 
     // Counts the digits above bit `shift` of n elements.
-    template <int shift, class Element>
+    template <int shift, std::unsigned_integral Element>
     void add(const Element* elements, std::size_t n) {
         static_assert(digit_count == 3);
         for (std::size_t i = 0; i < n; ++i) {
@@ -56,7 +57,7 @@ inline bool begin_pass(DigitHistogram& next, std::uint32_t shared, std::size_t n
 
 // One stable pass from `elements` to `spare` by the digit above bit `shift`. Returns whether it was made: where all
 // elements share the digit it would only copy, one dependent store after another. Requires n > 0.
-template <class Element>
+template <std::unsigned_integral Element>
 bool sort_by_digit(const Element* elements, Element* spare, std::size_t n, DigitHistogram& next, int shift) {
     const auto digit = [shift](Element element) { return low_digit(static_cast<std::uint32_t>(element >> shift)); };
     if (begin_pass(next, digit(elements[0]), n)) return false;
@@ -70,7 +71,7 @@ bool sort_by_digit(const Element* elements, Element* spare, std::size_t n, Digit
 // Stable sort by the 24 bits above `shift`, whose digits `counts` has counted. Both arrays are overwritten; returns the
 // one that holds the result. Leaves in counts[2][c] how many elements have a most significant digit of at most c.
 // Requires n > 0.
-template <int shift, class Element>
+template <int shift, std::unsigned_integral Element>
 Element* sort_leading_bits(Element* elements, Element* spare, std::size_t n, DigitCounts& counts) {
     for (int digit = 0; digit < digit_count; ++digit)
         if (sort_by_digit(elements, spare, n, counts[digit], shift + digit * digit_bits)) std::swap(elements, spare);
@@ -85,7 +86,7 @@ inline std::uint32_t short_index(std::uint32_t word) { return word & (max_short_
 
 // The same sort for the indices of at most 2^16 keys; the keys stay where they are. A word holds an index in its lower
 // half and in its upper half the two digits of the key that later passes sort by: `short_index` gives the index.
-template <int shift, class Key>
+template <int shift, std::unsigned_integral Key>
 std::uint32_t* sort_short_indices(const Key* keys, std::uint32_t* words, std::uint32_t* spare, std::size_t n,
                                   DigitCounts& counts) {
     auto& next = counts[0];
@@ -108,7 +109,8 @@ std::uint32_t* sort_short_indices(const Key* keys, std::uint32_t* words, std::ui
 }
 
 // Completes a sort by leading bits: sorts each run of elements with equal leading(element) by `less`.
-template <class Element, class Leading, class Less>
+template <std::unsigned_integral Element, std::invocable<Element> Leading,
+          std::strict_weak_order<Element, Element> Less>
 void sort_tied_runs(Element* elements, std::size_t n, Leading leading, Less less) {
     for (std::size_t begin = 0; begin + 1 < n;) {
         std::size_t end = begin + 1;

@@ -12,6 +12,8 @@
 
 #include "circle/atoms.hpp"
 #include "circle/cut_search.hpp"
+#include "circle/powers.hpp"
+#include "support/real.hpp"
 
 namespace sphereot {
 
@@ -22,7 +24,7 @@ inline bool fits_unequal_sizes(std::size_t n, std::size_t m) {
 }
 
 // The slope of C as in `GeneralSlope`: the cost of the jumps of G^-1 at the levels j / m for the x matched there.
-template <class T, class Power>
+template <Real T, CostPower Power>
 class UnequalSlope {
 public:
     UnequalSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
@@ -73,7 +75,7 @@ private:
 };
 
 // C at a cut of k units. Requires n >= m: an atom of x is then matched with one or two atoms of y.
-template <class T, class Power>
+template <Real T, CostPower Power>
 double unequal_cost(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) {
     const T *a = x.turns().data(), *b = y.turns().data();
     const auto n = static_cast<double>(x.size()), m = static_cast<double>(y.size());
@@ -100,7 +102,7 @@ double unequal_cost(const Atoms<T>& x, const Atoms<T>& y, double k, Power power)
 }
 
 // W_p^p. The time of a slope is that of the second measure, so the smaller one is taken for it.
-template <class T, class Power>
+template <Real T, CostPower Power>
 double least_unequal_cost(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power) {
     if (x.size() < y.size())
         return least_unequal_cost(y, x, InitialCut{-start.point, start.curvature, start.kink}, power);

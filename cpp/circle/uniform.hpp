@@ -6,24 +6,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 
 #include "circle/atoms.hpp"
 #include "circle/powers.hpp"
 #include "support/parallel.hpp"
+#include "support/real.hpp"
 #include "support/sum.hpp"
 
 namespace sphereot {
 
 // The optimal cut for p = 2, mean(x) - 1/2 (Proposition 1, with weights).
-template <class T>
+template <Real T>
 double uniform_cut(const Atoms<T>& x, HalfPower<4>, Watch&) {
     return x.mean() - 0.5;
 }
 
 // W_2^2 at the cut alpha, as a sum of squares about the middle of each atom's levels: in the closed form of Proposition
 // 1 numbers that are close to each other are subtracted. The variance of a uniform variable of width w is w^2 / 12.
-template <class T>
+template <Real T>
 double uniform_square_cost(const Atoms<T>& x, double alpha) {
     const T* turn = x.turns().data();
     if (!x.has_masses()) {
@@ -42,7 +44,7 @@ double uniform_square_cost(const Atoms<T>& x, double alpha) {
 }
 
 // The sum over atoms of term(first, last), the displacements x_i - alpha - t at both ends of the atom's levels.
-template <class T, class Term>
+template <Real T, std::invocable<double, double> Term>
 double sum_shares(const Atoms<T>& x, double alpha, Term term) {
     const T* turn = x.turns().data();
     const double* mass = x.masses().data();
@@ -52,7 +54,7 @@ double sum_shares(const Atoms<T>& x, double alpha, Term term) {
 
 // The power for sums at the cut alpha. The unit of a `LargePower` is set to the largest displacement there, so that
 // sums neither overflow nor underflow.
-template <class T, class Power>
+template <Real T, CostPower Power>
 Power within_range(const Atoms<T>& x, double alpha, Power power) {
     if constexpr (is_large<Power>) {
         const T* turn = x.turns().data();
@@ -69,7 +71,7 @@ Power within_range(const Atoms<T>& x, double alpha, Power power) {
 // The optimal cut for any p: Newton's method on the increasing derivative, in a bracket that is bisected when Newton's
 // method is slow. It ends when no number is left in the bracket, or a step does not change the cut. For p = 1 the
 // derivative is piecewise affine, and the result is the median of F^-1(t) - t. Requires masses.
-template <class T, class Power>
+template <Real T, CostPower Power>
 double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
     const auto total = [&](double alpha, auto term) { return sum_shares(x, alpha, term); };
     constexpr int max_slow_steps = 3;
@@ -99,7 +101,7 @@ double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
 }
 
 // The cost of the cut alpha. Requires masses, except for p = 2.
-template <class T, class Power>
+template <Real T, CostPower Power>
 Total<Power> uniform_cost(const Atoms<T>& x, double alpha, Power order) {
     if constexpr (std::is_same_v<Power, HalfPower<4>>) {
         return {order, uniform_square_cost(x, alpha)};

@@ -9,13 +9,14 @@
 #include "expmap/vector3.hpp"
 #include "support/compiler.hpp"
 #include "support/exp.hpp"
+#include "support/real.hpp"
 
 namespace sphereot {
 
 // The Stumpff functions c_k(q) = sum over j of (-q)^j / (2j + k)!, k = 0 to 5, by their series.
 //
 // Valid range: q in [0, 1]. Maximum error: that of rounding a few sums.
-template <class T>
+template <Real T>
 struct Stumpff {
     T c0, c1, c2, c3, c4, c5;
 
@@ -38,7 +39,7 @@ private:
 };
 
 // exp_x(v) for the Riemannian gradient v = g - <x, g> x.
-template <class T>
+template <Real T>
 struct ExpMapStep {
     T s;
     Vector3<T> v;
@@ -55,7 +56,7 @@ struct ExpMapStep {
 };
 
 // The determinant of the differential of a step, by invariants of B = P H P.
-template <class T>
+template <Real T>
 struct ExpMapDeterminant {
     Vector3<T> hx;
     T xhx;
@@ -82,14 +83,14 @@ struct ExpMapDeterminant {
 };
 
 // Cotangents of x, g and H. That of H is symmetric: the loss changes by the sum of its entries times those of dH.
-template <class T>
+template <Real T>
 struct BlockCotangents {
     Vector3<T> x, g;
     Symmetric3<T> h;
 };
 
 // The backward pass of a block, from the cotangents of its image y and of the logarithm of its determinant.
-template <class T, bool with_determinant>
+template <Real T, bool with_determinant>
 SPHEREOT_INLINE BlockCotangents<T> block_cotangents(Vector3<T> x, Vector3<T> g, Symmetric3<T> h, Vector3<T> d_y,
                                                     T d_log_det) {
     const ExpMapStep<T> step(x, g);

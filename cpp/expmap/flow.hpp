@@ -6,16 +6,18 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 
 #include "expmap/block.hpp"
 #include "support/exp.hpp"
 #include "support/parallel.hpp"
+#include "support/real.hpp"
 
 namespace sphereot {
 
 // The parameters of the flow and the number of points. It does not own the memory.
-template <class T>
+template <Real T>
 struct FlowParameters {
     std::size_t blocks, components, points;
     const T* slopes;  // (blocks, components, 4)
@@ -23,7 +25,7 @@ struct FlowParameters {
 };
 
 // What the forward pass stores for the backward pass.
-template <class T>
+template <Real T>
 struct FlowRecord {
     T* states;        // (blocks + 1, 3, points): the input of each block, and the images
     T* moments;       // (blocks, 3, points), or 9 with the Hessian's six
@@ -32,7 +34,7 @@ struct FlowRecord {
 
 // Gradients, summed over groups of points. One task sums each group in order, so that results do not depend on the
 // number of threads.
-template <class T>
+template <Real T>
 struct FlowGradient {
     std::size_t groups;
     T* points;  // (3, points)
@@ -52,7 +54,7 @@ template <bool with_determinant>
 constexpr std::size_t columns = with_determinant ? 12 : 3;
 
 // `height` numbers for each point of a run.
-template <class T, std::size_t height>
+template <Real T, std::size_t height>
 struct alignas(cache_line) RunRows {
     T at[height][run_size];
 
@@ -78,11 +80,11 @@ struct alignas(cache_line) RunRows {
     }
 };
 
-template <class T>
+template <Real T>
 constexpr T pole[3] = {T(0), T(0), T(1)};  // fills the columns without a point
 
 // The moments of a block at a run of points.
-template <class T, bool with_determinant>
+template <Real T, bool with_determinant>
 RunRows<T, rows<with_determinant>> moments(const FlowParameters<T>& flow, std::size_t block, const RunRows<T, 3>& x) {
     RunRows<T, rows<with_determinant>> block_moments{};
     alignas(cache_line) T power[run_size];
@@ -102,7 +104,7 @@ RunRows<T, rows<with_determinant>> moments(const FlowParameters<T>& flow, std::s
 }
 
 // Moves the points [begin, begin + count) through all blocks.
-template <class T, bool with_determinant>
+template <Real T, bool with_determinant>
 void forward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, std::size_t begin, std::size_t count) {
     const std::size_t n = flow.points;
     RunRows<T, 3> x;
@@ -124,7 +126,7 @@ void forward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, std
 }
 
 // Adds the gradients of the parameters of one component, and its part of the gradient of the points.
-template <class T, bool with_determinant>
+template <Real T, bool with_determinant>
 void component_backward(const T* slope, const T* load, const RunRows<T, 3>& x,
                         const RunRows<T, rows<with_determinant>>& d, RunRows<T, 3>& d_x, T* d_slope, T* d_load) {
     T s0 = 0, s1 = 0, s2 = 0, s3 = 0, g0 = 0, g1 = 0, g2 = 0, h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0;
@@ -183,7 +185,7 @@ void component_backward(const T* slope, const T* load, const RunRows<T, 3>& x,
 }
 
 // The backward pass of the points [begin, begin + count), which belong to one group.
-template <class T, bool with_determinant>
+template <Real T, bool with_determinant>
 void backward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
                   const FlowGradient<T>& out, std::size_t group, std::size_t begin, std::size_t count) {
     constexpr std::size_t height = rows<with_determinant>, width = columns<with_determinant>;
@@ -221,7 +223,7 @@ void backward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, co
 }
 
 // Calls work(begin, count, group) for each run of points; the runs of a group are done in order by one thread.
-template <class T, class Work>
+template <Real T, std::invocable<std::size_t, std::size_t, std::size_t> Work>
 void parallel_for_runs(const FlowParameters<T>& flow, std::size_t groups, const Execution& execution, Work work) {
     const std::size_t points = flow.points, runs = (points + run_size - 1) / run_size;
     parallel_for(groups, execution, [&](Watch& watch) {
@@ -237,7 +239,7 @@ void parallel_for_runs(const FlowParameters<T>& flow, std::size_t groups, const 
 }  // namespace flow
 
 // Moves the points states[0] through the blocks and writes the rest of the record.
-template <class T>
+template <Real T>
 void flow_forward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const Execution& execution) {
     const std::size_t runs = (flow.points + flow::run_size - 1) / flow::run_size;
     flow::parallel_for_runs(flow, runs, execution, [&](std::size_t begin, std::size_t count, std::size_t) {
@@ -248,7 +250,7 @@ void flow_forward(const FlowParameters<T>& flow, const FlowRecord<T>& record, co
 
 // The backward pass, from cotangents of the images (3, points) and, with determinants, of the sums of their logarithms
 // (points). Adds to the gradients of the parameters.
-template <class T>
+template <Real T>
 void flow_backward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
                    const FlowGradient<T>& out, const Execution& execution) {
     flow::parallel_for_runs(flow, out.groups, execution, [&](std::size_t begin, std::size_t count, std::size_t group) {

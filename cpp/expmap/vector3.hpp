@@ -1,9 +1,11 @@
 // Vectors and symmetric matrices in three dimensions, with named members that compilers keep in registers.
 #pragma once
 
+#include "support/real.hpp"
+
 namespace sphereot {
 
-template <class T>
+template <Real T>
 struct Vector3 {
     T x, y, z;
 
@@ -13,7 +15,7 @@ struct Vector3 {
     friend T dot(Vector3 a, Vector3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
 };
 
-template <class T>
+template <Real T>
 struct Symmetric3 {
     T xx, xy, xz, yy, yz, zz;
 
@@ -36,7 +38,7 @@ struct Symmetric3 {
 };
 
 // u v^T + v u^T
-template <class T>
+template <Real T>
 Symmetric3<T> symmetric_product(Vector3<T> u, Vector3<T> v) {
     return {T(2) * u.x * v.x, u.x * v.y + u.y * v.x, u.x * v.z + u.z * v.x,
             T(2) * u.y * v.y, u.y * v.z + u.z * v.y, T(2) * u.z * v.z};

@@ -5,15 +5,18 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "slicing/normal.hpp"
+#include "support/parallel.hpp"
+#include "support/real.hpp"
 #include "support/sum.hpp"
 
 namespace sphereot {
 
 // Orthonormalizes two linearly independent vectors in place by the Gram-Schmidt method. It is repeated when what was
 // subtracted took digits with it.
-template <class T>
+template <Real T>
 void orthonormalize(T* first, T* second, std::size_t dim) {
     constexpr double least_share = 1e-12;   // of the square of `second`, so that parallel vectors do not divide by 0
     constexpr double accurate_share = 0.9;  // if this much is left, so are its digits
@@ -54,7 +57,7 @@ struct RandomPlanes {
 };
 
 // Copies the vectors of a frame from rows (2, dim) to columns (dim, 2).
-template <class T>
+template <Real T>
 void rows_to_frame(const T* rows, std::size_t dim, T* frame) {
     for (std::size_t k = 0; k < dim; ++k) {
         frame[2 * k] = rows[k];
@@ -63,12 +66,24 @@ void rows_to_frame(const T* rows, std::size_t dim, T* frame) {
 }
 
 // Copies the vectors of a frame from columns (dim, 2) to rows (2, dim).
-template <class T>
+template <Real T>
 void frame_to_rows(const T* frame, std::size_t dim, T* rows) {
     for (std::size_t k = 0; k < dim; ++k) {
         rows[k] = frame[2 * k];
         rows[dim + k] = frame[2 * k + 1];
     }
+}
+
+// Writes the frames (planes, dim, 2) of the first planes of a stream.
+inline void draw_frames(RandomPlanes stream, std::size_t planes, std::size_t dim, const Execution& execution,
+                        float* frames) {
+    parallel_for(planes, execution, [=](Watch& watch) {
+        return [=, &watch, rows = std::vector<float>(2 * dim)](std::size_t plane) mutable {
+            stream.draw(plane, dim, rows.data());
+            rows_to_frame(rows.data(), dim, frames + plane * dim * 2);
+            watch.pass(dim);
+        };
+    });
 }
 
 }  // namespace sphereot

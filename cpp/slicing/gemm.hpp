@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "slicing/transpose.hpp"
+#include "support/real.hpp"
 
 namespace sphereot {
 
@@ -21,7 +23,7 @@ constexpr std::size_t register_bytes = 16, gemm_rows = 4;
 #endif
 
 // One vector register.
-template <class T>
+template <Real T>
 struct Lanes {
     static constexpr std::size_t count = register_bytes / sizeof(T);
 #if defined(__GNUC__) || defined(__clang__)
@@ -44,7 +46,7 @@ struct Lanes {
 };
 
 // A view of a row-major matrix.
-template <class T>
+template <Real T>
 struct Matrix {
     T* data;
     std::size_t stride;
@@ -55,7 +57,7 @@ struct Matrix {
 
 // The right factor of a product, (depth, columns), copied to panels of `width` columns: what a block of the output
 // reads is contiguous, where in the matrix itself the next row may be a page away. The last panel is padded with zeros.
-template <class T>
+template <Real T>
 class Panels {
 public:
     static constexpr std::size_t width = 2 * Lanes<T>::count;
@@ -88,7 +90,7 @@ public:
 
 private:
     // Calls fill(panel, first_column, number_of_columns) for each panel.
-    template <class Fill>
+    template <std::invocable<T*, std::size_t, std::size_t> Fill>
     void for_each_panel(Fill fill) {
         for (std::size_t c = 0; c < count(); ++c) {
             T* panel = values_.get() + c * depth_ * width;
@@ -105,7 +107,7 @@ private:
 enum class Accumulate { no, yes };
 
 // out(r, i) = or += sum over j < depth of left(j, r) right(j, i) for `height` rows r and the columns i of one panel.
-template <std::size_t height, class T>
+template <std::size_t height, Real T>
 void gemm_block(const T* left, const T* right, std::size_t depth, Matrix<T> out, Accumulate accumulate) {
     constexpr std::size_t lanes = Lanes<T>::count;
     Lanes<T> sums[height][2] = {};
@@ -126,7 +128,7 @@ void gemm_block(const T* left, const T* right, std::size_t depth, Matrix<T> out,
 }
 
 // The same for an output that has fewer columns than the panel.
-template <std::size_t height, class T>
+template <std::size_t height, Real T>
 void gemm_last_block(const T* left, const T* right, std::size_t depth, std::size_t columns, Matrix<T> out,
                      Accumulate accumulate) {
     constexpr std::size_t width = Panels<T>::width;
@@ -141,7 +143,7 @@ void gemm_last_block(const T* left, const T* right, std::size_t depth, std::size
 //
 // The sum over j is done in steps of 128, so that a panel stays in the L1 cache while all rows use it. For each step
 // the left factor is copied to `copy`, scratch memory that callers keep between products.
-template <class T, class Left>
+template <Real T, std::invocable<std::size_t, std::size_t> Left>
 void gemm(std::size_t rows, std::size_t depth, Left left, const Panels<T>& right, Matrix<T> out, Accumulate accumulate,
           std::vector<T>& copy) {
     constexpr std::size_t max_depth = 128;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "support/real.hpp"
+
 namespace sphereot {
 
 // out(c, r) = in(r, c) for an input (rows, columns); strides are the distances between rows. The arrays must not
@@ -11,7 +13,7 @@ namespace sphereot {
 //
 // Squares go through registers. Only so many rows are done at a time that a cache line which was loaded for one column
 // is still in the cache for the next.
-template <class T>
+template <Real T>
 void transpose(const T* in, std::size_t in_stride, std::size_t rows, std::size_t columns, T* out,
                std::size_t out_stride) {
     constexpr std::size_t square = 4, rows_at_a_time = 64;

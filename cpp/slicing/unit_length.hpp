@@ -4,12 +4,13 @@
 #include <cmath>
 #include <cstddef>
 
+#include "support/real.hpp"
 #include "support/sum.hpp"
 
 namespace sphereot {
 
 // Whether the squared length of every row of (rows, dim) is within `tolerance` of 1. Rows with NaN are not.
-template <class T>
+template <Real T>
 bool have_unit_length(const T* points, std::size_t rows, std::size_t dim, double tolerance) {
     bool all = true;
     for (std::size_t r = 0; r < rows; ++r, points += dim) {

@@ -1,8 +1,8 @@
-// Costs of all slices: project, sort, cut, one slice at a time in cache (Algorithm 1).
+// Costs of all slices: each slice is projected, sorted and cut while it is in the cache (Algorithm 1).
 #pragma once
 
+#include <concepts>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 #include "circle/pairing.hpp"
@@ -10,12 +10,25 @@
 #include "circle/uniform.hpp"
 #include "slicing/measure.hpp"
 #include "slicing/slice_run.hpp"
+#include "support/parallel.hpp"
+#include "support/real.hpp"
 
 namespace sphereot {
 
-template <class T>
+// Whether the atoms of both measures can be matched one to one.
+template <Real T>
 bool equal_atoms(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y) {
     return x.atoms == y.atoms && !x.weights && !y.weights;
+}
+
+// Sorted atoms of two measures as a pairing. Sets masses where they are needed and the measures have no weights.
+template <Real T>
+Pairing<T> paired(Atoms<T>& a, Atoms<T>& b, bool equal) {
+    if (!equal) {
+        a.set_equal_masses();
+        b.set_equal_masses();
+    }
+    return {a, b, equal};
 }
 
 // The order of the costs, and whether W_p or W_p^p is wanted. W_p is in the range of doubles for every p.
@@ -23,94 +36,158 @@ struct CostOptions {
     double p;
     bool root;
 
-    template <class Total>
-    double value(const Total& cost) const {
-        return root ? cost.root(p) : cost.cost();
+    template <CostTotal Total>
+    double value(const Total& total) const {
+        return root ? total.root(p) : total.cost();
     }
 };
 
-// result[l] = answer(pairing, power) on slice l.
-template <class T, class Answer>
+// A function of a pairing and a power: what is computed for each slice of two measures.
+template <class Value, class T, class Power>
+concept PairingValue = requires(const Value value, const Pairing<T>& pairing, Power power) {
+    { value(pairing, power) } -> std::same_as<double>;
+};
+
+// Writes result[l] = value(pairing, power) for slices l of two measures.
+template <Real T, CostPower Power, PairingValue<T, Power> Value>
+class PairWorker {
+public:
+    PairWorker(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, std::size_t run_length, Power power, Value value,
+               double* result, Watch& watch)
+        : power_(power),
+          value_(value),
+          result_(result),
+          watch_(watch),
+          equal_(equal_atoms(x, y)),
+          a_(x.atoms),
+          b_(y.atoms),
+          run_x_(x, run_length),
+          run_y_(y, run_length) {}
+
+    void operator()(std::size_t first, std::size_t count) {
+        run_x_.load(first, count);
+        run_y_.load(first, count);
+        for (std::size_t l = 0; l < count; ++l) {
+            run_x_.sort_slice(l, a_);
+            run_y_.sort_slice(l, b_);
+            result_[first + l] = value_(paired(a_, b_, equal_), power_);
+            watch_.pass(a_.size() + b_.size());
+        }
+    }
+
+private:
+    Power power_;
+    Value value_;
+    double* result_;
+    Watch& watch_;
+    bool equal_;
+    Atoms<T> a_, b_;
+    SliceRun<T> run_x_, run_y_;
+};
+
+// result[l] = value(pairing, power) on slice l.
+template <Real T, class Value>
 void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, const Execution& execution,
-                  double* result, Answer answer) {
+                  double* result, Value value) {
+    const std::size_t run_length = slices_per_run(x, execution);
     with_power(p, 1.0, [&](auto power) {
-        const std::size_t run_length = slices_per_run(x, execution);
-        parallel_for_slices(x.slices, run_length, execution, [&, power](Watch& watch) {
-            const bool equal = equal_atoms(x, y);
-            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), run_x = SliceRun<T>(x, run_length),
-                    run_y = SliceRun<T>(y, run_length)](std::size_t first, std::size_t count) mutable {
-                run_x.load(first, count);
-                run_y.load(first, count);
-                for (std::size_t l = 0; l < count; ++l) {
-                    run_x.sort_slice(l, a);
-                    run_y.sort_slice(l, b);
-                    if (!equal) {
-                        a.set_equal_masses();
-                        b.set_equal_masses();
-                    }
-                    result[first + l] = answer(Pairing<T>{a, b, equal}, power);
-                    watch.pass(x.atoms + y.atoms);
-                }
-            };
+        parallel_for_slices(x.slices, run_length, execution, [&](Watch& watch) {
+            return PairWorker<T, decltype(power), Value>(x, y, run_length, power, value, result, watch);
         });
     });
 }
 
-template <class T>
+// Writes result[l] for slices l of one measure against the uniform one.
+template <Real T, CostPower Power>
+class UniformWorker {
+public:
+    UniformWorker(const SlicedMeasure<T>& x, std::size_t run_length, Power power, CostOptions options, double* result,
+                  Watch& watch)
+        : power_(power), options_(options), result_(result), watch_(watch), a_(x.atoms), run_(x, run_length) {}
+
+    void operator()(std::size_t first, std::size_t count) {
+        run_.load(first, count);
+        for (std::size_t l = 0; l < count; ++l) {
+            run_.sort_slice(l, a_);
+            if (options_.p != 2.0) a_.set_equal_masses();
+            result_[first + l] = options_.value(uniform_cost(a_, uniform_cut(a_, power_, watch_), power_));
+            watch_.pass(a_.size());
+        }
+    }
+
+private:
+    Power power_;
+    CostOptions options_;
+    double* result_;
+    Watch& watch_;
+    Atoms<T> a_;
+    SliceRun<T> run_;
+};
+
+// result[l]: the cost of slice l against the uniform measure.
+template <Real T>
 void solve_slices_uniform(const SlicedMeasure<T>& x, CostOptions options, const Execution& execution, double* result) {
+    const std::size_t run_length = slices_per_run(x, execution);
     with_power(options.p, 1.0, [&](auto power) {
-        const std::size_t run_length = slices_per_run(x, execution);
-        parallel_for_slices(x.slices, run_length, execution, [&, power](Watch& watch) {
-            return [&, power, a = Atoms<T>(x.atoms), own = SliceRun<T>(x, run_length)](std::size_t first,
-                                                                                       std::size_t count) mutable {
-                own.load(first, count);
-                for (std::size_t l = 0; l < count; ++l) {
-                    own.sort_slice(l, a);
-                    if (options.p != 2.0) a.set_equal_masses();
-                    result[first + l] = options.value(uniform_cost(a, uniform_cut(a, power, watch), power));
-                    watch.pass(x.atoms);
-                }
-            };
+        parallel_for_slices(x.slices, run_length, execution, [&](Watch& watch) {
+            return UniformWorker<T, decltype(power)>(x, run_length, power, options, result, watch);
         });
     });
 }
 
-// result[l, pair] for the pairs i < j of measures in order; each measure is projected and sorted once a slice.
-template <class T>
+// Writes result[l, pair] for slices l of several measures.
+template <Real T, CostPower Power>
+class PairwiseWorker {
+public:
+    PairwiseWorker(const std::vector<SlicedMeasure<T>>& measures, std::size_t run_length, Power power,
+                   CostOptions options, double* result, Watch& watch)
+        : measures_(measures), power_(power), options_(options), result_(result), watch_(watch) {
+        atoms_.reserve(measures.size());
+        runs_.reserve(measures.size());
+        for (const auto& measure : measures) {
+            atoms_.emplace_back(measure.atoms);
+            runs_.emplace_back(measure, run_length);
+        }
+    }
+
+    void operator()(std::size_t first, std::size_t count) {
+        for (auto& run : runs_) run.load(first, count);
+        for (std::size_t l = 0; l < count; ++l) {
+            for (std::size_t i = 0; i < runs_.size(); ++i) {
+                runs_[i].sort_slice(l, atoms_[i]);
+                watch_.pass(atoms_[i].size());
+            }
+            solve_pairs(result_ + (first + l) * runs_.size() * (runs_.size() - 1) / 2);
+        }
+    }
+
+private:
+    void solve_pairs(double* cost) {
+        for (std::size_t i = 0; i < atoms_.size(); ++i)
+            for (std::size_t j = i + 1; j < atoms_.size(); ++j) {
+                const auto pairing = paired(atoms_[i], atoms_[j], equal_atoms(measures_[i], measures_[j]));
+                *cost++ = options_.value(pairing.cost(pairing.cut(power_), power_));
+                watch_.pass(atoms_[i].size() + atoms_[j].size());
+            }
+    }
+
+    const std::vector<SlicedMeasure<T>>& measures_;
+    Power power_;
+    CostOptions options_;
+    double* result_;
+    Watch& watch_;
+    std::vector<Atoms<T>> atoms_;
+    std::vector<SliceRun<T>> runs_;
+};
+
+// result[l, pair] for the pairs i < j of measures in order; each measure is projected and sorted once per slice.
+template <Real T>
 void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, CostOptions options,
                            const Execution& execution, double* result) {
-    const std::size_t pairs = measures.size() * (measures.size() - 1) / 2;
+    const std::size_t slices = measures.front().slices, run_length = slices_per_run(measures.front(), execution);
     with_power(options.p, 1.0, [&](auto power) {
-        const std::size_t slices = measures.front().slices, run_length = slices_per_run(measures.front(), execution);
-        parallel_for_slices(slices, run_length, execution, [&, power](Watch& watch) {
-            std::vector<Atoms<T>> atoms;
-            std::vector<SliceRun<T>> own;
-            for (const auto& measure : measures) {
-                atoms.emplace_back(measure.atoms);
-                own.emplace_back(measure, run_length);
-            }
-            return [&, power, atoms = std::move(atoms), own = std::move(own)](std::size_t first,
-                                                                              std::size_t count) mutable {
-                for (auto& measure : own) measure.load(first, count);
-                for (std::size_t l = 0; l < count; ++l) {
-                    for (std::size_t i = 0; i < own.size(); ++i) {
-                        own[i].sort_slice(l, atoms[i]);
-                        watch.pass(measures[i].atoms);
-                    }
-                    double* cost = result + (first + l) * pairs;
-                    for (std::size_t i = 0; i < own.size(); ++i)
-                        for (std::size_t j = i + 1; j < own.size(); ++j) {
-                            const bool equal = equal_atoms(measures[i], measures[j]);
-                            if (!equal) {
-                                atoms[i].set_equal_masses();
-                                atoms[j].set_equal_masses();
-                            }
-                            const Pairing<T> pairing{atoms[i], atoms[j], equal};
-                            *cost++ = options.value(pairing.cost(pairing.cut(power), power));
-                            watch.pass(measures[i].atoms + measures[j].atoms);
-                        }
-                }
-            };
+        parallel_for_slices(slices, run_length, execution, [&](Watch& watch) {
+            return PairwiseWorker<T, decltype(power)>(measures, run_length, power, options, result, watch);
         });
     });
 }

@@ -1,13 +1,11 @@
-// Gradients of slice costs, by the envelope theorem: the cut is held, and the matched pairs are differentiated.
+// Gradients of slice costs, by the envelope theorem: the matched pairs are differentiated at a fixed cut.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
-#include <numbers>
 #include <vector>
 
 #include "circle/pairing.hpp"
@@ -15,16 +13,18 @@
 #include "circle/uniform.hpp"
 #include "slicing/measure.hpp"
 #include "slicing/slice_run.hpp"
-#include "slicing/transpose.hpp"
 #include "solvers/costs.hpp"
+#include "solvers/gradient_sums.hpp"
 #include "support/compiler.hpp"
 #include "support/parallel.hpp"
+#include "support/real.hpp"
 
 namespace sphereot {
 
-// ---- in turns, on one circle; atoms in the order of the input ----
+// ---- in turns, on one circle; outputs are in input order and require sort_with_indices ----
 
-template <class T, class Power>
+// n atoms of equal weight in both measures.
+template <Real T, CostPower Power>
 void equal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, T* dx, T* dy) {
     const std::size_t n = x.size();
     const double k = std::round(cut * static_cast<double>(n)), laps = std::floor(k / static_cast<double>(n));
@@ -43,7 +43,8 @@ void equal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power
     segment(n - shift, 0, shift, lift + T(1));
 }
 
-template <class T, class Power>
+// Any sizes and weights. Requires masses.
+template <Real T, CostPower Power>
 void general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, T* dx, T* dy) {
     std::vector<double> by_x(x.size()), by_y(y.size());
     const auto visit = [&, power](std::size_t i, std::size_t j, double mass, T displacement) {
@@ -57,8 +58,9 @@ void general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Pow
     for (std::size_t j = 0; j < y.size(); ++j) dy[y.source_index(j)] = static_cast<T>(by_y[j]);
 }
 
-// Equal weights and p = 2: twice the displacement of the middle of the atom's levels, times its weight.
-template <class T>
+// Against the uniform measure, for equal weights and p = 2: twice the displacement of the middle of the atom's levels,
+// times its weight.
+template <Real T>
 void equal_uniform_turn_gradient(const Atoms<T>& x, double alpha, T* dx) {
     const T* turn = x.turns().data();
     const double weight = 1.0 / static_cast<double>(x.size());
@@ -76,7 +78,8 @@ void equal_uniform_turn_gradient(const Atoms<T>& x, double alpha, T* dx) {
     }
 }
 
-template <class T, class Power>
+// Against the uniform measure, for any weights and p. Requires masses.
+template <Real T, CostPower Power>
 void uniform_turn_gradient(const Atoms<T>& x, double alpha, Power power, T* dx) {
     const T* turn = x.turns().data();
     const double* mass = x.masses().data();
@@ -88,9 +91,9 @@ void uniform_turn_gradient(const Atoms<T>& x, double alpha, Power power, T* dx) 
 
 // ---- in weights: the dual potential phi of the first measure ----
 
-// Turns potentials by sorted atom into derivatives by weight: weights are scaled to a total of 1, so a constant added
-// to phi does not matter, and the derivative is phi minus its mean, over the total.
-template <class T>
+// Adds the derivatives by weight to `out`, from the potentials phi of the sorted atoms. Weights are scaled to a total
+// of 1, so the derivative is phi minus its mean, over the total.
+template <Real T>
 void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, double share, double* out) {
     const double* mass = x.masses().data();
     double mean = 0.0;
@@ -98,15 +101,16 @@ void add_weight_gradient(const Atoms<T>& x, const std::vector<double>& phi, doub
     for (std::size_t i = 0; i < x.size(); ++i) out[x.source_index(i)] += share * (phi[i] - mean) / x.total_weight();
 }
 
-// The atoms of y on both sides of a level of x, with the whole turns they are lifted by; one and the same, if no level
-// of y meets it.
+// The atoms of y below and above a level of x, with the laps by which they are lifted. They are one and the same atom
+// unless a level of y meets that of x.
 struct Neighbors {
     std::size_t lower, upper;
     double lower_lap, upper_lap;
     bool meet;
 };
 
-template <class T>
+// Levels that differ by less than `same_level` meet.
+template <Real T>
 Neighbors neighbors_at(const Atoms<T>& y, double shifted_level, double same_level) {
     const std::size_t m = y.size();
     const double* B = y.masses().data();
@@ -120,18 +124,21 @@ Neighbors neighbors_at(const Atoms<T>& y, double shifted_level, double same_leve
     return {j, j, lap, lap, false};
 }
 
-// phi + psi equals the cost on matched pairs: neighbors x_i, x_{i+1} that share a y differ by what the two pay for it.
-// Where a level of x meets a level of y (at the cut one does, at equal weights many do) there are two y to share, the
-// lower and the upper. Around the circle the differences must add up to 0. They change sign between all lower and all
-// upper, because the cut is optimal; so somewhere in a row of switches from lower to upper lies the seam where the sum
-// passes 0. There neither is shared, and the chain of differences begins behind it.
-template <class T, class Power>
+// Adds the gradient in the weights of x. Requires masses.
+//
+// phi + psi equals the cost on matched pairs, so the potentials of neighbors x_i, x_{i+1} that share a y differ by the
+// difference of their costs to it. Where a level of x meets a level of y (one does at the cut, many do at equal
+// weights) two y can be taken for the shared one, the lower and the upper. Around the circle the differences must sum
+// to 0. The sums with all lower and with all upper have opposite signs, because the cut is optimal; so if one after the
+// other is switched from lower to upper, the sum passes 0 at some level, the seam. There no y is shared, and the chain
+// of differences begins behind it.
+template <Real T, CostPower Power>
 void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double share, double* out) {
     const std::size_t n = x.size();
     const T *a = x.turns().data(), *b = y.turns().data();
     const double* A = x.masses().data();
-    // What one turn pays for an atom of y more than another.
-    const auto paid = [=](T one, T other, std::size_t j, double lap) {
+    // The cost of turn `one` to an atom of y minus that of turn `other`.
+    const auto cost_difference = [=](T one, T other, std::size_t j, double lap) {
         const T lift = static_cast<T>(lap);
         return static_cast<double>(power.difference((one - b[j]) - lift, (other - b[j]) - lift));
     };
@@ -143,10 +150,10 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
     double around = 0.0;
     for (std::size_t i = 0; i < n; ++i) {
         const Neighbors near = neighbors_at(y, A[i + 1] + cut, same_level);
-        step[i] = paid(a[i + 1], a[i], near.lower, near.lower_lap);
+        step[i] = cost_difference(a[i + 1], a[i], near.lower, near.lower_lap);
         if (near.meet) {
             meetings.push_back(static_cast<std::uint32_t>(i));
-            upper[i] = paid(a[i + 1], a[i], near.upper, near.upper_lap);
+            upper[i] = cost_difference(a[i + 1], a[i], near.upper, near.upper_lap);
         }
         around += step[i];
     }
@@ -167,8 +174,8 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
         phi[next] = phi[i] + step[i];
         i = next;
     }
-    // An atom without mass is in no pair. Its potential is the price of the first bit of mass: with the partner of the
-    // atom before it, or of the one behind, whichever is less.
+    // An atom without mass is in no pair. Its potential is the cost of its first mass, matched with the partner of the
+    // atom before it or of the one behind, whichever is less.
     const auto empty = [=](std::size_t k) { return A[k + 1] == A[k]; };
     for (std::size_t k = 0; k < n; ++k) {
         if (!empty(k)) continue;
@@ -183,13 +190,14 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
             behind_lap += behind == 0 ? T(1) : T(0);
         } while (empty(behind));
         const Neighbors near = neighbors_at(y, A[k] + cut, same_level);
-        phi[k] = std::min(phi[before] + paid(a[k], a[before] + before_lap, near.lower, near.lower_lap),
-                          phi[behind] + paid(a[k], a[behind] + behind_lap, near.upper, near.upper_lap));
+        phi[k] = std::min(phi[before] + cost_difference(a[k], a[before] + before_lap, near.lower, near.lower_lap),
+                          phi[behind] + cost_difference(a[k], a[behind] + behind_lap, near.upper, near.upper_lap));
     }
     add_weight_gradient(x, phi, share, out);
 }
 
-template <class T, class Power>
+// The same against the uniform measure.
+template <Real T, CostPower Power>
 void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, double share, double* out) {
     const T* turn = x.turns().data();
     const double* mass = x.masses().data();
@@ -199,147 +207,19 @@ void uniform_weight_gradient(const Atoms<T>& x, double alpha, Power power, doubl
     add_weight_gradient(x, phi, share, out);
 }
 
-// ---- from turns back to where the turns came from ----
-
-// Where the gradient of one measure goes; null where it is not wanted.
-template <class T>
-struct GradientOutput {
-    T* data;          // points, rows: (atoms, dim); planar: (slices, 2, atoms); turns: (slices, atoms)
-    double* weights;  // points, rows, planar: (atoms); turns: (slices, atoms)
-    double share;     // what the gradient of a slice is multiplied by: 1 / L for a mean
-};
-
-// A point whose projection has at most this squared length is orthogonal to the plane, to rounding.
-template <class T>
-inline constexpr T orthogonal_square = 64 * std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
-
-// The squared length of a projection below which gradients decrease.
-template <class T>
-inline constexpr T least_square = T(0x1p-40);
-
-static_assert(orthogonal_square<float> <= least_square<float> && orthogonal_square<double> <= least_square<double>);
-
-// The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). A point orthogonal to the plane, to rounding, has
-// no direction on the circle, and gets none. Close to that, |q| < 2^-20, the gradient is that at |q| = 2^-20 times |q|
-// 2^20: it would hold for moves shorter than |q| only, and in single precision |q| is nothing but rounding there. So it
-// is never longer than 2^20 / (2 pi). `out` has the shape of the measure's own data; points are added to.
-template <class T>
-void pull_back(const SlicedMeasure<T>& x, std::size_t slice, const T* dturn, double share, T* out) {
-    using Form = typename SlicedMeasure<T>::Form;
-    const T turns_per_radian = static_cast<T>(share * 0.5 / std::numbers::pi);
-    if (x.form == Form::turns) {
-        for (std::size_t i = 0; i < x.atoms; ++i) out[slice * x.atoms + i] = static_cast<T>(share) * dturn[i];
-        return;
-    }
-    T first[block_size], second[block_size], d1[block_size], d2[block_size];
-    for (std::size_t begin = 0; begin < x.atoms; begin += block_size) {
-        const std::size_t count = std::min(block_size, x.atoms - begin);
-        const T *q1 = first, *q2 = second;
-        if (x.form == Form::planar) {
-            q1 = x.data + slice * 2 * x.atoms + begin;
-            q2 = q1 + x.atoms;
-        } else {
-            x.project(slice, begin, count, first, second);
-        }
-        for (std::size_t i = 0; i < count; ++i) {
-            const T along = q1[i], across = q2[i], square = along * along + across * across;
-            const T scale = square > orthogonal_square<T>
-                                ? turns_per_radian * dturn[begin + i] / std::max(square, least_square<T>)
-                                : T(0);
-            d1[i] = -across * scale;
-            d2[i] = along * scale;
-        }
-        if (x.form == Form::planar) {  // `out` may be the planar points themselves
-            T* planar = out + slice * 2 * x.atoms + begin;
-            std::copy_n(d1, count, planar);
-            std::copy_n(d2, count, planar + x.atoms);
-            continue;
-        }
-        const T* frame = x.frames + slice * x.dim * 2;
-        for (std::size_t k = 0; k < x.dim; ++k) {
-            T* coordinate = out + k * x.atoms + begin;
-            const T u = frame[2 * k], v = frame[2 * k + 1];
-            for (std::size_t i = 0; i < count; ++i) coordinate[i] += u * d1[i] + v * d2[i];
-        }
-    }
-}
-
 // ---- all slices ----
 
-// As many slices as stay in the cache of a core, where each takes this many vectors of two numbers (its points, and its
-// frame); but enough for a product to be worth its start.
-template <class T>
+// How many slices fit in the L2 cache of a core, where each takes `vectors` pairs of numbers (its points and its
+// frame); but at least as many as make a matrix product efficient.
+template <Real T>
 std::size_t slices_per_tile(std::size_t vectors) {
-    constexpr std::size_t bytes = 1 << 18, least = 32;
-    return std::max(least, bytes / (2 * vectors * sizeof(T)));
+    constexpr std::size_t cache_bytes = 1 << 18, least = 32;
+    return std::max(least, cache_bytes / (2 * vectors * sizeof(T)));
 }
 
-// The sums of gradients over slices. A group is a run of slices that one task adds up, in order, so that the number of
-// threads does not show in the result; the sums of the groups are added up in the end. Turns are not: there each slice
-// is a problem, and a group, of its own.
-template <class T>
-class GradientSums {
-public:
-    using Form = typename SlicedMeasure<T>::Form;
-
-    GradientSums(const SlicedMeasure<T>& x, GradientOutput<T> out, std::size_t groups)
-        : x_(x), out_(out), groups_(groups) {
-        // By rows the first group has its sum in the output, and sums begin with their first term.
-        if (out.data && x.form == Form::rows) points_ = std::make_unique_for_overwrite<T[]>((groups - 1) * size());
-        if (out.data && x.form == Form::points) points_ = std::make_unique<T[]>(groups * size());
-        if (out.weights && x.form != Form::turns) weights_ = std::make_unique<double[]>(groups * x.atoms);
-        if (out.weights && x.form == Form::turns) std::fill_n(out.weights, x.slices * x.atoms, 0.0);
-    }
-
-    // The gradient in turns of the l-th slice in hand, back to the data; by rows, when the tile is done.
-    void pull_back(SliceRun<T>& own, std::size_t l, std::size_t group, const T* dturn) {
-        if (!out_.data) return;
-        T* to = own.tile() ? own.tile()->gradient() : x_.form == Form::points ? points(group) : out_.data;
-        sphereot::pull_back(own.measure(), own.slice(l), dturn, out_.share, to);
-    }
-    void accumulate_gradient(SliceRun<T>& own, std::size_t count, std::size_t group, Accumulate accumulate) {
-        if (out_.data && own.tile()) own.tile()->accumulate_gradient(count, points(group), accumulate);
-    }
-
-    // Null where they are not wanted.
-    double* weights(std::size_t group) {
-        return out_.weights ? (weights_ ? weights_.get() : out_.weights) + group * x_.atoms : nullptr;
-    }
-    double share() const { return out_.share; }
-
-    void add_up() {
-        for (std::size_t group = 1; group < groups_; ++group) {
-            if (points_) add(points(group), size(), points(0));
-            if (weights_) add(weights(group), x_.atoms, weights(0));
-        }
-        if (points_ && x_.form == Form::points) transpose(points(0), x_.atoms, x_.dim, x_.atoms, out_.data, x_.dim);
-        if (weights_) std::copy_n(weights(0), x_.atoms, out_.weights);
-    }
-
-private:
-    std::size_t size() const { return x_.dim * x_.atoms; }
-
-    // (dim, atoms), or by rows (atoms, dim).
-    T* points(std::size_t group) {
-        if (x_.form == Form::points) return points_.get() + group * size();
-        return group == 0 ? out_.data : points_.get() + (group - 1) * size();
-    }
-
-    template <class Number>
-    static void add(const Number* term, std::size_t count, Number* sum) {
-        for (std::size_t i = 0; i < count; ++i) sum[i] += term[i];
-    }
-
-    SlicedMeasure<T> x_;
-    GradientOutput<T> out_;
-    std::size_t groups_;
-    std::unique_ptr<T[]> points_;
-    std::unique_ptr<double[]> weights_;
-};
-
-// worker(first, count, group, accumulate) for runs of slices no longer than a tile, group by group: the first run of a
-// group begins its sum.
-template <class MakeWorker>
+// Calls worker(first, count, group, accumulate) for runs of at most `tile_length` slices, with a worker for each thread
+// from make_worker(watch). The runs of a group are done in order by one thread; all but its first accumulate.
+template <std::invocable<Watch&> MakeWorker>
 void parallel_for_groups(std::size_t slices, std::size_t groups, std::size_t tile_length, const Execution& execution,
                          MakeWorker make_worker) {
     parallel_for(groups, execution, [&](Watch& watch) {
@@ -360,77 +240,138 @@ struct Order {
     double p, unit;
 };
 
-template <class T>
+// Costs and gradients of slices of two measures.
+template <Real T, CostPower Power>
+class PairGradientWorker {
+public:
+    PairGradientWorker(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, std::size_t tile_length, Power power,
+                       double* costs, GradientSums<T>& sums_x, GradientSums<T>& sums_y, Watch& watch)
+        : power_(power),
+          costs_(costs),
+          sums_x_(sums_x),
+          sums_y_(sums_y),
+          watch_(watch),
+          equal_(equal_atoms(x, y)),
+          a_(x.atoms),
+          b_(y.atoms),
+          dx_(x.atoms),
+          dy_(y.atoms),
+          run_x_(x, tile_length),
+          run_y_(y, tile_length) {}
+
+    void operator()(std::size_t first, std::size_t count, std::size_t group, Accumulate accumulate) {
+        run_x_.load(first, count);
+        run_y_.load(first, count);
+        for (std::size_t l = 0; l < count; ++l) {
+            run_x_.sort_slice(l, a_, true);
+            run_y_.sort_slice(l, b_, true);
+            costs_[first + l] = differentiate(group);
+            sums_x_.pull_back(run_x_, l, group, dx_.data());
+            sums_y_.pull_back(run_y_, l, group, dy_.data());
+            watch_.pass(a_.size() + b_.size());
+        }
+        sums_x_.end_run(run_x_, count, group, accumulate);
+        sums_y_.end_run(run_y_, count, group, accumulate);
+    }
+
+private:
+    // Returns the cost of the sorted slice, sets the gradients in turns and adds those in weights.
+    double differentiate(std::size_t group) {
+        const Pairing<T> pairing = paired(a_, b_, equal_);
+        const double cut = pairing.cut(power_);
+        if (equal_) equal_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
+        else general_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
+        if (double* out = sums_x_.weights(group)) general_weight_gradient(a_, b_, cut, power_, sums_x_.share(), out);
+        if (double* out = sums_y_.weights(group)) general_weight_gradient(b_, a_, -cut, power_, sums_y_.share(), out);
+        return pairing.cost(cut, power_).cost();
+    }
+
+    Power power_;
+    double* costs_;
+    GradientSums<T>&sums_x_, &sums_y_;
+    Watch& watch_;
+    bool equal_;
+    Atoms<T> a_, b_;
+    std::vector<T> dx_, dy_;
+    SliceRun<T> run_x_, run_y_;
+};
+
+// Costs of all slices, and the gradients of their sum times the shares of the outputs. Requires 1 <= groups <= slices,
+// and groups = slices where the sources do not sum slices.
+template <Real T>
 void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, Order order, std::size_t groups,
                           const Execution& execution, double* costs, GradientOutput<T> out_x, GradientOutput<T> out_y) {
     const std::size_t tile_length = slices_per_tile<T>(x.atoms + y.atoms + 2 * x.dim);
     GradientSums<T> sums_x(x, out_x, groups), sums_y(y, out_y, groups);
     with_power(order.p, order.unit, [&](auto power) {
-        parallel_for_groups(x.slices, groups, tile_length, execution, [&, power](Watch& watch) {
-            const bool equal = equal_atoms(x, y);
-            return [&, power, equal, a = Atoms<T>(x.atoms), b = Atoms<T>(y.atoms), dx = std::vector<T>(x.atoms),
-                    dy = std::vector<T>(y.atoms), run_x = SliceRun<T>(x, tile_length),
-                    run_y = SliceRun<T>(y, tile_length)](std::size_t first, std::size_t count, std::size_t group,
-                                                         Accumulate accumulate) mutable {
-                run_x.load(first, count);
-                run_y.load(first, count);
-                for (std::size_t l = 0; l < count; ++l) {
-                    run_x.sort_slice(l, a, true);
-                    run_y.sort_slice(l, b, true);
-                    if (!equal) {
-                        a.set_equal_masses();
-                        b.set_equal_masses();
-                    }
-                    const Pairing<T> pairing{a, b, equal};
-                    const double cut = pairing.cut(power);
-                    costs[first + l] = pairing.cost(cut, power).cost();
-                    if (equal) equal_turn_gradient(a, b, cut, power, dx.data(), dy.data());
-                    else general_turn_gradient(a, b, cut, power, dx.data(), dy.data());
-                    sums_x.pull_back(run_x, l, group, dx.data());
-                    sums_y.pull_back(run_y, l, group, dy.data());
-                    if (double* to = sums_x.weights(group))
-                        general_weight_gradient(a, b, cut, power, sums_x.share(), to);
-                    if (double* to = sums_y.weights(group))
-                        general_weight_gradient(b, a, -cut, power, sums_y.share(), to);
-                    watch.pass(x.atoms + y.atoms);
-                }
-                sums_x.accumulate_gradient(run_x, count, group, accumulate);
-                sums_y.accumulate_gradient(run_y, count, group, accumulate);
-            };
+        parallel_for_groups(x.slices, groups, tile_length, execution, [&](Watch& watch) {
+            return PairGradientWorker<T, decltype(power)>(x, y, tile_length, power, costs, sums_x, sums_y, watch);
         });
     });
-    sums_x.add_up();
-    sums_y.add_up();
+    sums_x.finish();
+    sums_y.finish();
 }
 
-template <class T>
+// Costs and gradients of slices of one measure against the uniform one.
+template <Real T, CostPower Power>
+class UniformGradientWorker {
+public:
+    UniformGradientWorker(const SlicedMeasure<T>& x, std::size_t tile_length, Power power, double* costs,
+                          GradientSums<T>& sums, bool closed_form, Watch& watch)
+        : power_(power),
+          costs_(costs),
+          sums_(sums),
+          closed_form_(closed_form),
+          watch_(watch),
+          a_(x.atoms),
+          dx_(x.atoms),
+          run_(x, tile_length) {}
+
+    void operator()(std::size_t first, std::size_t count, std::size_t group, Accumulate accumulate) {
+        run_.load(first, count);
+        for (std::size_t l = 0; l < count; ++l) {
+            run_.sort_slice(l, a_, true);
+            costs_[first + l] = differentiate(group);
+            sums_.pull_back(run_, l, group, dx_.data());
+            watch_.pass(a_.size());
+        }
+        sums_.end_run(run_, count, group, accumulate);
+    }
+
+private:
+    // As in `PairGradientWorker`.
+    double differentiate(std::size_t group) {
+        if (!closed_form_) a_.set_equal_masses();
+        const double cut = uniform_cut(a_, power_, watch_);
+        if (closed_form_) equal_uniform_turn_gradient(a_, cut, dx_.data());
+        else uniform_turn_gradient(a_, cut, power_, dx_.data());
+        if (double* out = sums_.weights(group)) uniform_weight_gradient(a_, cut, power_, sums_.share(), out);
+        return uniform_cost(a_, cut, power_).cost();
+    }
+
+    Power power_;
+    double* costs_;
+    GradientSums<T>& sums_;
+    bool closed_form_;  // p = 2 and equal weights
+    Watch& watch_;
+    Atoms<T> a_;
+    std::vector<T> dx_;
+    SliceRun<T> run_;
+};
+
+// The same against the uniform measure.
+template <Real T>
 void differentiate_slices_uniform(const SlicedMeasure<T>& x, Order order, std::size_t groups,
                                   const Execution& execution, double* costs, GradientOutput<T> out) {
     const std::size_t tile_length = slices_per_tile<T>(x.atoms + x.dim);
+    const bool closed_form = order.p == 2.0 && !x.weights && !out.weights;
     GradientSums<T> sums(x, out, groups);
     with_power(order.p, order.unit, [&](auto power) {
-        parallel_for_groups(x.slices, groups, tile_length, execution, [&, power](Watch& watch) {
-            const bool closed_form = order.p == 2.0 && !x.weights && !out.weights;
-            return [&, power, closed_form, a = Atoms<T>(x.atoms), dx = std::vector<T>(x.atoms),
-                    own = SliceRun<T>(x, tile_length)](std::size_t first, std::size_t count, std::size_t group,
-                                                       Accumulate accumulate) mutable {
-                own.load(first, count);
-                for (std::size_t l = 0; l < count; ++l) {
-                    own.sort_slice(l, a, true);
-                    if (!closed_form) a.set_equal_masses();
-                    const double cut = uniform_cut(a, power, watch);
-                    costs[first + l] = uniform_cost(a, cut, power).cost();
-                    if (closed_form) equal_uniform_turn_gradient(a, cut, dx.data());
-                    else uniform_turn_gradient(a, cut, power, dx.data());
-                    sums.pull_back(own, l, group, dx.data());
-                    if (double* to = sums.weights(group)) uniform_weight_gradient(a, cut, power, sums.share(), to);
-                    watch.pass(x.atoms);
-                }
-                sums.accumulate_gradient(own, count, group, accumulate);
-            };
+        parallel_for_groups(x.slices, groups, tile_length, execution, [&](Watch& watch) {
+            return UniformGradientWorker<T, decltype(power)>(x, tile_length, power, costs, sums, closed_form, watch);
         });
     });
-    sums.add_up();
+    sums.finish();
 }
 
 }  // namespace sphereot

@@ -14,6 +14,7 @@
 #include "slicing/measure.hpp"
 #include "slicing/slice_run.hpp"
 #include "solvers/costs.hpp"
+#include "support/real.hpp"
 #include "support/sum.hpp"
 
 namespace sphereot {
@@ -44,7 +45,7 @@ struct Labelings {
 
 // `initial_cut` for labelings of one sorted pool. Its mean of differences of levels, weighted by 1 / density, is linear
 // in the labels, and the weights are those of the pool: each point of the first sample contributes a fixed number.
-template <class T>
+template <Real T>
 class PooledInitialCut {
 public:
     explicit PooledInitialCut(std::size_t points) : share_(points) {}
@@ -96,56 +97,89 @@ private:
 };
 
 // Splits the sorted pool into two sorted samples by bit b of the labels.
-template <class T>
+template <Real T>
 void partition(const Atoms<T>& pool, const std::uint8_t* labels, unsigned b, Atoms<T>& x, Atoms<T>& y) {
     partition_by_label(pool.turns().data(), labels, b, pool.size(), x.begin_sorted(), y.begin_sorted());
     x.end_sorted();
     y.end_sorted();
 }
 
+// Writes result[l, k] for slices l of the pool and all labelings k.
+template <Real T, CostPower Power>
+class RelabelWorker {
+public:
+    RelabelWorker(const SlicedMeasure<T>& pool, const Labelings& labelings, std::size_t run_length, Power power,
+                  CostOptions options, double* result, Watch& watch)
+        : labelings_(labelings),
+          power_(power),
+          options_(options),
+          result_(result),
+          watch_(watch),
+          sorted_(pool.atoms),
+          x_(labelings.first),
+          y_(pool.atoms - labelings.first),
+          initial_cut_(pool.atoms),
+          labels_(pool.atoms),
+          run_(pool, run_length) {
+        equal_ = x_.size() == y_.size();
+        // Sums of large powers stay in range in the general case only.
+        by_division_ = !equal_ && !is_large<Power> && fits_unequal_sizes(x_.size(), y_.size());
+        if (!equal_ && !by_division_) {
+            x_.set_equal_masses();
+            y_.set_equal_masses();
+        }
+    }
+
+    void operator()(std::size_t first, std::size_t count) {
+        run_.load(first, count);
+        for (std::size_t l = 0; l < count; ++l) {
+            run_.sort_slice(l, sorted_, true);
+            initial_cut_.set(sorted_, labelings_.first);
+            solve_labelings(result_ + (first + l) * labelings_.count);
+        }
+    }
+
+private:
+    void solve_labelings(double* cost) {
+        for (std::size_t k = 0; k < labelings_.count; ++k) {
+            const auto b = static_cast<unsigned>(k % Labelings::per_group);
+            if (b == 0) {
+                const std::uint8_t* group = labelings_.group(k / Labelings::per_group);
+                for (std::size_t i = 0; i < labels_.size(); ++i) labels_[i] = group[sorted_.source_index(i)];
+            }
+            partition(sorted_, labels_.data(), b, x_, y_);
+            cost[k] = options_.value(least_cost(initial_cut_.for_labels(labels_.data(), b)));
+            watch_.pass(sorted_.size());
+        }
+    }
+
+    Total<Power> least_cost(const InitialCut& near) const {
+        if constexpr (!is_large<Power>)
+            if (by_division_) return {power_, least_unequal_cost(x_, y_, near, power_)};
+        const Pairing<T> pairing{x_, y_, equal_};
+        return pairing.cost(pairing.cut_from(near, power_), power_);
+    }
+
+    const Labelings& labelings_;
+    Power power_;
+    CostOptions options_;
+    double* result_;
+    Watch& watch_;
+    Atoms<T> sorted_, x_, y_;
+    PooledInitialCut<T> initial_cut_;
+    std::vector<std::uint8_t> labels_;  // of one group, in the order of the sorted pool
+    SliceRun<T> run_;
+    bool equal_, by_division_;
+};
+
 // result[l, k]: the cost on slice l when labeling k says which points are in the first sample.
-template <class T>
+template <Real T>
 void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& labelings, CostOptions options,
                             const Execution& execution, double* result) {
-    const std::size_t n = labelings.first, m = pool.atoms - n;
+    const std::size_t run_length = slices_per_run(pool, execution);
     with_power(options.p, 1.0, [&](auto power) {
-        const std::size_t run_length = slices_per_run(pool, execution);
-        parallel_for_slices(pool.slices, run_length, execution, [&, power](Watch& watch) {
-            return [&, power, sorted = Atoms<T>(pool.atoms), x = Atoms<T>(n), y = Atoms<T>(m),
-                    start = PooledInitialCut<T>(pool.atoms), labels = std::vector<std::uint8_t>(pool.atoms),
-                    own = SliceRun<T>(pool, run_length)](std::size_t first, std::size_t slices) mutable {
-                constexpr bool large = is_large<decltype(power)>;  // their sums stay in range in the general case only
-                const bool equal = n == m, unequal = !equal && fits_unequal_sizes(n, m) && !large;
-                if (!equal && !unequal) {
-                    x.set_equal_masses();
-                    y.set_equal_masses();
-                }
-                own.load(first, slices);
-                for (std::size_t l = 0; l < slices; ++l) {
-                    own.sort_slice(l, sorted, true);
-                    start.set(sorted, n);
-                    double* cost = result + (first + l) * labelings.count;
-                    for (std::size_t k = 0; k < labelings.count; ++k) {
-                        const std::size_t g = k / Labelings::per_group;
-                        const auto b = static_cast<unsigned>(k % Labelings::per_group);
-                        if (b == 0) {
-                            const std::uint8_t* group = labelings.group(g);
-                            for (std::size_t i = 0; i < pool.atoms; ++i) labels[i] = group[sorted.source_index(i)];
-                        }
-                        partition(sorted, labels.data(), b, x, y);
-                        const Pairing<T> pairing{x, y, equal};
-                        const InitialCut near = start.for_labels(labels.data(), b);
-                        const auto least_cost = [&] {
-                            if constexpr (!large)
-                                if (unequal)
-                                    return Total<decltype(power)>{power, least_unequal_cost(x, y, near, power)};
-                            return pairing.cost(pairing.cut_from(near, power), power);
-                        };
-                        cost[k] = options.value(least_cost());
-                        watch.pass(pool.atoms);
-                    }
-                }
-            };
+        parallel_for_slices(pool.slices, run_length, execution, [&](Watch& watch) {
+            return RelabelWorker<T, decltype(power)>(pool, labelings, run_length, power, options, result, watch);
         });
     });
 }

@@ -4,10 +4,12 @@
 #include <bit>
 #include <cstdint>
 
+#include "support/real.hpp"
+
 namespace sphereot {
 
 // exp(x) = 2^k exp(r) with k the integer nearest to x / log 2 and r = x - k log 2.
-template <class T>
+template <Real T>
 struct ExponentialConstants;
 
 template <>
@@ -31,7 +33,7 @@ struct ExponentialConstants<double> {
 constexpr double factorial(int k) { return k < 2 ? 1.0 : k * factorial(k - 1); }
 
 // The sum over j of r^j / (j + k)!, for j + k up to the degree, by Horner's rule; k = 0 gives exp(r).
-template <class T, int k = 0>
+template <Real T, int k = 0>
 inline T exponential_series(T r) {
     constexpr T first = static_cast<T>(1.0 / factorial(k));
     if constexpr (k == ExponentialConstants<T>::degree) return first;
@@ -42,7 +44,7 @@ inline T exponential_series(T r) {
 //
 // Valid range: all numbers; below `least` and above `most` the result is that at the limit. NaN gives NaN.
 // Maximum error: 2 units in the last place.
-template <class T>
+template <Real T>
 inline T exponential(T x) {
     using C = ExponentialConstants<T>;
     using Bits = typename C::Bits;

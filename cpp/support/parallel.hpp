@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace sphereot {
@@ -59,7 +61,8 @@ private:
 // Calls worker(task) for each task in [0, tasks). Each thread makes one worker with make_worker(watch), which owns the
 // scratch memory of the thread. Tasks must write to disjoint memory, so that results do not depend on the threads. The
 // first exception of a worker or of `check` ends the loop and is rethrown.
-template <class MakeWorker>
+template <std::invocable<Watch&> MakeWorker>
+    requires std::invocable<std::invoke_result_t<MakeWorker, Watch&>&, std::size_t>
 void parallel_for(std::size_t tasks, const Execution& execution, MakeWorker make_worker) {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> stopped{false};

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
+
+#include "support/real.hpp"
 
 namespace sphereot {
 
 // The sum of term(i) for i in [0, n). Within a block the sum is vectorized (the pragma allows it); blocks are added in
 // double precision, before a float32 sum loses digits.
-template <class T, class Term>
+template <Real T, std::invocable<std::size_t> Term>
 inline double sum(std::size_t n, Term term) {
     constexpr std::size_t block = 1024;
     double total = 0.0;
