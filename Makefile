@@ -34,6 +34,9 @@ $(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml constraints.txt $(KERNEL
 	$(BIN)/pip install --quiet --editable ".[$*]"
 	@touch $@
 
+# Warnings of the compiler are errors for those who test, not for those who only use the package.
+$(VENV)/.installed-test $(VENV)/.installed-core-test: export CMAKE_ARGS := -DSPHEREOT_WERROR=ON
+
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/demo.py
 
