@@ -2,6 +2,7 @@
 #   make demo      compare samples, see the speed beside POT, write pictures and a drift report
 #   make test      all checks and tests
 #   make test-core the tests of the core, where no framework is installed
+#   make test-cpp  the tests of the kernel in C++; make test runs them too
 #   make bench     speed and memory against peers and limits, as a table and as JSON
 #   make sanitize  the kernel's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make clean     remove what the above made
@@ -9,8 +10,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CPP := $(wildcard cpp/*.cpp cpp/*/*.hpp)
-KERNEL := CMakeLists.txt $(CPP)
+HEADERS := $(filter-out cpp/tests/%,$(wildcard cpp/*/*.hpp))
+KERNEL := CMakeLists.txt cpp/bindings.cpp $(HEADERS)
+CPP_TESTS := $(wildcard cpp/tests/*)
+ifeq ($(origin CXX),default)
+CXX := c++
+endif
 # An editable install knows the modules that were there when it was made: folders change when one is added.
 FOLDERS := $(shell find src -type d -not -name __pycache__)
 
@@ -21,15 +26,15 @@ export PIP_CONSTRAINT := file://$(subst $(EMPTY) ,%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SPHEREOT_REQUIRE_KERNEL := 1
 
-.PHONY: help demo test test-core lint bench sanitize clean
+.PHONY: help demo test test-core test-cpp lint bench sanitize clean
 help:
-	@sed -n '2,7s/^# *//p' Makefile
+	@sed -n '2,8s/^# *//p' Makefile
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sphereot needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp a set of extras; each is made again when the kernel, the metadata or the constraints change.
+# One stamp per set of extras; each is made again when the kernel, the metadata or the constraints change.
 $(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml constraints.txt $(KERNEL) $(FOLDERS)
 	$(BIN)/pip install --quiet --editable ".[$*]"
 	@touch $@
@@ -43,11 +48,22 @@ demo: $(VENV)/.installed-demo
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/clang-format --dry-run --Werror cpp/bindings.cpp $(HEADERS) $(CPP_TESTS)
 	$(BIN)/mypy
 
-test: lint
+test: lint test-cpp
 	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
+
+# The tests in C++, for the baseline and for the instruction set of this machine. No Python and no library is needed.
+TEST_FLAGS := -std=c++20 -O2 -fno-math-errno -fno-trapping-math -fopenmp-simd -Wall -Wextra -Wconversion -Wshadow -Werror
+build/cpp-tests/native: private MACHINE := -march=native
+build/cpp-tests/%: $(HEADERS) $(CPP_TESTS) Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(TEST_FLAGS) $(MACHINE) -Icpp $(filter %.cpp,$(CPP_TESTS)) -pthread -o $@
+
+test-cpp: build/cpp-tests/baseline build/cpp-tests/native
+	build/cpp-tests/baseline
+	build/cpp-tests/native
 
 # The same tests where neither PyTorch nor JAX nor the command line's packages are installed.
 test-core:

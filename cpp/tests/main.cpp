@@ -1,0 +1,3 @@
+#include "tests/check.hpp"
+
+int main() { return check::run_all(); }
