@@ -3,6 +3,7 @@
 #   make test      all checks and tests
 #   make test-core the tests of the core, where no framework is installed
 #   make test-cpp  the tests of the kernel in C++; make test runs them too
+#   make test-arm64  the same, compiled for arm64 and run under qemu-user
 #   make bench     speed and memory against peers and limits, as a table and as JSON
 #   make sanitize  the kernel's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make clean     remove what the above made
@@ -26,9 +27,9 @@ export PIP_CONSTRAINT := file://$(subst $(EMPTY) ,%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SPHEREOT_REQUIRE_KERNEL := 1
 
-.PHONY: help demo test test-core test-cpp lint bench sanitize clean
+.PHONY: help demo test test-core test-cpp test-arm64 lint bench sanitize clean
 help:
-	@sed -n '2,8s/^# *//p' Makefile
+	@sed -n '2,9s/^# *//p' Makefile
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sphereot needs Python 3.11 or newer; set PYTHON=...")'
@@ -57,6 +58,7 @@ test: lint test-cpp
 # The tests in C++, for the baseline and for the instruction set of this machine. No Python and no library is needed.
 TEST_FLAGS := -std=c++20 -O2 -fno-math-errno -fno-trapping-math -fopenmp-simd -Wall -Wextra -Wconversion -Wshadow -Werror
 build/cpp-tests/native: private MACHINE := -march=native
+build/cpp-tests/arm64: private MACHINE := -static
 build/cpp-tests/%: $(HEADERS) $(CPP_TESTS) Makefile
 	@mkdir -p $(@D)
 	$(CXX) $(TEST_FLAGS) $(MACHINE) -Icpp $(filter %.cpp,$(CPP_TESTS)) -pthread -o $@
@@ -64,6 +66,14 @@ build/cpp-tests/%: $(HEADERS) $(CPP_TESTS) Makefile
 test-cpp: build/cpp-tests/baseline build/cpp-tests/native
 	build/cpp-tests/baseline
 	build/cpp-tests/native
+
+ARM64_CXX := aarch64-linux-gnu-g++
+test-arm64:
+	@if command -v $(ARM64_CXX) >/dev/null && command -v qemu-aarch64 >/dev/null; then \
+	    $(MAKE) --no-print-directory CXX=$(ARM64_CXX) build/cpp-tests/arm64 && qemu-aarch64 build/cpp-tests/arm64; \
+	else \
+	    echo "test-arm64 is skipped: it needs $(ARM64_CXX) and qemu-aarch64 (Debian: g++-aarch64-linux-gnu, qemu-user)"; \
+	fi
 
 # The same tests where neither PyTorch nor JAX nor the command line's packages are installed.
 test-core:
