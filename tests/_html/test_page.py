@@ -40,7 +40,7 @@ def test_files_are_small_and_the_same_each_time(tmp_path):
 def test_a_failure_leaves_the_old_file(tmp_path):
     path = tmp_path / "page.html"
     path.write_text("old")
-    with pytest.raises(ValueError, match="density: there are NaN"):
+    with pytest.raises(ValueError, match="density: got NaN"):
         plotting.globe_page(path, density=np.full((4, 8), np.nan))
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
@@ -54,17 +54,17 @@ def test_torch_tensors_and_lists_of_them():
 
 
 FAULTS = {
-    "nothing": ({}, ValueError, "density and points are both missing"),
-    "labels": ({"points": np.eye(3), "labels": ["a", "b"]}, ValueError, "labels: 2 given for 1 samples"),
-    "one label": ({"points": np.eye(3), "labels": "a"}, ValueError, "labels: the string 'a' given"),
-    "dimension": ({"points": np.eye(4)}, ValueError, r"points: points are in dimension 4.*S\^2"),
+    "nothing": ({}, ValueError, "density, points: got neither"),
+    "labels": ({"points": np.eye(3), "labels": ["a", "b"]}, ValueError, "labels: got 2 for 1 sample;"),
+    "one label": ({"points": np.eye(3), "labels": "a"}, ValueError, "labels: got the string 'a' for 1 sample;"),
+    "dimension": ({"points": np.eye(4)}, ValueError, r"points: got points in dimension 4.*S\^2"),
     "second sample": ({"points": [np.eye(3), 2 * np.eye(3)]}, ValueError, r"points\[1\]: row 0 has length 2"),
-    "density": ({"density": np.ones(8)}, ValueError, r"density: shape is \(8,\)"),
+    "density": ({"density": np.ones(8)}, ValueError, r"density: got shape \(8,\)"),
     "center": ({"points": np.eye(3), "center": (0, 100)}, ValueError, "got a latitude of 100 degrees"),
     "norm": (
         {"density": np.ones((4, 8)), "norm": BoundaryNorm([0, 1, 2], 256)},
         ValueError,
-        "norm: BoundaryNorm gives no values",
+        "norm: got BoundaryNorm, which gives no values",
     ),
 }
 
@@ -152,7 +152,7 @@ def test_readout_and_color_bar_give_values(show):
     page = show(density=peak, center=(20, 30), density_label="density (per sr)")
     across, down, radius = ball(page)
     page.mouse("mouseMoved", across + 0.4 * radius, down - 0.3 * radius)
-    text = page.evaluate("document.querySelector('.globe-place').textContent")
+    text = page.evaluate("document.querySelector('.globe-location').textContent")
     x = np.array([0.4, 0.3, np.sqrt(1 - 0.25)]) @ looks_toward(20, 30)
     where, value = text.split(" · density (per sr): ")
     lat, lon = (float(part.split("°")[0]) for part in where.split(", "))
@@ -237,7 +237,7 @@ def test_hostile_texts_are_shown_as_text(show):
     assert page.evaluate("document.querySelector('h1').textContent") == HOSTILE
     assert page.evaluate("document.title") == HOSTILE
     assert HOSTILE in page.evaluate("document.querySelector('.globe-choices label').textContent")
-    assert HOSTILE in page.evaluate("document.querySelector('.globe-place').textContent")
+    assert HOSTILE in page.evaluate("document.querySelector('.globe-location').textContent")
     assert page.evaluate("document.querySelectorAll('img').length") == 0
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 

@@ -51,8 +51,9 @@ def raise_for_first_invalid(point_file: PointFile, batch: Batch, valid: np.ndarr
     if not_finite.size:
         raise ValueError(f"{where}: {_nan_message(point_file, row, int(not_finite[0]))}; {remedy}")
     if point_file.lonlat:
-        if column_beyond_limit := _beyond_limit(values):
-            name, value, limit = column_beyond_limit
+        beyond = _beyond_limit(values)
+        if beyond is not None:
+            name, value, limit = beyond
             if name == "latitude" and _looks_swapped(batch):
                 remedy = f"the columns may be swapped: name them in the order longitude, latitude; or {remedy}"
             raise ValueError(f"{where}: the {name} is {value:.6g}, beyond {limit} degrees; {remedy}")

@@ -1,8 +1,7 @@
-"""Pictures of measures on the sphere, with matplotlib, and a page with a globe that one can turn.
+"""Plots of points and densities on the sphere with matplotlib, and HTML pages with an interactive globe.
 
-Each function draws on Axes that it is given, or on a new Figure, and returns the Axes. Nothing here goes through
-pyplot: no window opens, and no global state changes. `style` makes figures of one look, `save` writes them.
-`globe_page` writes HTML that opens from disk.
+Each function draws on the Axes passed to it, or on a new Figure, and returns the Axes. pyplot is not used: no window
+opens, and no global state changes. `style` sets a common style, `save` writes figures to files.
 """
 
 from sphereot._support.extras import require

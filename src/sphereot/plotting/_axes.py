@@ -1,4 +1,4 @@
-"""What every picture starts with: points as NumPy arrays, and Axes of the right kind."""
+"""Axes, samples, colors, markers and legends: what all plots share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,13 +29,13 @@ RASTER_FROM = 5000
 
 def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
     """Unit vectors (n, 3) as NumPy float64."""
-    found: NDArray[np.float64] = to_numpy(as_points(name, points)).astype(np.float64)
-    if found.shape[1] != 3:
+    array: NDArray[np.float64] = to_numpy(as_points(name, points)).astype(np.float64)
+    if array.shape[1] != 3:
         raise ValueError(
-            f"{name}: points are in dimension {found.shape[1]}, but a picture of the sphere shows S^2, shape (n, 3); "
+            f"{name}: got points in dimension {array.shape[1]}, but this plot shows S^2 and needs shape (n, 3); "
             "for other dimensions see circle_projections."
         )
-    return found
+    return array
 
 
 def named_samples(points: Any) -> list[tuple[str, Any]]:
@@ -47,18 +47,18 @@ def named_samples(points: Any) -> list[tuple[str, Any]]:
 
 
 def new_axes(figsize: tuple[float, float], **kwargs: Any) -> Any:
-    """Axes on a new figure of the project's look."""
+    """Axes on a new figure in the style of the project."""
     with style():
         figure = Figure(figsize=figsize)
         return figure.add_subplot(**kwargs)
 
 
 def require_axes(ax: Any, kind: Any, what: str, remedy: str) -> None:
-    """Raise unless `ax` are Axes of the `kind` that a picture needs; the kind Axes stands for plain ones."""
+    """Raise unless `ax` are Axes of the `kind` that a plot needs; the kind Axes means plain rectilinear ones."""
     if isinstance(ax, kind) and (kind is not Axes or ax.name == "rectilinear"):
         return
-    found = f"Axes with projection {ax.name!r}" if isinstance(ax, Axes) else type(ax).__name__
-    raise TypeError(f"ax: got {found}, but {what}; make them with {remedy}, or leave ax out.")
+    got = f"Axes with projection {ax.name!r}" if isinstance(ax, Axes) else type(ax).__name__
+    raise TypeError(f"ax: got {got}, but {what}; make them with {remedy}, or leave ax out.")
 
 
 def next_color(ax: Any) -> str:
@@ -67,7 +67,7 @@ def next_color(ax: Any) -> str:
 
 
 def marker_size(n: int) -> float:
-    """Marker area in square points that keeps a cloud of `n` points readable."""
+    """Marker area in square points at which a scatter plot of `n` points stays readable."""
     return float(np.clip(1000.0 / n, 1.0, 9.0))
 
 
@@ -75,17 +75,23 @@ _LEGEND_AREA = 16.0  # square points, of a marker 4 points wide
 _MARKER_OPTIONS = ("marker", "edgecolors", "linewidths", "alpha")
 
 
-def add_legend_entry(
-    ax: Any, shown: Any, label: str, size: Any, color: Any = None, options: Mapping[str, Any] | None = None
-) -> None:
-    """Name the points `shown` in a legend, with a marker of their color that is large enough to see.
+def _typical_color(points: Any) -> Any:
+    if points.get_array() is not None:
+        return points.cmap(0.5)
+    faces = points.get_facecolor()
+    return faces[0] if len(faces) else INK
 
-    A legend would repeat the size of the points, and that of large samples is one square point.
+
+def add_legend_entry(
+    ax: Any, points: Any, label: str, size: Any, color: Any = None, options: Mapping[str, Any] | None = None
+) -> None:
+    """Add a legend entry for the artist `points`, with a marker of its color that is large enough to see.
+
+    Otherwise the legend repeats the size of the points, which for large samples is one square point.
     """
     if color is None:
-        by_value, faces = shown.get_array() is not None, shown.get_facecolor()
-        color = shown.cmap(0.5) if by_value else faces[0] if len(faces) else INK
-    own = {name: value for name, value in (options or {}).items() if name in _MARKER_OPTIONS}
+        color = _typical_color(points)
+    marker = {name: value for name, value in (options or {}).items() if name in _MARKER_OPTIONS}
     area = max(_LEGEND_AREA, float(np.median(size)))
     nothing: list[list[float]] = [[]] * (3 if ax.name == "3d" else 2)
-    ax.scatter(*nothing, s=area, label=label, gid="legend", **({"color": color, "linewidths": 0} | own))
+    ax.scatter(*nothing, s=area, label=label, gid="legend", **({"color": color, "linewidths": 0} | marker))

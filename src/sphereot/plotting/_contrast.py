@@ -1,4 +1,4 @@
-"""Lines that stand out from the colors below them: white on dark colors, dark on light ones."""
+"""Contrast of lines with the colors below them: white lines on dark colors, dark lines on light ones."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 __all__ = ["LIGHT_FROM", "is_light", "runs_of_equal_value"]
 
 LIGHT_FROM = 0.245
-"""Relative luminance at which white and INK have the same contrast, 3.56; WCAG 2.2 asks for 3 where lines are."""
+"""Relative luminance at which white and INK have the same contrast, 3.56; WCAG 2.2 requires 3 for lines."""
 
 
 def is_light(colors: Any) -> NDArray[np.bool_]:
-    """Whether a dark line is easier to see than a white one, for colors of shape (..., 3) or (..., 4) in [0, 1].
+    """Whether a dark line has more contrast than a white one, for colors of shape (..., 3) or (..., 4) in [0, 1].
 
     >>> is_light([[0.27, 0.0, 0.33], [0.99, 0.91, 0.14]]).tolist()  # both ends of viridis
     [False, True]
@@ -23,7 +23,7 @@ def is_light(colors: Any) -> NDArray[np.bool_]:
 
 
 def runs_of_equal_value(line: NDArray[Any], values: NDArray[np.bool_]) -> list[tuple[NDArray[Any], bool]]:
-    """Parts of a line of n points on which `values`, one per point, stay the same; neighboring parts share a point.
+    """Split a line of n points where `values`, one per point, change; neighboring parts share a point.
 
     >>> values = np.array([True, False, False, True])
     >>> [(part.tolist(), value) for part, value in runs_of_equal_value(np.arange(4), values)]

@@ -1,4 +1,4 @@
-"""Curves of repeated runs: the middle and a band around it."""
+"""Plot of repeated runs: mean or median curve with a band."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ def evolution(
     log: bool | str = False,
     **kwargs: Any,
 ) -> Any:
-    """Curve of the mean of repeated runs, with a band that shows how they differ.
+    """Plot the mean of repeated runs as a curve, with a band that shows their spread.
 
     Parameters
     ----------
     x : array, shape (n,)
-        Where the runs were measured: iterations, sample sizes, seconds.
+        Horizontal values of the measurements: iterations, sample sizes, seconds.
     runs : array, shape (n_runs, n) or (n,)
-        The measurements, a row a run.
+        The measurements, one row per run.
     ax : matplotlib Axes, optional
         Where to draw; on a new figure by default.
     label : str, optional
@@ -44,9 +44,9 @@ def evolution(
         The next color of the Axes by default.
     band : {"std", "stderr", "quantile", "range", None}
         Mean with one standard deviation on both sides (n_runs - 1 in the denominator), mean with one standard error,
-        median with the quantiles 0.1 and 0.9, mean between the least and the greatest, or the mean alone.
+        median with the quantiles 0.1 and 0.9, mean with minimum and maximum, or the mean alone.
     log : bool, "x", "y" or "both"
-        Logarithmic axes; True is for y. A band that would reach below zero ends at the least of the runs.
+        Logarithmic axes; True is for y. A band that would reach below zero ends at the minimum of the runs.
     **kwargs
         Passed on to `Axes.plot`.
 
@@ -64,18 +64,18 @@ def evolution(
     'walk'
     """
     if band not in _BANDS:
-        raise ValueError(f"band: {band!r} is unknown; choose one of {', '.join(map(repr, _BANDS))}.")
+        raise ValueError(f"band: got {band!r}; choose one of {', '.join(map(repr, _BANDS))}.")
     if not isinstance(log, bool | str) or log not in _LOG:
-        raise ValueError(f"log: {log!r} is unknown; choose one of {', '.join(map(repr, _LOG))}.")
+        raise ValueError(f"log: got {log!r}; choose one of {', '.join(map(repr, _LOG))}.")
     where = to_numpy(as_reals("x", x)).astype(np.float64)
     values = np.atleast_2d(to_numpy(as_reals("runs", runs)).astype(np.float64))
     if where.ndim != 1 or values.ndim != 2 or values.shape[1] != len(where) or values.size == 0:
         raise ValueError(
-            f"runs: shape is {values.shape} and x has shape {where.shape}, but x needs shape (n,) and runs (n_runs, n)."
+            f"runs: got shape {values.shape} and x of shape {where.shape}, but x needs (n,) and runs (n_runs, n)."
         )
     on_log_y = "y" in _LOG[log]
     if on_log_y and not np.all(values > 0):
-        raise ValueError(f"runs: the least is {values.min():.4g}, but a logarithmic axis needs positive values.")
+        raise ValueError(f"runs: got the value {values.min():.4g}, but a logarithmic axis needs positive values.")
     if ax is None:
         ax = new_axes((3.4, 2.4))
     require_axes(ax, Axes, "a curve needs plain Axes", "fig.add_subplot()")

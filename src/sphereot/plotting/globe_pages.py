@@ -1,8 +1,4 @@
-"""Pages that open from disk with no network: a globe that one turns and zooms.
-
-The globe is a script of our own on a plain canvas (``assets/globe.js``, 17 kB). plotly 7.1 was weighed and tried:
-it puts 4.8 MB into every page, its scenes need WebGL, arrow keys do not turn them, and they stay white in dark mode.
-"""
+"""HTML pages with a globe that can be rotated and zoomed, drawn by a script on a canvas, without network access."""
 
 import html
 import json
@@ -20,6 +16,7 @@ from numpy.typing import NDArray
 
 from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
+from sphereot._support.text import plural
 from sphereot.plotting._axes import named_samples, points_in_space
 from sphereot.plotting.coastlines import has_coastlines, read_coastlines
 from sphereot.plotting.maps import grid_values, linear_norm
@@ -28,9 +25,9 @@ from sphereot.sphere import from_lonlat, to_lonlat
 
 __all__ = ["globe_figure", "globe_page"]
 
-_COLORS_OF_PAGE = {"#000000": "--ink", "#0072B2": "--blue"}
-_STEPS = 65535  # levels of the color scale that a page keeps
-_HELP = "Drag or use the arrow keys to turn (with Shift: finely), + and − or the wheel to zoom, Home to go back."
+_CSS_COLORS = {"#000000": "--ink", "#0072B2": "--blue"}
+_COLOR_LEVELS = 65535  # of the densities stored in a page
+_HELP = "Drag or use the arrow keys to rotate (with Shift: finely), + and − or the wheel to zoom, Home to reset."
 
 
 def globe_page(
@@ -43,26 +40,25 @@ def globe_page(
     coastlines: bool | None = None,
     **options: Any,
 ) -> Path:
-    """Write a page with a globe that one turns and zooms, by mouse, touch and keyboard.
+    """Write an HTML page with a globe that can be rotated and zoomed by mouse, touch and keyboard.
 
     Parameters
     ----------
     path : path
-        The file to write, ``.html``; it is there whole or not at all. It holds all it needs: about half a megabyte with
-        a density and coastlines.
+        The file to write, ``.html``; it is written atomically. It is self-contained: about half a megabyte with a
+        density and coastlines.
     density : callable or array, shape (n_lat, n_lon), optional
         Shown as color; as for `density_map`.
     points : array, shape (n, 3), or list of such arrays, optional
         Unit vectors: one sample or several.
     labels : sequence of str, optional
-        Names of the samples. Like every text here, they are shown as they are: markup in them is not obeyed.
+        Names of the samples. Like every text here they are escaped: markup in them is shown as text.
     title : str
         Heading of the page.
     coastlines : bool or None
-        Whether to draw the coastlines of the earth. By default where the data are installed, which are the extra
-        ``sphereot[map]``.
+        Whether to draw the coastlines of the earth; by default if the extra ``sphereot[map]`` is installed.
     **options
-        As for `globe_figure`: the color scale, its label and unit, and where the globe is seen from.
+        As for `globe_figure`: the color scale, its label and unit, and the center of the view.
 
     Returns
     -------
@@ -101,25 +97,25 @@ def globe_figure(
     center: tuple[float, float] | None = None,
     alone: bool = False,
 ) -> str:
-    """The globe as a part of a page: HTML for the body of `html_page`.
+    """HTML of an interactive globe, for the body of `html_page`.
 
     Parameters
     ----------
     density, points, labels, coastlines
         As for `globe_page`.
     name : str
-        What the globe shows, for readers who hear the page.
+        What the globe shows, for screen readers.
     resolution : int
-        Rows of the grid at which a callable density is evaluated.
+        Number of rows of the grid on which a callable density is evaluated.
     density_label : str
         Text at the color bar, with the unit.
     cmap, vmin, vmax, norm
         Colors of values, as for `density_map`; ``norm=LogNorm(...)`` suits densities with sharp peaks.
     center : tuple of two floats, optional
-        Longitude and latitude, in degrees, that the globe shows first. By default the place of the highest density, or
-        the mean direction of the points.
+        Longitude and latitude, in degrees, of the first view. By default the location of the highest density, or the
+        mean direction of the points.
     alone : bool
-        Whether the globe is all that the page has, so that the wheel zooms it rather than scrolls the page.
+        Whether the page holds the globe alone, so that the mouse wheel zooms it rather than scrolls the page.
 
     Returns
     -------
@@ -133,12 +129,12 @@ def globe_figure(
     True
     """
     if density is None and points is None:
-        raise ValueError("density and points are both missing; give one of them at least.")
+        raise ValueError("density, points: got neither; give at least one of them.")
     values = None if density is None else grid_values(density, resolution)
     samples = [] if points is None else [points_in_space(*named) for named in named_samples(points)]
     if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
-        found = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
-        raise ValueError(f"labels: {found} given for {len(samples)} samples; give a list with one each.")
+        got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
+        raise ValueError(f"labels: got {got} for {plural(len(samples), 'sample')}; give a list with one each.")
     with_shores = has_coastlines() if coastlines is None else coastlines
     data = {
         "density": None if values is None else _density_data(values, cmap, norm or linear_norm(vmin, vmax, values)),
@@ -153,7 +149,7 @@ def globe_figure(
     # "<" could end the element that holds the data.
     packed = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     named = [f"{label} ({len(s):,})" for label, s in zip(labels or ["points"] * len(samples), samples, strict=True)]
-    choices = [_sample_choice(k, text) for k, text in enumerate(named)]
+    choices = [_sample_checkbox(k, text) for k, text in enumerate(named)]
     if with_shores:
         choices.append('<label><input type="checkbox" checked> coastlines</label>')
     return "\n".join(
@@ -161,7 +157,7 @@ def globe_figure(
             '<figure class="globe">',
             f'<canvas class="globe-view" tabindex="0" role="application" aria-roledescription="globe" '
             f'aria-label="{html.escape(name)}. {_HELP}"></canvas>',
-            '<output class="globe-place"></output>',
+            '<output class="globe-location"></output>',
             _scale(density_label) if values is not None else "",
             '<div class="globe-choices">',
             '<button type="button" data-act="out" aria-label="zoom out">−</button>',
@@ -178,15 +174,15 @@ def globe_figure(
 
 
 def _color(k: int, *, on_color: bool) -> str:
-    """Color of sample `k`: white for a single one on a density; colors too dark for a dark page are names in CSS."""
+    """Color of sample `k`: white for a single one on a density; colors too dark for a dark page are CSS variables."""
     if on_color:
         return "#FFFFFF"
     color = PALETTE[k % len(PALETTE)]
-    return _COLORS_OF_PAGE.get(color, color)
+    return _CSS_COLORS.get(color, color)
 
 
 def _packed(vectors: NDArray[np.float64]) -> str:
-    """Unit vectors in 16 bits a coordinate: off by at most 3e-5 rad, 170 m on the earth."""
+    """Unit vectors with 16 bits per coordinate, in base64: the error is at most 3e-5 rad, 170 m on the earth."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)  # rounding of the input must not overflow
     return _base64(np.rint(32767 * unit).astype("<i2"))
 
@@ -206,16 +202,16 @@ def _density_data(values: NDArray[np.float64], cmap: str | Colormap, norm: Norma
         scale = np.asarray(norm.inverse(np.linspace(0, 1, 257)), dtype=np.float64)
     except ValueError as error:
         raise ValueError(
-            f"norm: {type(norm).__name__} gives no values for its colors ({error}); give one with an inverse and a "
-            "range, e.g. LogNorm(1e-3, 1)."
+            f"norm: got {type(norm).__name__}, which gives no values for its colors ({error}); give one with an "
+            "inverse and a range, e.g. LogNorm(1e-3, 1)."
         ) from error
-    shown = np.ma.filled(norm(values), 0.0)  # the logarithm of zero is masked
+    scaled = np.ma.filled(norm(values), 0.0)  # the logarithm of zero is masked
     colors = (cmap if isinstance(cmap, Colormap) else colormaps[cmap])(np.arange(256) / 255)
     low, high = float(scale[0]), float(scale[-1])
     return {
         "rows": values.shape[0],
         "columns": values.shape[1],
-        "values": _base64(np.rint(_STEPS * np.clip(shown, 0, 1)).astype("<u2")),
+        "values": _base64(np.rint(_COLOR_LEVELS * np.clip(scaled, 0, 1)).astype("<u2")),
         "colors": _base64(np.rint(255 * colors[:, :3]).astype(np.uint8)),
         "scale": [float(f"{value:.6g}") for value in scale],
         "ticks": [[float(norm(tick)), f"{tick:.4g}"] for tick in _ticks(norm, low, high)],
@@ -225,14 +221,14 @@ def _density_data(values: NDArray[np.float64], cmap: str | Colormap, norm: Norma
 
 
 def _ticks(norm: Normalize, low: float, high: float) -> list[float]:
-    found: Any
+    ticks: Any
     if isinstance(norm, LogNorm):
-        found = LogLocator(numticks=6).tick_values(low, high)
+        ticks = LogLocator(numticks=6).tick_values(low, high)
     elif type(norm) is Normalize:
-        found = MaxNLocator(nbins=5).tick_values(low, high)
+        ticks = MaxNLocator(nbins=5).tick_values(low, high)
     else:
-        found = norm.inverse(np.linspace(0, 1, 5))
-    return [float(tick) for tick in found if low <= tick <= high]
+        ticks = norm.inverse(np.linspace(0, 1, 5))
+    return [float(tick) for tick in ticks if low <= tick <= high]
 
 
 def _center(
@@ -248,9 +244,9 @@ def _center(
     else:
         mean = np.concatenate(samples).mean(axis=0)
         length = np.linalg.norm(mean)
-        # Points that are everywhere have no mean direction to speak of.
+        # Points spread over the whole sphere have no meaningful mean direction.
         toward = to_lonlat(mean / length) if length > 0.05 else np.array([0.0, 20.0])
-    # Near a pole one loses one's bearings.
+    # A view centered near a pole is hard to read.
     return [round(float(toward[0]), 2), round(float(np.clip(toward[1], -60, 60)), 2)]
 
 
@@ -261,7 +257,7 @@ def _scale(label: str) -> str:
     )
 
 
-def _sample_choice(k: int, text: str) -> str:
+def _sample_checkbox(k: int, text: str) -> str:
     return (
         f'<label><input type="checkbox" checked data-sample="{k}"> <span class="globe-swatch"></span> '
         f"{html.escape(text)}</label>"

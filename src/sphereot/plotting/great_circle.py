@@ -1,4 +1,4 @@
-"""Samples projected on a great circle: what one slice of SSW sees."""
+"""Plot of samples projected onto a great circle, as in one slice of SSW."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_frames, as_points, require_same_dim
+from sphereot._support.text import plural
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing.circles import project
@@ -18,7 +19,7 @@ from sphereot.stats import SphericalKDE
 __all__ = ["circle_projections"]
 
 _TICK = 0.09  # length of a point's mark, in radii of the circle
-_ROSE = 0.7  # height of the highest density above the circle
+_DENSITY_HEIGHT = 0.7  # of the highest density above the circle, in radii of the circle
 _DIRECTIONS = 361
 
 
@@ -31,14 +32,14 @@ def circle_projections(
     colors: Sequence[Any] | None = None,
     bandwidth: float | str | None = None,
 ) -> Any:
-    """Projections of one or more samples on a great circle (Lemma 1): a mark a point, and their densities.
+    """Plot the projections of samples onto a great circle (Lemma 1): one mark per point, and their densities.
 
     Parameters
     ----------
     points : array, shape (n, d), or list of such arrays
         Unit vectors: one sample or several, in any dimension.
     frame : array, shape (d, 2) or (1, d, 2)
-        Orthonormal frame of the plane, as one of `sphereot.great_circles`.
+        Orthonormal frame of the great circle, as `sphereot.great_circles` gives.
     ax : matplotlib Axes, optional
         Where to draw; on a new figure by default.
     labels : sequence of str, optional
@@ -46,7 +47,7 @@ def circle_projections(
     colors : sequence of colors, optional
         Colors of the samples; the palette by default.
     bandwidth : float, str or None
-        Bandwidth of the densities in radians, or how to choose it, as in `sphereot.stats.SphericalKDE`.
+        Bandwidth of the densities in radians, or a rule to choose it, as in `sphereot.stats.SphericalKDE`.
 
     Returns
     -------
@@ -67,15 +68,15 @@ def circle_projections(
     """
     samples = _samples(points)
     turns = [_turns(sample, frame) for sample in samples]
-    for name, given in (("labels", labels), ("colors", colors)):
-        if given is not None and len(given) != len(samples):
-            raise ValueError(f"{name}: {len(given)} given for {len(samples)} samples; give one each.")
+    for name, values in (("labels", labels), ("colors", colors)):
+        if values is not None and len(values) != len(samples):
+            raise ValueError(f"{name}: got {len(values)} for {plural(len(samples), 'sample')}; give one each.")
     if ax is None:
         ax = new_axes((2.6, 2.6))
     require_axes(ax, Axes, "a circle needs plain Axes", "fig.add_subplot()")
     angle = np.linspace(0, 2 * np.pi, _DIRECTIONS)
-    densities = [2 * np.pi * _on_circle(t, bandwidth).density(_planar(angle)) for t in turns]  # per turn: uniform is 1
-    scale = _ROSE / max(density.max() for density in densities)
+    densities = [2 * np.pi * _circle_kde(t, bandwidth).density(_planar(angle)) for t in turns]  # per turn: uniform is 1
+    scale = _DENSITY_HEIGHT / max(density.max() for density in densities)
     with style():
         for k, (turn, density) in enumerate(zip(turns, densities, strict=True)):
             color = PALETTE[k % len(PALETTE)] if colors is None else colors[k]
@@ -100,8 +101,8 @@ def circle_projections(
         for quarter, name in enumerate(("0", "1/4", "1/2", "3/4")):
             ax.text(*_planar(np.pi / 2 * quarter, inner), name, ha="center", va="center", fontsize=6, color=INK)
         ax.text(0, 0, "turns", ha="center", va="center", fontsize=6, color=INK)
-        reach = 1.04 + _ROSE
-        ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+        limit = 1.04 + _DENSITY_HEIGHT
+        ax.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
         ax.set_axis_off()
         if labels is not None:
             ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=min(3, len(samples) + 1), handlelength=1.2)
@@ -109,6 +110,7 @@ def circle_projections(
 
 
 def _samples(points: Any) -> list[Any]:
+    """Samples of one dimension as NumPy float64."""
     named = named_samples(points)
     samples = [as_points(name, sample) for name, sample in named]
     for (name, _), sample in zip(named[1:], samples[1:], strict=True):
@@ -117,19 +119,20 @@ def _samples(points: Any) -> list[Any]:
 
 
 def _turns(sample: NDArray[np.float64], frame: Any) -> NDArray[np.float64]:
+    """Turns (n,) of the projections of a sample."""
     plane = to_numpy(frame) if hasattr(frame, "__dlpack__") else np.asarray(frame)
     if plane.ndim == 2:
         plane = plane[None]
     if plane.ndim == 3 and plane.shape[0] > 1:
         raise ValueError(
-            f"frame: {plane.shape[0]} frames were given, but one circle is drawn; give one, e.g. frames[0]."
+            f"frame: got {plane.shape[0]} frames, but one great circle is drawn; give one, e.g. frames[0]."
         )
     unit = sample / np.linalg.norm(sample, axis=1, keepdims=True)
     turns: NDArray[np.float64] = project(unit, as_frames(plane, unit))[0]
     return turns
 
 
-def _on_circle(turns: NDArray[np.float64], bandwidth: float | str | None) -> SphericalKDE:
+def _circle_kde(turns: NDArray[np.float64], bandwidth: float | str | None) -> SphericalKDE:
     return SphericalKDE(bandwidth).fit(_planar(2 * np.pi * turns))
 
 

@@ -1,4 +1,4 @@
-"""Maps of the whole sphere S^2: densities and points in the Mollweide projection, which keeps areas."""
+"""Maps of densities and points on the sphere S^2 in the (equal-area) Mollweide projection."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,11 +30,11 @@ __all__ = ["density_map", "grid_values", "linear_norm", "map_points", "scatter_m
 _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
 _MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
-_LEAST_FOR_DEGREES = 2.2  # inches of width
+_MIN_WIDTH_FOR_DEGREES = 2.2  # inches
 
 
 def map_points(resolution: int = 180) -> NDArray[np.float64]:
-    """Unit vectors at the middles of the cells of a map, for a density computed beforehand.
+    """Unit vectors at the centers of the cells of a map, to compute a density on them beforehand.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def map_points(resolution: int = 180) -> NDArray[np.float64]:
     (90, 180, 3)
     """
     resolution = as_whole_number("resolution", resolution, 2, "the number of rows")
-    latitude = _middles(-90, 90, resolution)[:, None]
-    longitude = _middles(-180, 180, 2 * resolution)[None, :]
+    latitude = _centers(-90, 90, resolution)[:, None]
+    longitude = _centers(-180, 180, 2 * resolution)[None, :]
     ring = np.cos(latitude)
     height = np.broadcast_to(np.sin(latitude), (resolution, 2 * resolution))
     return np.stack([ring * np.cos(longitude), ring * np.sin(longitude), height], axis=-1)
@@ -80,18 +80,18 @@ def density_map(
     Parameters
     ----------
     density : callable or array, shape (n_lat, n_lon)
-        A function of unit vectors (N, 3) that gives N values, or the values themselves at the middles of the cells of
-        a regular grid: rows from south to north, columns from west (-180 degrees) to east, as of `map_points`.
+        A function of unit vectors (N, 3) that returns N values, or the values at the centers of the cells of a regular
+        grid: rows from south to north, columns from west (-180 degrees) to east, as in `map_points`.
     points : array, shape (n, 3), optional
-        Unit vectors to show on top.
+        Unit vectors to draw on top.
     ax : matplotlib GeoAxes, optional
         Where to draw, e.g. ``fig.add_subplot(projection="mollweide")``; on a new figure by default.
     resolution : int
-        Rows of the grid at which a callable is evaluated, half as many as columns.
+        Number of rows of the grid on which a callable is evaluated, half the number of columns.
     label : str or None
-        Text at the color bar, with the unit. A density against the surface measure of S^2 is per steradian.
+        Text at the color bar, with the unit. A density with respect to the surface measure of S^2 is per steradian.
     levels : int, sequence of floats or None
-        Filled contours of so many levels, or at these levels; a smooth picture by default.
+        Number or values of the levels of filled contours; a smooth image by default.
     cmap, norm : as in matplotlib
         Colors of values.
     vmin, vmax : float or None
@@ -107,7 +107,7 @@ def density_map(
     Returns
     -------
     matplotlib GeoAxes
-        The artist with the values is its first collection, for a color bar of one's own.
+        The artist with the values is its first collection, for a separate color bar.
 
     Examples
     --------
@@ -128,23 +128,23 @@ def density_map(
         if levels is None:
             longitude, latitude = _edges(-180, 180, columns), _edges(-90, 90, rows)
             # As an image: in a vector file tens of thousands of cells would show seams and open slowly.
-            shown = ax.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
+            artist = ax.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
         else:
             longitude, latitude, padded = _closed(values)
-            shown = ax.contourf(longitude, latitude, padded, levels=levels, cmap=cmap, norm=norm, zorder=0)
-            shown.set_rasterized(True)
-        light = is_light(shown.to_rgba(values))
+            artist = ax.contourf(longitude, latitude, padded, levels=levels, cmap=cmap, norm=norm, zorder=0)
+            artist.set_rasterized(True)
+        light = is_light(artist.to_rgba(values))
         _draw_coastlines(ax, shores, light)
         _finish_map(ax, graticule, light)
         if overlay is not None:
             scatter_map(overlay, ax=ax, color="white", edgecolors=INK, linewidths=0.3, size=marker_size(len(overlay)))
         if colorbar:
-            bar = ax.figure.colorbar(shown, ax=ax, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
+            bar = ax.figure.colorbar(artist, ax=ax, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
             bar.outline.set_linewidth(0.4)
             bar.ax.tick_params(length=2, width=0.5)
             bar.set_label(label or "")
             if levels is not None:
-                bar.set_ticks(shown.levels[:: max(1, -(-len(shown.levels) // 6))])
+                bar.set_ticks(artist.levels[:: max(1, -(-len(artist.levels) // 6))])
     return ax
 
 
@@ -167,7 +167,7 @@ def scatter_map(
     ax : matplotlib GeoAxes, optional
         Where to draw, e.g. ``fig.add_subplot(projection="mollweide")``; on a new figure by default.
     color : color, optional
-        The next color of the palette by default. For a color each, give ``c=values`` instead.
+        The next color of the palette by default. For one color per point, give ``c=values`` instead.
     size : float or array, shape (n,), optional
         Area of the markers in square points; by default smaller, the more points there are.
     label : str, optional
@@ -188,26 +188,26 @@ def scatter_map(
     >>> len(ax.collections[0].get_offsets())
     100
     """
-    found = points_in_space("points", points)
+    vectors = points_in_space("points", points)
     shores = read_coastlines() if coastlines else []
     ax = _map_axes(ax)
-    longitude = np.arctan2(found[:, 1], found[:, 0])
-    latitude = np.arctan2(found[:, 2], np.hypot(found[:, 0], found[:, 1]))
-    size = marker_size(len(found)) if size is None else size
+    longitude = np.arctan2(vectors[:, 1], vectors[:, 0])
+    latitude = np.arctan2(vectors[:, 2], np.hypot(vectors[:, 0], vectors[:, 1]))
+    size = marker_size(len(vectors)) if size is None else size
     if color is None and "c" not in kwargs:
         color = next_color(ax)
-    # A marker on the rim is shown whole.
+    # Not clipped, so that a marker on the rim of the map is complete.
     options = {
         "clip_on": False,
         "linewidths": 0,
-        "rasterized": len(found) > RASTER_FROM,
+        "rasterized": len(vectors) > RASTER_FROM,
         "zorder": 3,
         "gid": "points",
     } | kwargs
     with style():
-        shown = ax.scatter(longitude, latitude, s=size, color=color, **options)
+        artist = ax.scatter(longitude, latitude, s=size, color=color, **options)
         if label is not None:
-            add_legend_entry(ax, shown, label, size, color, kwargs)
+            add_legend_entry(ax, artist, label, size, color, kwargs)
         _draw_coastlines(ax, shores)
         _finish_map(ax, graticule=True)
     return ax
@@ -215,13 +215,13 @@ def scatter_map(
 
 def _map_axes(ax: Any, *, tall: bool = False) -> Any:
     if ax is None:
-        return new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + 0.45 * tall), projection="mollweide")
+        return new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + (0.45 if tall else 0)), projection="mollweide")
     require_axes(ax, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
     return ax
 
 
 def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None = None) -> None:
-    if not lines or any(shown.get_gid() == "coastlines" for shown in ax.collections):
+    if not lines or any(artist.get_gid() == "coastlines" for artist in ax.collections):
         return
     # Above the colors and the graticule, below the points.
     if light is None:
@@ -231,7 +231,7 @@ def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[n
 
 
 def _draw_lines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None, **options: Any) -> None:
-    """Lines of longitude and latitude in degrees: dark, or white where the cells of a map below are not `light`."""
+    """Draw lines of longitude and latitude in degrees: dark, or white on cells of the map that are not `light`."""
     parts = [(line, True) for line in lines]
     if light is not None:
         parts = [part for line in lines for part in runs_of_equal_value(line, _at_cells(light, line))]
@@ -241,7 +241,7 @@ def _draw_lines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.boo
 
 
 def _at_cells(values: NDArray[np.bool_], lonlat: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Values on the cells of a map at longitudes and latitudes in degrees."""
+    """Values of the map cells at longitudes and latitudes in degrees."""
     rows, columns = values.shape
     row = np.clip((lonlat[:, 1] + 90) / 180 * rows, 0, rows - 1).astype(int)
     column = np.clip((lonlat[:, 0] + 180) / 360 * columns, 0, columns - 1).astype(int)
@@ -249,9 +249,9 @@ def _at_cells(values: NDArray[np.bool_], lonlat: NDArray[np.float64]) -> NDArray
 
 
 def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None = None) -> None:
-    """Meridians and parallels with their degrees; once for a map, however much is drawn on it.
+    """Draw meridians and parallels with their degrees, once per map.
 
-    `light` tells for the cells of a map of colors which ones are light.
+    `light` says which cells of a colored map are light.
     """
     if ax.get_gid() == "map":
         return
@@ -263,11 +263,11 @@ def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None 
         ax.set_xticks([])
         ax.set_yticks([])
         return
-    with_degrees = graticule != "lines" and ax.get_position().width * ax.figure.get_figwidth() >= _LEAST_FOR_DEGREES
+    with_degrees = graticule != "lines" and ax.get_position().width * ax.figure.get_figwidth() >= _MIN_WIDTH_FOR_DEGREES
     ax.set_xticks(np.deg2rad(_MERIDIANS), [_degrees(value, "W", "E") if with_degrees else "" for value in _MERIDIANS])
     ax.set_yticks(np.deg2rad(_PARALLELS), [_degrees(value, "S", "N") if with_degrees else "" for value in _PARALLELS])
     ax.tick_params(labelsize=6, colors=INK)
-    # Degrees of longitude stand on the equator, in the middle of what is drawn: small, and to be read on any color.
+    # Degrees of longitude are on the equator, in the middle of the data: small, and readable on any color.
     if light is None:
         ax.set_axisbelow(True)
         ax.grid(True, color=GRID_COLOR, linewidth=0.4, alpha=0.8)
@@ -292,39 +292,41 @@ def _graticule() -> list[NDArray[np.float64]]:
 
 
 def _degrees(value: int, negative: str, positive: str) -> str:
-    return f"{abs(value)}°{negative if value < 0 else positive if value > 0 else ''}"
+    if value == 0:
+        return "0°"
+    return f"{abs(value)}°{negative if value < 0 else positive}"
 
 
 def grid_values(density: Any, resolution: int) -> NDArray[np.float64]:
-    """Values on the cells of a map, shape (n_lat, n_lon): those given, or those of a function of unit vectors."""
+    """Values on the cells of a map, shape (n_lat, n_lon), from an array or a function of unit vectors."""
     if callable(density):
         grid = map_points(resolution)
         values = _as_numbers(density(grid.reshape(-1, 3)))
         if values.size != grid.shape[0] * grid.shape[1]:
             raise ValueError(
-                f"density: for {grid[..., 0].size} points it gave an array of shape {values.shape}, but a density "
-                "gives one value a point."
+                f"density: got an array of shape {values.shape} for {grid[..., 0].size} points; return one value per "
+                "point."
             )
         values = values.reshape(grid.shape[:2])
     else:
         values = _as_numbers(density)
     if values.ndim != 2 or min(values.shape) < 2:
         raise ValueError(
-            f"density: shape is {values.shape}, but values on a map are an array of shape (n_lat, n_lon); or give a "
-            "function of unit vectors."
+            f"density: got shape {values.shape}, but values on a map need shape (n_lat, n_lon); or give a function of "
+            "unit vectors."
         )
     if not np.all(np.isfinite(values)):
-        raise ValueError("density: there are NaN or infinite values; mend them, e.g. with numpy.nan_to_num.")
+        raise ValueError("density: got NaN or infinite values; replace them, e.g. with numpy.nan_to_num.")
     return values
 
 
 def _as_numbers(values: Any) -> NDArray[np.float64]:
-    found = to_numpy(values) if hasattr(values, "__dlpack__") else np.asarray(values)
-    return np.asarray(found, dtype=np.float64)
+    array = to_numpy(values) if hasattr(values, "__dlpack__") else np.asarray(values)
+    return np.asarray(array, dtype=np.float64)
 
 
 def linear_norm(vmin: float | None, vmax: float | None, values: NDArray[np.float64]) -> Normalize:
-    """Colors in proportion to values, over the range of `values` where none is given."""
+    """Linear color scale, over the range of `values` if `vmin` or `vmax` is None."""
     low = float(values.min()) if vmin is None else vmin
     high = float(values.max()) if vmax is None else vmax
     # A constant density still gets a color bar with a range.
@@ -335,17 +337,17 @@ def _edges(low: float, high: float, n: int) -> NDArray[np.float64]:
     return np.deg2rad(np.linspace(low, high, n + 1))
 
 
-def _middles(low: float, high: float, n: int) -> NDArray[np.float64]:
+def _centers(low: float, high: float, n: int) -> NDArray[np.float64]:
     edges = _edges(low, high, n)
     return (edges[1:] + edges[:-1]) / 2
 
 
 def _closed(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Longitudes, latitudes and values with the poles and both sides of the date line added, for contours."""
+    """Longitudes, latitudes and values, extended by the poles and both sides of the date line, for contours."""
     rows, columns = values.shape
     poles = [np.full(columns, values[0].mean()), np.full(columns, values[-1].mean())]
     padded = np.vstack([poles[0], values, poles[1]])
     seam = (padded[:, :1] + padded[:, -1:]) / 2
-    longitude = np.concatenate([[-np.pi], _middles(-180, 180, columns), [np.pi]])
-    latitude = np.concatenate([[-np.pi / 2], _middles(-90, 90, rows), [np.pi / 2]])
+    longitude = np.concatenate([[-np.pi], _centers(-180, 180, columns), [np.pi]])
+    latitude = np.concatenate([[-np.pi / 2], _centers(-90, 90, rows), [np.pi / 2]])
     return longitude, latitude, np.hstack([seam, padded, seam])

@@ -1,4 +1,4 @@
-"""The look that all figures share, and the writing of figures to files."""
+"""Common style of all figures, and saving figures to files."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from sphereot._support.atomic_write import write_aside
 __all__ = ["GRID_COLOR", "INK", "PALETTE", "save", "style"]
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#56B4E9", "#E69F00", "#000000", "#CC79A7", "#F0E442"]
-"""The colors of Okabe and Ito (2008), ordered so that the first ones are farthest apart with every color vision."""
+"""The colors of Okabe and Ito (2008), ordered so that the first ones differ most for every kind of color vision."""
 
 INK = "#333333"
 """Color of frames, ticks and outlines."""
@@ -27,13 +27,13 @@ _RC_PARAMS: dict[str, Any] = {
     "figure.figsize": (3.4, 2.4),  # inches: one column of a journal
     "figure.constrained_layout.use": True,
     "savefig.dpi": 300,
-    "savefig.bbox": "tight",  # maps and balls keep their shape, and so leave margins empty or titles outside
+    "savefig.bbox": "tight",  # maps and spheres have a fixed aspect, which leaves margins empty or titles outside
     "savefig.pad_inches": 0.02,
-    "pdf.fonttype": 42,  # TrueType, embedded: text stays text, and no journal refuses it as Type 3
+    "pdf.fonttype": 42,  # TrueType, embedded: text stays text, and journals accept it, unlike Type 3
     "ps.fonttype": 42,
     "svg.hashsalt": "sphereot",  # the same figure gives the same file
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so that figures are the same on every machine
+    "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib, so that figures are the same on every machine
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -61,7 +61,7 @@ _RC_PARAMS: dict[str, Any] = {
     "image.cmap": "viridis",
 }
 
-# What a file says about itself must not change from one run to the next.
+# Without dates, so that the same figure gives the same file.
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
@@ -72,7 +72,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def style(**rc_params: Any) -> Iterator[None]:
-    """Context in which figures take the look of the project: small sans-serif type, thin lines, safe colors.
+    """Context manager for figures in the style of the project: small sans-serif type, thin lines, safe colors.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def style(**rc_params: Any) -> Iterator[None]:
 
     Notes
     -----
-    matplotlib's settings are as before when the context ends. Figures that the functions of this package create by
-    themselves have this look without it.
+    matplotlib's settings are restored when the context ends. Figures that the functions of this package create have
+    this style without it.
 
     Examples
     --------
@@ -98,18 +98,18 @@ def style(**rc_params: Any) -> Iterator[None]:
 
 
 def save(fig: Any, path: str | os.PathLike[str], formats: Sequence[str] = ("png", "pdf"), **options: Any) -> list[Path]:
-    """Write a figure, once a format; a file is there whole or not at all.
+    """Save a figure in one or more formats; files are written atomically.
 
     Parameters
     ----------
     fig : matplotlib Figure or Axes
-        What to write; for Axes, the figure that they are on.
+        What to save; for Axes, their figure.
     path : path without suffix
-        Where to; missing folders are made.
+        Target; missing folders are created.
     formats : sequence of {"png", "pdf", "svg", "eps"}
         The suffixes, in the order of the result.
     **options
-        Passed on to `Figure.savefig`, e.g. ``bbox_inches="tight"`` or ``dpi=150``; 300 dots an inch by default.
+        Passed on to `Figure.savefig`, e.g. ``bbox_inches="tight"`` or ``dpi=150``; 300 dots per inch by default.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def save(fig: Any, path: str | os.PathLike[str], formats: Sequence[str] = ("png"
     Raises
     ------
     ValueError
-        For a format that is not among these.
+        For another format.
 
     Examples
     --------
@@ -137,13 +137,13 @@ def save(fig: Any, path: str | os.PathLike[str], formats: Sequence[str] = ("png"
         raise TypeError(f"formats: got the string {formats!r}; give a sequence, e.g. ({formats!r},).")
     unknown = [suffix for suffix in formats if suffix not in _METADATA]
     if unknown:
-        raise ValueError(f"formats: {unknown[0]!r} is unknown; choose among {', '.join(_METADATA)}.")
+        raise ValueError(f"formats: got {unknown[0]!r}; choose among {', '.join(_METADATA)}.")
     base = Path(path)
-    # The suffix is added, not replaced: a name such as "sigma-0.5" has a dot of its own.
-    return [_save_one(figure, base.with_name(f"{base.name}.{suffix}"), suffix, options) for suffix in formats]
+    # The suffix is added, not replaced: a name such as "sigma-0.5" contains a dot.
+    return [_save_as(figure, base.with_name(f"{base.name}.{suffix}"), suffix, options) for suffix in formats]
 
 
-def _save_one(figure: Any, target: Path, suffix: str, options: dict[str, Any]) -> Path:
+def _save_as(figure: Any, target: Path, suffix: str, options: dict[str, Any]) -> Path:
     with write_aside(target) as aside, style():
         figure.savefig(aside, format=suffix, metadata=_METADATA[suffix], **({"dpi": 300} | options))
     return target

@@ -1,19 +1,19 @@
-// A globe that one turns and zooms with mouse, touch and keyboard. Orthographic, on a plain canvas: nothing to load,
-// and no graphics card needed. Every <figure class="globe"> of the page becomes one, from the JSON that it holds.
+// Interactive globe: rotated and zoomed with mouse, touch and keyboard. Orthographic projection on a canvas, without
+// WebGL and without network access. Every <figure class="globe"> of the page becomes one, from the JSON in it.
 "use strict";
 (() => {
   const DEGREE = Math.PI / 180;
-  const LEAST_ZOOM = 0.5;
-  const MOST_ZOOM = 30; // beyond, points on a grid of 16 bits would visibly step
-  const REST = 160; // ms after the last move until the sharp picture is drawn
-  const MANY = 4000; // points, from which on squares are drawn in place of disks
-  const LIGHT_FROM = 0.245; // relative luminance of colors on which dark lines are seen better than white ones
+  const MIN_ZOOM = 0.5;
+  const MAX_ZOOM = 30; // beyond it, the rounding of coordinates to 16 bits is visible
+  const REST = 160; // ms after the last move until the picture is drawn in full resolution
+  const MANY = 4000; // number of points above which squares are drawn instead of disks
+  const LIGHT_FROM = 0.245; // relative luminance above which dark lines have more contrast than white ones
 
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const vectors = (text) => Float32Array.from(new Int16Array(bytes(text).buffer), (value) => value / 32767);
 
-  // Lines of 30 degrees, as points and the number of points of each.
+  // Meridians and parallels every 30 degrees: points, and the number of points of each line.
   function graticule() {
     const points = [];
     const lengths = [];
@@ -34,8 +34,8 @@
     return { points: Float32Array.from(points), lengths };
   }
 
-  // The values, 16 bits a cell, the 256 colors as pixels, and which of them are light: there dark lines are seen
-  // better than white ones (_contrast.py has the same limit).
+  // Values with 16 bits per cell, the 256 colors as pixels, and which of them are light (_contrast.py has the same
+  // limit).
   function readDensity(data) {
     const rgb = bytes(data.colors);
     const colors = new Uint32Array(256);
@@ -53,7 +53,7 @@
     return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   }
 
-  // Place on the color scale, 0 to 65535, between the four nearest cells; columns go round, rows end at the poles.
+  // Level on the color scale, 0 to 65535, interpolated between the four nearest cells; columns are periodic.
   function level(density, x, y, z) {
     const { rows, columns, values } = density;
     const row = clamp((Math.asin(clamp(z, -1, 1)) / Math.PI + 0.5) * rows - 0.5, 0, rows - 1);
@@ -72,7 +72,7 @@
     );
   }
 
-  // Lines cut into those over light colors and those over dark ones; neighboring parts share a point.
+  // Lines split into parts over light and over dark colors; neighboring parts share a point.
   function byShade({ points, lengths }, density) {
     const parts = [0, 1].map(() => ({ points: [], lengths: [] }));
     let k = 0;
@@ -99,7 +99,7 @@
       const data = JSON.parse(figure.querySelector("script[type='application/json']").textContent);
       this.figure = figure;
       this.canvas = figure.querySelector(".globe-view");
-      this.place = figure.querySelector(".globe-place");
+      this.location = figure.querySelector(".globe-location");
       this.context = this.canvas.getContext("2d");
       this.raster = document.createElement("canvas");
       this.home = data.center;
@@ -119,7 +119,7 @@
       this.reset();
     }
 
-    // ---- what stands beside the globe ----
+    // ---- legend and location ----
 
     fillLegend() {
       this.fillSwatches();
@@ -148,7 +148,7 @@
       return name.startsWith("--") ? getComputedStyle(this.figure).getPropertyValue(name) : name;
     }
 
-    tell(x, y, z, politely) {
+    showLocation(x, y, z, announce) {
       const latitude = Math.asin(clamp(z, -1, 1)) / DEGREE;
       const longitude = Math.atan2(y, x) / DEGREE;
       const side = (value, positive, negative) =>
@@ -163,8 +163,8 @@
         const label = this.figure.querySelector(".globe-label").textContent;
         text += ` · ${label}: ${beyond}${Number(value.toPrecision(3))}`;
       }
-      this.place.setAttribute("aria-live", politely ? "polite" : "off"); // not at every move of a mouse
-      this.place.textContent = text;
+      this.location.setAttribute("aria-live", announce ? "polite" : "off"); // screen readers must not read every mouse move
+      this.location.textContent = text;
     }
 
     // ---- the view ----
@@ -175,18 +175,18 @@
       this.moved(true);
     }
 
-    turn(east, north, politely) {
+    rotate(east, north, announce) {
       this.longitude = ((((this.longitude + east + 180) % 360) + 360) % 360) - 180;
       this.latitude = clamp(this.latitude + north, -90, 90);
-      this.moved(politely);
+      this.moved(announce);
     }
 
     scale(factor) {
-      this.zoom = clamp(this.zoom * factor, LEAST_ZOOM, MOST_ZOOM);
+      this.zoom = clamp(this.zoom * factor, MIN_ZOOM, MAX_ZOOM);
       this.moved(false);
     }
 
-    moved(politely) {
+    moved(announce) {
       const [a, b] = [this.longitude * DEGREE, this.latitude * DEGREE];
       this.east = [-Math.sin(a), Math.cos(a), 0];
       this.north = [-Math.sin(b) * Math.cos(a), -Math.sin(b) * Math.sin(a), Math.cos(b)];
@@ -194,11 +194,11 @@
       this.figure.dataset.longitude = this.longitude.toFixed(2);
       this.figure.dataset.latitude = this.latitude.toFixed(2);
       this.figure.dataset.zoom = this.zoom.toFixed(3);
-      this.tell(...this.toward, politely);
+      this.showLocation(...this.toward, announce);
       this.draw(true);
     }
 
-    // Picture while moving: at once, coarse. Picture at rest: sharp.
+    // Coarse picture while moving, full resolution at rest.
     draw(moving) {
       cancelAnimationFrame(this.frame);
       clearTimeout(this.rest);
@@ -246,7 +246,7 @@
       const pixels = new Uint32Array(image.data.buffer);
       const { density, radius, east, north, toward } = this;
       const colors = density.colors;
-      const rim = (1 + (2 * step) / radius) ** 2; // a little beyond the rim, which the clip then makes smooth
+      const rim = (1 + (2 * step) / radius) ** 2; // a little beyond the rim, which clipping makes smooth
       for (let j = 0; j < rows; j++) {
         const y = (this.middle[1] - (j + 0.5) * step) / radius;
         for (let i = 0; i < columns; i++) {
@@ -257,13 +257,13 @@
           const near = away > 1 ? 0 : Math.sqrt(1 - away);
           const u = x * shrink;
           const v = y * shrink;
-          const found = level(
+          const value = level(
             density,
             u * east[0] + v * north[0] + near * toward[0],
             u * east[1] + v * north[1] + near * toward[1],
             v * north[2] + near * toward[2],
           );
-          pixels[j * columns + i] = colors[found >> 8];
+          pixels[j * columns + i] = colors[value >> 8];
         }
       }
       [this.raster.width, this.raster.height] = [columns, rows];
@@ -271,7 +271,7 @@
       this.context.drawImage(this.raster, 0, 0, columns * step, rows * step);
     }
 
-    // Lines in the page's color, or over a density in white and dark; their opacity is for the density only.
+    // Lines in a color of the page, or in white and dark on a density; `opacity` applies on a density only.
     paintOnBall(lines, color, opacity, thickness) {
       if (!this.density) {
         this.paintLines(lines, this.ink(color), thickness);
@@ -315,7 +315,7 @@
       const size = room * clamp(Math.sqrt(2500 / count), 1.3, 4) * Math.min(this.zoom ** 0.4, 2.5) * dots;
       const many = count > MANY;
       const marks = new Path2D();
-      const rims = new Path2D(); // squares a little larger: quicker to draw than the outlines of many small ones
+      const rims = new Path2D(); // larger squares, which are faster to draw than outlines of many small ones
       for (let k = 0; k < points.length; k += 3) {
         const x = points[k];
         const y = points[k + 1];
@@ -346,7 +346,7 @@
       context.stroke(marks);
     }
 
-    // ---- what the reader does ----
+    // ---- events ----
 
     listen() {
       const { canvas } = this;
@@ -363,11 +363,11 @@
           canvas.classList.toggle("held", this.pointers.size > 0);
         });
       }
-      canvas.addEventListener("pointerleave", () => this.tell(...this.toward, false));
+      canvas.addEventListener("pointerleave", () => this.showLocation(...this.toward, false));
       canvas.addEventListener(
         "wheel",
         (event) => {
-          // In a page that scrolls, the wheel scrolls until the reader has picked the globe.
+          // In a page that scrolls, the wheel scrolls unless the globe has the focus.
           if (!this.wheelAlways && document.activeElement !== canvas) return;
           event.preventDefault();
           this.scale(Math.exp(-clamp(event.deltaY * (event.deltaMode === 1 ? 30 : 1), -200, 200) / 500));
@@ -396,10 +396,10 @@
       if (event.ctrlKey || event.altKey || event.metaKey) return;
       const step = (event.shiftKey ? 2 : 10) / Math.max(1, this.zoom);
       const acts = {
-        ArrowLeft: () => this.turn(-step, 0, true),
-        ArrowRight: () => this.turn(step, 0, true),
-        ArrowUp: () => this.turn(0, step, true),
-        ArrowDown: () => this.turn(0, -step, true),
+        ArrowLeft: () => this.rotate(-step, 0, true),
+        ArrowRight: () => this.rotate(step, 0, true),
+        ArrowUp: () => this.rotate(0, step, true),
+        ArrowDown: () => this.rotate(0, -step, true),
         "+": () => this.scale(1.25),
         "=": () => this.scale(1.25), // the same key without shift
         "-": () => this.scale(0.8),
@@ -422,12 +422,12 @@
       this.pointers.set(event.pointerId, now);
       if (before.length === 2) {
         const after = [...this.pointers.values()];
-        const apart = ([one, other]) => Math.hypot(one[0] - other[0], one[1] - other[1]);
+        const apart = ([first, second]) => Math.hypot(first[0] - second[0], first[1] - second[1]);
         if (apart(before) > 0) this.scale(apart(after) / apart(before));
       }
-      // The place under the pointer goes along; with two fingers, each moves the middle between them by half.
+      // The location under the pointer follows it; with two fingers, each moves the point between them by half.
       const reach = ((this.radius / this.dots) * DEGREE) * before.length;
-      this.turn(-(now[0] - last[0]) / reach, (now[1] - last[1]) / reach, false);
+      this.rotate(-(now[0] - last[0]) / reach, (now[1] - last[1]) / reach, false);
     }
 
     point(across, down) {
@@ -438,7 +438,7 @@
       if (near < 0) return;
       const z = Math.sqrt(near);
       const { east, north, toward } = this;
-      this.tell(...[0, 1, 2].map((i) => x * east[i] + y * north[i] + z * toward[i]), false);
+      this.showLocation(...[0, 1, 2].map((i) => x * east[i] + y * north[i] + z * toward[i]), false);
     }
   }
 
