@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 from sphereot._html.svg import ticks
 from sphereot.report import drift_page
 from sphereot.report.markup import cost_markup, distance_markup, distance_name
-from sphereot.report.scatter_plot import PlaneView, some_points
+from sphereot.report.scatter_plot import PrincipalAxesPlot, subsample
 from sphereot.stats import drift_test
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&amp; " + "long" * 400
@@ -47,9 +47,9 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 
 
 FAULTS = {
-    "too few windows": ((X, WINDOWS[:2]), "windows: 2 given, but the result is of 3"),
-    "other windows": ((X, [SAME, NEAR[:-1], FAR]), r"windows\[1\]: 79 points, but 80 were tested"),
-    "other reference": ((X[1:], WINDOWS), r"reference: shape is \(119, 3\), but the result is of 120 points"),
+    "too few windows": ((X, WINDOWS[:2]), "windows: got 2, but the result is of 3"),
+    "other windows": ((X, [SAME, NEAR[:-1], FAR]), r"windows\[1\]: got 79 points, but 80 were tested"),
+    "other reference": ((X[1:], WINDOWS), r"reference: got shape \(119, 3\), but the result is of 120 points"),
 }
 
 
@@ -62,10 +62,10 @@ def test_bad_input(tmp_path, fault):
 
 def test_many_points_are_thinned(tmp_path):
     many = sphere_sample(RNG, 3000, 4)
-    shown = some_points(many)
-    assert len(shown) == 1000
-    assert set(map(tuple, shown)) <= set(map(tuple, many))
-    view = PlaneView(many, [many[:700]])
+    subset = subsample(many)
+    assert len(subset) == 1000
+    assert set(map(tuple, subset)) <= set(map(tuple, many))
+    view = PrincipalAxesPlot(many, [many[:700]])
     assert view.shared().count("h0") == 1000
     assert view.figure(0, "w").count("h0") == 700
     assert "1,000 of 3,000 points" in view.figure(0, "w")
@@ -75,7 +75,7 @@ def test_view_is_that_of_the_principal_axes():
     """Dots are the points along the leading eigenvectors of the covariance, on one scale for both axes."""
     wide = sphere_sample(RNG, 300, 5) * np.array([3, 1.5, 0.4, 0.4, 0.4])
     wide /= np.linalg.norm(wide, axis=1, keepdims=True)
-    view = PlaneView(wide, [wide])
+    view = PrincipalAxesPlot(wide, [wide])
     dots = np.array(re.findall(r"M(-?[\d.]+) (-?[\d.]+)h0", view.shared()), dtype=float)
     _, vectors = np.linalg.eigh(np.cov(wide.T))
     expected = (wide - wide.mean(axis=0)) @ vectors[:, [-1, -2]]
@@ -88,8 +88,8 @@ def test_view_is_that_of_the_principal_axes():
 def test_smallest_samples_have_a_page(tmp_path, dim):
     one = np.eye(dim)[:1]
     for window in (one, -one):
-        found = drift_test(one, [window], permutations=19, n_projections=3, seed=0)
-        page = drift_page(tmp_path / "report.html", found, one, [window]).read_text(encoding="utf-8")
+        result = drift_test(one, [window], permutations=19, n_projections=3, seed=0)
+        page = drift_page(tmp_path / "report.html", result, one, [window]).read_text(encoding="utf-8")
         text = page[page.index("<main>") : page.index("</main>")]  # the words of scripts are others
         assert "No drift found" in text
         assert "nan" not in text
@@ -98,11 +98,11 @@ def test_smallest_samples_have_a_page(tmp_path, dim):
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-6, 1e6), st.integers(2, 8))
 def test_ticks_are_round_and_inside(low, width, most):
-    found = ticks(low, low + width, most=most)
-    assert 1 <= len(found) <= most + 1
-    assert all(low - 1e-6 * width <= tick <= low + width * (1 + 1e-6) for tick in found)
-    if len(found) > 2:
-        steps = np.diff(found)
+    values = ticks(low, low + width, max_ticks=most)
+    assert 1 <= len(values) <= most + 1
+    assert all(low - 1e-6 * width <= tick <= low + width * (1 + 1e-6) for tick in values)
+    if len(values) > 2:
+        steps = np.diff(values)
         assert_allclose(steps, steps[0], rtol=1e-4)
 
 
@@ -136,10 +136,10 @@ def enter(page):
         page.call("Input.dispatchKeyEvent", type=kind, key="Enter", windowsVirtualKeyCode=13, **text)
 
 
-def test_shows_what_was_found(show):
+def test_shows_the_summary(show):
     page = show(title="Embeddings of May")
     assert page.evaluate("document.querySelector('h1').textContent") == "Embeddings of May"
-    plain = "document.querySelector('.found').innerHTML.replaceAll('<sub>', '_').replaceAll('<sup>', '^')"
+    plain = "document.querySelector('.summary').innerHTML.replaceAll('<sub>', '_').replaceAll('<sup>', '^')"
     assert re.sub("<[^>]+>", "", page.evaluate(plain)) == RESULT.summary
     assert count(page, "tbody tr") == 3
     assert count(page, "tbody .mark-drift") == count(page, ".chart-wide .drift-mark") == 2
@@ -169,8 +169,8 @@ def test_densities_are_drawn_to_scale(show):
     page = show()
     height = "document.querySelector('details[open] .{}').getBBox().height"
     drawn = [page.evaluate(height.format(kind)) for kind in ("reference-area", "window-area")]
-    found = RESULT.farthest.densities
-    assert_allclose(drawn[0] / drawn[1], found.reference.max() / found.window.max(), rtol=0.01)
+    densities = RESULT.farthest.densities
+    assert_allclose(drawn[0] / drawn[1], densities.reference.max() / densities.window.max(), rtol=0.01)
 
 
 def test_globe_where_there_is_one(show):
@@ -214,7 +214,7 @@ def test_readable_in_light_and_dark(show, dark):
     """Words have a contrast of 4.5 at least, lines and marks of 3 (WCAG 2.2, level AA)."""
     page = show(dark=dark)
     assert (page.screenshot()[5, 5].sum() < 150) == dark
-    for selector in ("p.found", "td", "thead th", "figcaption", "dt", "tbody .mark-drift"):
+    for selector in ("p.summary", "td", "thead th", "figcaption", "dt", "tbody .mark-drift"):
         assert page.contrast(selector, "color") >= 4.5, selector
     for selector in (".chart text", ".chart .axis-name"):
         assert page.contrast(selector, "fill") >= 4.5, selector
@@ -229,9 +229,9 @@ def test_readable_in_light_and_dark(show, dark):
 
 @pytest.mark.parametrize("width", [400, 1000])
 def test_hostile_labels_are_text(show, width):
-    found = drift_test(X, [SAME, FAR], labels=[HOSTILE, HOSTILE[::-1]], permutations=39, n_projections=5, seed=0)
+    result = drift_test(X, [SAME, FAR], labels=[HOSTILE, HOSTILE[::-1]], permutations=39, n_projections=5, seed=0)
     page = show(
-        found, windows=[SAME, FAR], title=HOSTILE, columns=[HOSTILE] * 3, settings={HOSTILE: HOSTILE}, width=width
+        result, windows=[SAME, FAR], title=HOSTILE, columns=[HOSTILE] * 3, settings={HOSTILE: HOSTILE}, width=width
     )
     page.wait("document.querySelector('.globe').dataset.atRest !== undefined")
     assert page.evaluate("window.hacked") is None
@@ -247,8 +247,8 @@ def test_hostile_labels_are_text(show, width):
 
 def test_many_windows(show):
     windows = [sphere_sample(RNG, 30, 3, shift=1) for _ in range(45)]
-    found = drift_test(X, windows, permutations=899, n_projections=3, seed=0)
-    page = show(found, windows=windows, width=400)
+    result = drift_test(X, windows, permutations=899, n_projections=3, seed=0)
+    page = show(result, windows=windows, width=400)
     assert count(page, ".chart-narrow :is(.calm-mark, .drift-mark)") == 45
     assert count(page, "details[open]") == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
@@ -332,9 +332,9 @@ def test_words_in_charts_can_be_read(show, width):
 @pytest.mark.parametrize("p", [1, 1.5, 2])
 def test_names_of_distances_are_set_as_formulas(show, p):
     """No underscores and carets, and no power of 1."""
-    found = drift_test(X, [FAR], labels=["SSW_2^2 (SSW_1 and SSW_1.5^1.5"], p=p, permutations=39, seed=0)
-    page = show(found, windows=[FAR])
-    for selector in (".found", "summary", "figcaption", "thead"):
+    result = drift_test(X, [FAR], labels=["SSW_2^2 (SSW_1 and SSW_1.5^1.5"], p=p, permutations=39, seed=0)
+    page = show(result, windows=[FAR])
+    for selector in (".summary", "summary", "figcaption", "thead"):
         markup = page.evaluate(f"document.querySelector({selector!r}).innerHTML")
         assert f"<sub>{p:g}</sub>" in markup, selector
         assert ("<sup>" in markup) == (p != 1 and selector != "thead"), selector

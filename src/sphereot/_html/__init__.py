@@ -1,3 +1,3 @@
-"""HTML pages that open from disk: the page itself, SVG charts, an interactive globe."""
+"""Self-contained HTML pages: the page template, SVG charts, style sheets and scripts."""
 
 __all__: list[str] = []

@@ -1,29 +1,29 @@
-"""Pages that open from disk with no network."""
+"""HTML page template: self-contained pages that open from disk without network access."""
 
 import html
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
 
-__all__ = ["html_page"]
+__all__ = ["asset", "html_page"]
 
 
-def html_page(title: str, body: str, *, look: str = "") -> str:
-    """A whole page, with the look and the script that it needs inside.
+def html_page(title: str, body: str, *, css: str = "") -> str:
+    """HTML of a complete page, with its style sheets and script inside.
 
     Parameters
     ----------
     title : str
-        Text of the title and of the heading; it is escaped.
+        Title and heading of the page; it is escaped.
     body : str
-        HTML of what follows the heading. Texts in it must be escaped already, e.g. with `html.escape`.
-    look : str
-        More CSS, after that of all pages.
+        HTML below the heading. Text in it must be escaped already, e.g. with `html.escape`.
+    css : str
+        Additional CSS, after that of all pages.
 
     Returns
     -------
     str
-        HTML with a policy that lets no script run but the project's own, and that asks nothing of a network.
+        HTML with a content security policy that allows the script of the project alone, and no network access.
 
     Examples
     --------
@@ -31,9 +31,9 @@ def html_page(title: str, body: str, *, look: str = "") -> str:
     >>> "<title>a &amp; b</title>" in html_page("a & b", "<p>Hello.</p>")
     True
     """
-    script, shared_look = _asset("globe.js"), _asset("page.css")
-    known = b64encode(sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; script-src 'sha256-{known}'; style-src 'unsafe-inline'; img-src data:"
+    script, page_css = asset("globe.js"), asset("page.css")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
     heading = html.escape(title)
     return f"""<!doctype html>
 <html lang="en">
@@ -43,7 +43,7 @@ def html_page(title: str, body: str, *, look: str = "") -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{heading}</title>
-<style>{shared_look}{look}</style>
+<style>{page_css}{css}</style>
 </head>
 <body>
 <main>
@@ -56,5 +56,6 @@ def html_page(title: str, body: str, *, look: str = "") -> str:
 """
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Text of a style sheet or script of the project."""
     return files("sphereot._html").joinpath("assets", name).read_text("utf-8")

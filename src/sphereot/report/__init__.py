@@ -1,4 +1,4 @@
-"""Reports as pages that open from disk: what a test found, for people to look at and forward. Needs matplotlib."""
+"""HTML reports of drift tests, as self-contained pages to read and forward. Needs matplotlib."""
 
 from sphereot.report.page import drift_page
 

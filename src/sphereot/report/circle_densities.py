@@ -1,4 +1,4 @@
-"""The great circle on which a window differs most from the reference, with both projected densities."""
+"""Chart of the great circle on which a window differs most from the reference, with both projected densities."""
 
 from collections.abc import Sequence
 
@@ -12,20 +12,20 @@ from sphereot.stats import DriftResult, DriftWindow
 __all__ = ["circle_figure"]
 
 _WIDTH, _HEIGHT = 420.0, 380.0
-_COLUMNS_NAMED = 3
+_MAX_COLUMNS = 3  # named in the caption
 
 
 def circle_figure(window: DriftWindow, result: DriftResult, columns: Sequence[str] | None) -> str:
-    """Both densities along the circle, unrolled where the points are fewest."""
-    found = window.densities
-    grid = len(found.turns)
-    start = int(np.argmin(found.reference + found.window))
+    """Chart of both densities along the circle, which is cut open where the points are fewest."""
+    densities = window.densities
+    grid = len(densities.turns)
+    start = int(np.argmin(densities.reference + densities.window))
     order = (start + np.arange(grid + 1)) % grid
     along = (np.arange(grid + 1) / grid).tolist()
-    reference, current = found.reference[order].tolist(), found.window[order].tolist()
+    reference, current = densities.reference[order].tolist(), densities.window[order].tolist()
     top = 1.1 * max(*reference, *current)
     chart = Chart(52, _WIDTH - 12, 34, _HEIGHT - 52, (0.0, 1.0), (0.0, top))
-    begin = float(found.turns[start])
+    begin = float(densities.turns[start])
     marks = sorted(((tick - begin) % 1.0, f"{tick:g}") for tick in (0.0, 0.25, 0.5, 0.75))
     parts = [
         chart.y_axis("density per turn"),
@@ -33,12 +33,12 @@ def circle_figure(window: DriftWindow, result: DriftResult, columns: Sequence[st
         area(chart, along, current, "window-area"),
         line(chart, along, reference, "reference-line"),
         line(chart, along, current, "window-line"),
-        chart.x_axis(marks, "place on the great circle, in turns"),
+        chart.x_axis(marks, "position on the great circle, in turns"),
     ]
     circle = window.circle
-    drawn = picture(
+    chart_svg = picture(
         f"Densities of the reference and of {window.label} on the great circle that differs most",
-        f"The cost on this circle is {circle.cost:.3g}, by chance it is {circle.null_mean:.3g}.",
+        f"The cost on this circle is {circle.cost:.3g}; its mean by chance is {circle.null_mean:.3g}.",
         _WIDTH,
         _HEIGHT,
         parts,
@@ -46,7 +46,7 @@ def circle_figure(window: DriftWindow, result: DriftResult, columns: Sequence[st
     )
     power = cost_markup(result.p, "W")
     return (
-        f"<figure><h3>The great circle that differs most</h3>{drawn}"
+        f"<figure><h3>The great circle that differs most</h3>{chart_svg}"
         f'<figcaption><span class="key key-reference"></span> reference <span class="key key-window"></span> '
         f"{data_name(window.label)}. Of {result.n_projections} great circles, the one where the two differ most "
         f"surely: {power} is {circle.cost:.3g} there, and {circle.null_mean:.3g} ± {circle.null_deviation:.2g} by "
@@ -55,10 +55,11 @@ def circle_figure(window: DriftWindow, result: DriftResult, columns: Sequence[st
 
 
 def _where(window: DriftWindow, result: DriftResult, columns: Sequence[str] | None) -> str:
+    """Sentence on the location of the great circle: by its main columns, or by its pole on S^2."""
     frame = window.circle.frame
     if columns is not None:
         share = np.sum(frame**2, axis=1)
-        named = ", ".join(data_name(columns[k]) for k in np.argsort(-share, kind="stable")[:_COLUMNS_NAMED])
+        named = ", ".join(data_name(columns[k]) for k in np.argsort(-share, kind="stable")[:_MAX_COLUMNS])
         return f" Its plane lies nearest to the columns {named}."
     if result.dim == 3:
         pole = np.cross(frame[:, 0], frame[:, 1]).astype(np.float64)

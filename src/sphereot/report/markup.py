@@ -1,4 +1,4 @@
-"""How the report writes names and distances."""
+"""HTML of names of data and of distances."""
 
 import html
 
@@ -6,24 +6,24 @@ from sphereot._support.text import printable, shortened
 
 __all__ = ["cost_markup", "data_name", "distance", "distance_markup", "distance_name"]
 
-_LONGEST = 120
+_MAX_LENGTH = 120  # characters
 
 
 def data_name(label: str) -> str:
-    """HTML of a name that came with the data: escaped, kept from turning the text around it, cut if very long."""
+    """HTML of a label of the data: escaped, isolated from the text direction around it, shortened if very long."""
     label = printable(label)
-    shown = html.escape(shortened(label, _LONGEST))
-    whole = f' title="{html.escape(label)}"' if len(label) > _LONGEST else ""
-    return f"<bdi{whole}>{shown}</bdi>"
+    text = html.escape(shortened(label, _MAX_LENGTH))
+    whole = f' title="{html.escape(label)}"' if len(label) > _MAX_LENGTH else ""
+    return f"<bdi{whole}>{text}</bdi>"
 
 
 def distance(value: float, p: float) -> float:
-    """SSW_p in turns, of SSW_p^p."""
+    """SSW_p in turns, from SSW_p^p."""
     return float(max(value, 0.0) ** (1 / p))
 
 
 def distance_name(p: float) -> str:
-    """What the distance is called where there is no markup: in charts, and for readers who hear the page.
+    """Name of the distance without markup, for charts and screen readers.
 
     >>> distance_name(2), distance_name(1.5)
     ('SSW₂', 'SSW₁.₅')
@@ -41,7 +41,7 @@ def distance_markup(p: float, name: str = "SSW") -> str:
 
 
 def cost_markup(p: float, name: str = "SSW") -> str:
-    """HTML of the name of the distance to the power p, which p = 1 leaves out.
+    """HTML of the name of the distance to the power p; no power for p = 1.
 
     >>> cost_markup(1), cost_markup(2, "W")
     ('SSW<sub>1</sub>', 'W<sub>2</sub><sup>2</sup>')

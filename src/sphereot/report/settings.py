@@ -1,4 +1,4 @@
-"""How the report came to be, and what its words mean."""
+"""Section with the settings of the test and an explanation of its terms."""
 
 import html
 from collections.abc import Mapping
@@ -12,29 +12,29 @@ __all__ = ["settings_section"]
 
 
 def settings_section(result: DriftResult, more: Mapping[str, str]) -> str:
-    """Names and values, and a few sentences of explanation."""
+    """HTML of the section: names and values, and a few sentences of explanation."""
     count = len(result.windows)
-    known = {
+    correction = f", Holm's correction for {count}" if count > 1 else ""
+    settings = {
         "Reference": f"{result.n_reference:,} points in dimension {result.dim}",
         "Windows": f"{count}",
         "Distance": f"{distance_name(result.p)}, over {result.n_projections:,} great circles, the same for all windows",
-        "Permutations": f"{result.permutations:,} a window",
-        "Level": f"{result.alpha:g} for all windows together"
-        + (f", Holm's correction for {count}" if count > 1 else ""),
+        "Permutations": f"{result.permutations:,} per window",
+        "Level": f"{result.alpha:g} for all windows together{correction}",
         **more,
         "Made by": f"sphereot {version('sphereot')}",
     }
-    shown = ((html.escape(printable(name)), html.escape(printable(value))) for name, value in known.items())
-    rows = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in shown)
+    escaped = ((html.escape(printable(name)), html.escape(printable(value))) for name, value in settings.items())
+    rows = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in escaped)
     return f"""<section>
 <h2>Settings</h2>
 <dl>{rows}</dl>
 <h2>How to read this</h2>
 <p>Points on the sphere are projected onto great circles. The distance {distance_markup(result.p)} is that of optimal
-transport on these circles, averaged; a great circle is one turn long. It compares distributions, and is not how far
-single points moved. It is never zero between two samples, so each
-window is set beside random partings of the pooled points of reference and window: the p-value is the share of partings
-that lie at least as far apart. If nothing has changed, the chance that any window is called drift is at most
-{result.alpha:g}, as long as the points are independent of each other; many points of one document, user or film are
-not, and make alarms more frequent. Small drifts become visible with more points.</p>
+transport on these circles, averaged; a great circle is one turn long. It compares distributions, and does not say how
+far single points moved. It is never zero between two samples, so each window is compared with random splits of the
+pooled points of reference and window: the p-value is the share of splits that lie at least as far apart. If nothing has
+changed, the chance that any window is called drift is at most {result.alpha:g}, as long as the points are independent
+of each other; many points of one document, user or film are not, and make false alarms more frequent. Small drifts
+become visible with more points.</p>
 </section>"""

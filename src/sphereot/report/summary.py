@@ -1,4 +1,4 @@
-"""What was found: a sentence, and a table with a row a window."""
+"""Summary of the drift test: a sentence, and a table with one row per window."""
 
 import html
 import re
@@ -11,20 +11,20 @@ __all__ = ["summary_paragraph", "table_section"]
 
 
 def summary_paragraph(result: DriftResult) -> str:
-    """The sentence."""
+    """HTML of the summary sentence."""
     head, _, rest = result.summary.partition(": ")
     kind = "drift" if result.drifted else "calm"
-    # Where the summary itself writes the distance, not where the name of a window has the same letters.
+    # Only where the summary writes the distance, not where the name of a window contains the same characters.
     plain = rf"\({re.escape(cost_name(result.p))} (?=\S+ times that of chance)"
-    found = re.sub(plain, f"({cost_markup(result.p)} ", html.escape(rest))
-    return f'<p class="found {kind}"><strong>{html.escape(head)}:</strong> {found}</p>'
+    sentence = re.sub(plain, f"({cost_markup(result.p)} ", html.escape(rest))
+    return f'<p class="summary {kind}"><strong>{html.escape(head)}:</strong> {sentence}</p>'
 
 
 def table_section(result: DriftResult) -> str:
-    """The table; names lead to what there is on each window.
+    """HTML of the table; the names of windows are links to their sections.
 
-    On a narrow screen each row is a block of its own, with the name of the column before each value. The roles keep it
-    a table for readers who hear the page, which the change of layout would otherwise undo.
+    On a narrow screen each row is a block, with the name of the column before each value. The roles keep it a table for
+    screen readers, which the change of layout would otherwise undo.
     """
     columns = {
         "Points": "Points",

@@ -1,4 +1,4 @@
-"""The value of each window, beside the band that chance explains."""
+"""Chart of the distance of each window from the reference, beside the band that chance explains."""
 
 import html
 
@@ -11,12 +11,12 @@ __all__ = ["timeline_section"]
 
 _HEIGHT = 300.0
 _WIDTHS = {"chart-wide": 860.0, "chart-narrow": 360.0}  # the page shows one of them
-_CHARACTER = 7.0  # width of one at the size of tick labels, in pixels
-_MARK_WIDTH = 43.0  # of a number below the axis, with the room around it
+_CHARACTER_WIDTH = 7.0  # of tick labels, in pixels
+_MARK_WIDTH = 43.0  # of a number below the axis, with the space around it
 
 
 def timeline_section(result: DriftResult) -> str:
-    """The chart, each value a link to what there is on its window; drawn twice, for wide and for narrow screens."""
+    """HTML of the chart, for wide and for narrow screens; each value is a link to the section of its window."""
     return "\n".join(
         [
             "<section>",
@@ -24,7 +24,7 @@ def timeline_section(result: DriftResult) -> str:
             *(_chart(result, width, kind) for kind, width in _WIDTHS.items()),
             '<p class="note"><span class="key key-band"></span> explained by chance '
             '<span class="key key-calm"></span> no drift <span class="key key-drift"></span> drift. '
-            "The band is where a window of this size falls if nothing has changed, at the corrected level; "
+            "The band is the range of a window of this size if nothing has changed, at the corrected level; "
             "exactly the windows above it count as drift.</p>",
             "</section>",
         ]
@@ -35,7 +35,9 @@ def _chart(result: DriftResult, total_width: float, kind: str) -> str:
     p, count = result.p, len(result.windows)
     values = [distance(window.value, p) for window in result.windows]
     bands = [(distance(w.band[0], p), distance(w.band[1], p)) for w in result.windows]
-    top = max([*values, *(high for _, high in bands)]) * 1.12 or 1.0  # all points in one place have no distance
+    top = 1.12 * max([*values, *(high for _, high in bands)])
+    if top == 0:  # all points are equal
+        top = 1.0
     chart = Chart(60, total_width - 16, 34, _HEIGHT - 52, (0.5, count + 0.5), (0.0, top))
     slot = (chart.right - chart.left) / count
     parts = [chart.y_axis(f"{distance_name(p)} from the reference, in turns")]
@@ -47,23 +49,23 @@ def _chart(result: DriftResult, total_width: float, kind: str) -> str:
             f'<rect class="band" x="{pixels(x)}" y="{pixels(chart.y(high))}" width="{pixels(width)}" '
             f'height="{pixels(max(chart.y(low) - chart.y(high), 1.0))}"/>'
         )
-    marks, label = _marks(result, slot, chart.right - chart.left)
-    parts.append(chart.x_axis(marks, label))
+    marks, axis_label = _marks(result, slot, chart.right - chart.left)
+    parts.append(chart.x_axis(marks, axis_label))
     parts.append(line(chart, range(1, count + 1), values, "path"))
     radius = min(6.0, max(3.0, slot / 3))
     for k, (window, value) in enumerate(zip(result.windows, values, strict=True), start=1):
         verdict = "drift" if window.drifted else "no drift"
-        words = (
+        label = (
             f"{shortened(window.label)}: {value:.4g} turns, corrected p-value {window.adjusted_p_value:.3g}, {verdict}"
         )
         parts.append(
-            f'<a href="#window-{k}" aria-label="{html.escape(words)}"><title>{html.escape(words)}</title>'
+            f'<a href="#window-{k}" aria-label="{html.escape(label)}"><title>{html.escape(label)}</title>'
             f"{_mark(chart.x(k), chart.y(value), radius, drifted=window.drifted)}</a>"
         )
-    found = sum(window.drifted for window in result.windows)
+    n_drifted = sum(window.drifted for window in result.windows)
     return picture(
         "Distance from the reference, window by window",
-        f"{found} of {count} windows lie above the band of distances that chance explains. The table has the numbers.",
+        f"{n_drifted} of {count} windows lie above the band that chance explains. The table has the numbers.",
         total_width,
         _HEIGHT,
         parts,
@@ -73,7 +75,7 @@ def _chart(result: DriftResult, total_width: float, kind: str) -> str:
 
 
 def _mark(x: float, y: float, radius: float, *, drifted: bool) -> str:
-    """A disk, or a diamond for drift, so that color is not all that tells them apart."""
+    """A disk, or a diamond for drift, so that they differ not by color alone."""
     if not drifted:
         return f'<circle class="calm-mark" cx="{pixels(x)}" cy="{pixels(y)}" r="{pixels(radius)}"/>'
     r = 1.5 * radius
@@ -82,8 +84,8 @@ def _mark(x: float, y: float, radius: float, *, drifted: bool) -> str:
 
 
 def _marks(result: DriftResult, slot: float, width: float) -> tuple[list[tuple[float, str]], str]:
-    """Names of the windows where there is room, and their numbers where there is not."""
-    count, room = len(result.windows), int(slot / _CHARACTER) - 1
+    """Tick labels and the label of the axis: names of the windows if they fit, else their numbers."""
+    count, room = len(result.windows), int(slot / _CHARACTER_WIDTH) - 1
     if max(len(window.label) for window in result.windows) <= room or room >= 12:
         return [(k, shortened(window.label, room)) for k, window in enumerate(result.windows, start=1)], "window"
     every = -(-count // int(width / _MARK_WIDTH))
