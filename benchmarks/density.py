@@ -8,16 +8,14 @@ has to; its SSW is ours. The share of SSW is that of the loss alone, forward and
 Both take turns in one run; float32.
 """
 
-import argparse
 from collections.abc import Callable
 from math import inf
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from benchmarks.flows import plain_autograd, table
-from benchmarks.timing import Row, best_of, machine, report
+from benchmarks.flows import plain_autograd
+from benchmarks.timing import Row, argument_parser, best_of, machine, report
 from sphereot import datasets, get_num_threads, great_circles, ssw_uniform
 from sphereot.flows import ExponentialMapFlow
 
@@ -63,8 +61,7 @@ def measure(data: str, n_blocks: int, n_components: int, n_projections: int) -> 
 
 def main() -> None:
     """Measure and print; write the rows to a file if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", default="fire", help="earthquake, flood, fire or volcano")
     parser.add_argument("--blocks", type=int, default=48, help="blocks of the flow")
     parser.add_argument("--components", type=int, default=100, help="components K of a block")
@@ -74,7 +71,7 @@ def main() -> None:
     torch.set_num_threads(get_num_threads())
     rows = measure(arguments.data, arguments.blocks, arguments.components, arguments.projections)
     print(f"{arguments.blocks} blocks, K = {arguments.components}, L = {arguments.projections}, {machine()}")
-    report(table(rows), rows, arguments.json)
+    report(rows, arguments.json)
 
 
 if __name__ == "__main__":

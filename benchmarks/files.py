@@ -7,7 +7,6 @@ this process, and the whole command in a fresh one: start, imports, reading, com
 The points are compared on 200 great circles, the default of both.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import numpy as np
 import polars as pl
 
 import sphereot
-from benchmarks.timing import Row, best_of, report, sphere_sample
+from benchmarks.timing import Row, argument_parser, best_of, report, sphere_sample
 from sphereot import datasets
 
 REPEATS = 3
@@ -58,27 +57,15 @@ def peak_of_command(*arguments: str | Path) -> float:
     return usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
-def table(rows: list[Row]) -> str:
-    lines = [f"{'work':<52}{'ours':>10}{'in memory':>12}{'figure':>10}   bar"]
-    for row in rows:
-        if row.unit == "s":
-            shown = f"{row.ours * 1e3:>7.0f} ms{(row.theirs or 0) * 1e3:>9.0f} ms{row.figure:>9.2f}x"
-        else:
-            shown = f"{row.ours:>7.0f} MB{'':>12}{row.figure:>7.0f} MB"
-        lines.append(f"{row.work:<52}{shown}   at most {row.bar:g}: {'met' if row.met else 'MISSED'}")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure and print; write the rows to a file if asked; exit with 1 where a bar is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser = argument_parser(__doc__)
     parser.add_argument("--points", type=int, default=1_000_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = list(measure(arguments.points, Path(folder)))
     print(f"{sphereot.get_num_threads()} threads, least of {REPEATS} repeats")
-    report(table(rows), rows, arguments.json)
+    report(rows, arguments.json)
     sys.exit(not all(row.met for row in rows))
 
 

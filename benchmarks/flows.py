@@ -8,15 +8,13 @@ computes the Jacobian of each block in the space around the sphere. The works of
 A work that is timed alone meets an idle machine the more often the shorter it is; several in a row are as in training.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
 from math import inf
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from benchmarks.timing import Row, best_of, machine, report
+from benchmarks.timing import Row, argument_parser, best_of, machine, report
 from sphereot.distributions import HypersphericalUniform
 from sphereot.flows import ExponentialMapFlow, StereographicFlow
 
@@ -114,22 +112,9 @@ def measure(n: int, n_components: int, n_blocks: int) -> list[Row]:
     return rows
 
 
-def table(rows: list[Row]) -> str:
-    lines = [f"{'work':<30}{'ours':>11}  {'against':<24}{'theirs':>11}{'figure':>9}   bar"]
-    for row in rows:
-        bar = f"{'at least' if row.better == 'more' else 'at most'} {row.bar:g}: {'met' if row.met else 'MISSED'}"
-        bar = "" if row.bar == inf else bar
-        lines.append(
-            f"{row.work:<30}{row.ours * 1e3:>8.2f} ms  {row.against:<24}{(row.theirs or 0) * 1e3:>8.2f} ms"
-            f"{row.figure:>9.2f}   {bar}"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure and print; write the rows to a file if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser = argument_parser(__doc__)
     parser.add_argument("--points", type=int, default=4284, help="number n of points")
     parser.add_argument("--components", type=int, default=100, help="components K of a block")
     parser.add_argument("--blocks", type=int, default=48, help="blocks of the flow of the density estimation")
@@ -139,7 +124,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     rows = measure(arguments.points, arguments.components, arguments.blocks)
     print(f"n = {arguments.points}, K = {arguments.components}, {arguments.threads} threads, {machine()}")
-    report(table(rows), rows, arguments.json)
+    report(rows, arguments.json)
 
 
 if __name__ == "__main__":

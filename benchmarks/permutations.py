@@ -7,17 +7,15 @@ The figure is the time of the whole test, drawing of permutations included, over
 thread, and the processor's time is taken: on a busy machine a long work is interrupted more often than a short one.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 import sphereot
-from benchmarks.timing import Row, report, sphere_sample
+from benchmarks.timing import Row, argument_parser, report, sphere_sample
 from sphereot.stats import two_sample_test
 
 REPEATS = 3
@@ -55,26 +53,15 @@ def processor_seconds(work: Callable[[], object], times: int) -> float:
     return (time.process_time() - begin) / times
 
 
-def table(rows: list[Row]) -> str:
-    lines = [f"{'work':<38}{'test':>10}{'one distance':>15}{'ratio':>8}   bar"]
-    lines += [
-        f"{row.work:<38}{row.ours * 1e3:>7.0f} ms{(row.theirs or 0) * 1e3:>12.2f} ms{row.figure:>8.0f}   "
-        f"at most {row.bar:g}: {'met' if row.met else 'MISSED'}"
-        for row in rows
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure and print; write the rows to a file if asked; exit with 1 where a bar is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser = argument_parser(__doc__)
     parser.add_argument("--permutations", type=int, default=1000)
     arguments = parser.parse_args()
     sphereot.set_num_threads(1)
     rows = [row for size in SIZES for row in measure(*size, arguments.permutations)]
     print(f"{arguments.permutations:,} permutations, one thread, processor time")
-    report(table(rows), rows, arguments.json)
+    report(rows, arguments.json)
     sys.exit(not all(row.met for row in rows))
 
 

@@ -6,15 +6,13 @@ On S^2 the peer is `scipy.stats.vonmises_fisher`; at d = 128 the limit is `torch
 does nothing with them. The works of a row take turns in one run.
 """
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.stats import vonmises_fisher
 
-from benchmarks.timing import Row, best_of, report
+from benchmarks.timing import Row, argument_parser, best_of, report
 from sphereot.distributions import PowerSpherical, VonMisesFisher
 
 REPEATS = 7
@@ -45,21 +43,9 @@ def name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def table(rows: list[Row]) -> str:
-    lines = [f"{'work':<34}{'ours':>10}  {'against':<24}{'theirs':>10}{'figure':>9}   bar"]
-    for row in rows:
-        bar = f"{'at least' if row.better == 'more' else 'at most'} {row.bar:g}: {'met' if row.met else 'MISSED'}"
-        lines.append(
-            f"{row.work:<34}{row.ours * 1e3:>7.1f} ms  {row.against:<24}{(row.theirs or 0) * 1e3:>7.1f} ms"
-            f"{row.figure:>9.2f}   {bar}"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure and print; write the rows to a file if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser = argument_parser(__doc__)
     parser.add_argument("--points", type=int, default=1_000_000, help="points to draw on S^2; a fifth of it at d = 128")
     parser.add_argument("--concentration", type=float, default=10.0, help="kappa of the laws")
     arguments = parser.parse_args()
@@ -70,7 +56,7 @@ def main() -> None:
         rows += against_scipy(arguments.points, arguments.concentration, dtype)
         rows += against_normals(arguments.points // 5, 128, arguments.concentration, dtype)
     print(f"{arguments.points:,} points at d = 3, {arguments.points // 5:,} at d = 128, one core")
-    report(table(rows), rows, arguments.json)
+    report(rows, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,30 @@
 """Timing and memory, measured the same way everywhere."""
 
+import argparse
 import json
+import math
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Row", "best_of", "machine", "peak_memory", "report", "sphere_sample", "write_json"]
+__all__ = [
+    "Row",
+    "argument_parser",
+    "best_of",
+    "machine",
+    "peak_memory",
+    "report",
+    "sphere_sample",
+    "table",
+    "write_json",
+]
 
 
 @dataclass(frozen=True)
@@ -86,9 +98,45 @@ def machine() -> dict[str, object]:
     }
 
 
-def report(table: str, rows: list[Row], path: Path | None) -> None:
-    """Print a table and, where a path is given, write its rows there, with the machine."""
-    print(table)
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """Parser with the option that all benchmarks have, --json."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    return parser
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Rows as text in aligned columns; no bar is shown where it is infinite."""
+    cells = [("work", "ours", "against", "theirs", "figure", "bar")]
+    for row in rows:
+        theirs = "" if row.theirs is None else _quantity(row.theirs, row.unit)
+        limit = f"{'at least' if row.better == 'more' else 'at most'} {row.bar:g}: {'met' if row.met else 'MISSED'}"
+        bar = "" if math.isinf(row.bar) else limit
+        cells.append((row.work, _quantity(row.ours, row.unit), row.against, theirs, _number(row.figure), bar))
+    widths = [max(len(line[k]) for line in cells) for k in range(6)]
+    left_aligned = {0, 2, 5}
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if k in left_aligned else text.rjust(width)
+            for k, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    )
+
+
+def _quantity(value: float, unit: str) -> str:
+    return f"{_number(1e3 * value)} ms" if unit == "s" else f"{_number(value)} {unit}"
+
+
+def _number(value: float) -> str:
+    """Three digits, or all before the decimal point."""
+    digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+    return f"{value:,.{digits}f}"
+
+
+def report(rows: Sequence[Row], path: Path | None) -> None:
+    """Print the rows as a table; if a path is given, write them there as JSON, with the machine."""
+    print(table(rows))
     if path is not None:
         write_json(path, {"machine": machine(), "rows": [asdict(row) for row in rows]})
 
