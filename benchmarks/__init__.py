@@ -1,1 +1,1 @@
-"""Benchmarks of sphereot against its peers and against the limits of the machine: `make bench`."""
+"""Benchmarks of sphereot against other packages and against lower bounds on the same machine: `make bench`."""

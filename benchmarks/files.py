@@ -1,10 +1,10 @@
-"""What `sphereot distance` of two large Parquet files costs, beside the distance of the same points in memory.
+"""Time and memory of `sphereot distance` for two large Parquet files, beside the distance in memory.
 
     python -m benchmarks.files [--json out.json] [--points 1000000]
 
 Two files of unit vectors on S^2, float32, are written to a temporary folder. Measured are reading and comparing them in
-this process, and the whole command in a fresh one: start, imports, reading, comparing, printing, with its peak memory.
-The points are compared on 200 great circles, the default of both.
+this process, and the whole command in a new one: start, imports, reading, comparing, printing, with its peak memory.
+Both use 200 great circles, the default.
 """
 
 import os
@@ -22,7 +22,8 @@ from benchmarks.timing import Row, argument_parser, best_of, report, sphere_samp
 from sphereot import datasets
 
 REPEATS = 3
-MOST_TIMES, MOST_MEMORY = 3, 1000  # in distances, and in MB
+MAX_RATIO = 3  # to the distance in memory
+MAX_MEMORY = 1000  # MB
 
 COMMAND = "import sys; from sphereot.cli import main; sys.argv[0] = 'sphereot'; main()"
 
@@ -43,14 +44,14 @@ def measure(points: int, folder: Path) -> Iterator[Row]:
     )
     work = f"two files of {points:,} x 3"
     for name, seconds in ((f"{work}, read and compared", from_files), (f"{work}, the command", command)):
-        yield Row(name, seconds, "s", "ssw in memory", in_memory, seconds / in_memory, MOST_TIMES, "less")
-    yield Row(f"{work}, peak memory", max(peaks), "MB", "", None, max(peaks), MOST_MEMORY, "less")
+        yield Row(name, seconds, "s", "ssw in memory", in_memory, seconds / in_memory, MAX_RATIO, "less")
+    yield Row(f"{work}, peak memory", max(peaks), "MB", "", None, max(peaks), MAX_MEMORY, "less")
 
 
 def peak_of_command(*arguments: str | Path) -> float:
-    """Peak resident memory of the command in a fresh process, in MB."""
+    """Peak resident memory of the command in a new process, in MB."""
     process = subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)  # of this child alone; the peak of all children would not be
+    _, status, usage = os.wait4(process.pid, 0)  # of this child alone; the peak of all children includes earlier ones
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"the command ended with exit code {process.returncode}")
@@ -58,13 +59,13 @@ def peak_of_command(*arguments: str | Path) -> float:
 
 
 def main() -> None:
-    """Measure and print; write the rows to a file if asked; exit with 1 where a bar is missed."""
+    """Measure and print; write the rows to a file with --json; exit with 1 if a bar is missed."""
     parser = argument_parser(__doc__)
     parser.add_argument("--points", type=int, default=1_000_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = list(measure(arguments.points, Path(folder)))
-    print(f"{sphereot.get_num_threads()} threads, least of {REPEATS} repeats")
+    print(f"{sphereot.get_num_threads()} threads, minimum of {REPEATS} repeats")
     report(rows, arguments.json)
     sys.exit(not all(row.met for row in rows))
 

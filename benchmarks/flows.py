@@ -1,11 +1,11 @@
-"""Time of the flows on the sphere: forward and backward, beside the least that a block can cost.
+"""Time of normalizing flows on the sphere, forward and backward, beside a lower bound and plain autograd.
 
     python -m benchmarks.flows [--json out.json] [--points 4284] [--components 100] [--blocks 48] [--threads 2]
 
-A block evaluates K exponentials a point, so the measure is a plain product of (n, 3) with (3, K), its exponential and
-the backward pass of both. After it come the flow of the density estimation, and what plain autograd takes for it if it
-computes the Jacobian of each block in the space around the sphere. The works of a row take turns in one run; float32.
-A work that is timed alone meets an idle machine the more often the shorter it is; several in a row are as in training.
+A block evaluates K exponentials per point, so the lower bound is a product of (n, 3) with (3, K), its exponential and
+the backward pass of both. Then follow the flow of the density estimation, and plain autograd for it with the Jacobian
+of each block in the ambient space. The functions of a row are called alternately in one run; float32. A short function
+timed alone is less disturbed by other load than in training; several calls in a row are as in training.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from sphereot.flows import ExponentialMapFlow, StereographicFlow
 
 
 def trained(work: Callable[[], Sequence[Tensor] | Tensor], parameters: list[Tensor]) -> Callable[[], object]:
-    """`work` and the gradient of all that it gives, from above random."""
+    """`work` followed by the gradient of all its results, with ones from above."""
 
     def run() -> object:
         results = work()
@@ -36,7 +36,7 @@ def plain_product(x: Tensor, n_components: int) -> Callable[[], object]:
 
 
 def plain_autograd(flow: ExponentialMapFlow, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The flow as its formulas read, with the Jacobian of every block by autograd, a row at a time."""
+    """The flow by its formulas, with the Jacobian of every block by autograd, one row at a time."""
     parts = flow.components()
     log_det = x.new_zeros(x.shape[0])
     for alpha, beta, mu in zip(parts.alpha, parts.beta, parts.mu, strict=True):
@@ -64,27 +64,27 @@ def measure(n: int, n_components: int, n_blocks: int) -> list[Row]:
     whole = ExponentialMapFlow(3, n_blocks, n_components, seed=generator)
     stereo = StereographicFlow(3, seed=generator)
     plain = plain_product(x, n_components)
-    own, all_blocks = [x, *block.parameters()], list(whole.parameters())
+    block_inputs, all_blocks = [x, *block.parameters()], list(whole.parameters())
 
-    works = plain, trained(lambda: block(x), own), trained(lambda: block.forward_and_log_det(x), own)
+    works = plain, trained(lambda: block(x), block_inputs), trained(lambda: block.forward_and_log_det(x), block_inputs)
     rows = []
     for times, repeats in ((1, 300), (20, 20)):
-        least, moved, with_log_det = (s / times for s in best_of(*(in_a_row(w, times) for w in works), repeats=repeats))
+        bound, moved, with_log_det = (s / times for s in best_of(*(in_a_row(w, times) for w in works), repeats=repeats))
         name = "alone" if times == 1 else f"{times} in a row"
         rows += [
-            Row(f"block, {name}", moved, "s", "product and exp", least, moved / least, 3, "less"),
+            Row(f"block, {name}", moved, "s", "product and exp", bound, moved / bound, 3, "less"),
             Row(
                 f"block, log-det, {name}",
                 with_log_det,
                 "s",
                 "product and exp",
-                least,
-                with_log_det / least,
+                bound,
+                with_log_det / bound,
                 inf,
                 "less",
             ),
         ]
-    least, moved, with_log_det = best_of(
+    bound, moved, with_log_det = best_of(
         in_a_row(plain, n_blocks),
         trained(lambda: whole(x), all_blocks),
         trained(lambda: whole.forward_and_log_det(x), all_blocks),
@@ -92,8 +92,8 @@ def measure(n: int, n_components: int, n_blocks: int) -> list[Row]:
     )
     many = f"{n_blocks} products and exp"
     rows += [
-        Row(f"{n_blocks} blocks", moved, "s", many, least, moved / least, inf, "less"),
-        Row(f"{n_blocks} blocks, log-det", with_log_det, "s", many, least, with_log_det / least, inf, "less"),
+        Row(f"{n_blocks} blocks", moved, "s", many, bound, moved / bound, inf, "less"),
+        Row(f"{n_blocks} blocks, log-det", with_log_det, "s", many, bound, with_log_det / bound, inf, "less"),
     ]
     slow = trained(lambda: plain_autograd(whole, x), all_blocks)
     ours, theirs = best_of(trained(lambda: whole(x), all_blocks), slow, repeats=3)
@@ -107,17 +107,17 @@ def measure(n: int, n_components: int, n_blocks: int) -> list[Row]:
         forward, inverse = best_of(lambda: whole(x), lambda: whole.inverse(y), repeats=3)
     rows.append(Row(f"{n_blocks} blocks, inverse", inverse, "s", "forward", forward, inverse / forward, inf, "less"))
     couplings = trained(lambda: stereo.forward_and_log_det(x), list(stereo.parameters()))
-    least, seconds = best_of(plain, couplings, repeats=20)
-    rows.append(Row("stereographic, log-det", seconds, "s", "product and exp", least, seconds / least, inf, "less"))
+    bound, seconds = best_of(plain, couplings, repeats=20)
+    rows.append(Row("stereographic, log-det", seconds, "s", "product and exp", bound, seconds / bound, inf, "less"))
     return rows
 
 
 def main() -> None:
-    """Measure and print; write the rows to a file if asked."""
+    """Measure and print; write the rows to a file with --json."""
     parser = argument_parser(__doc__)
     parser.add_argument("--points", type=int, default=4284, help="number n of points")
     parser.add_argument("--components", type=int, default=100, help="components K of a block")
-    parser.add_argument("--blocks", type=int, default=48, help="blocks of the flow of the density estimation")
+    parser.add_argument("--blocks", type=int, default=48, help="blocks of the flow for density estimation")
     parser.add_argument("--threads", type=int, default=2, help="threads that torch may use")
     arguments = parser.parse_args()
 

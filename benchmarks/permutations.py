@@ -1,10 +1,10 @@
-"""What a permutation test costs, in distances: 1,000 permutations beside one call of `ssw` on the same points.
+"""Time of a permutation test in units of one distance: 1,000 permutations beside one call of `ssw`.
 
     python -m benchmarks.permutations [--json out.json] [--permutations 1000]
 
-A test that calls `ssw` for each permutation pays 1,000 of them; ours projects and sorts the pooled points once a slice.
-The figure is the time of the whole test, drawing of permutations included, over that of one distance. Both run on one
-thread, and the processor's time is taken: on a busy machine a long work is interrupted more often than a short one.
+A test that calls `ssw` for each permutation takes 1,000 of them; ours projects and sorts the pooled points once per
+slice. The figure is the time of the whole test, with the drawing of permutations, over that of one distance. Both run
+on one thread. Processor time is measured, since on a busy machine a long call is interrupted more often.
 """
 
 import sys
@@ -19,9 +19,9 @@ from benchmarks.timing import Row, argument_parser, report, sphere_sample
 from sphereot.stats import two_sample_test
 
 REPEATS = 3
-DISTANCES_A_REPEAT = 20
+DISTANCES_PER_REPEAT = 20
 
-# n, m, d, L, and how many distances 1,000 permutations may cost. Unlike sizes need a more general search for the cut.
+# n, m, d, L, and the bar: the time of 1,000 permutations in distances. Unequal sizes need a more general cut search.
 SIZES = [
     (2000, 2000, 64, 100, 200),
     (2000, 2000, 3, 100, 300),
@@ -39,9 +39,9 @@ def measure(n: int, m: int, dim: int, n_projections: int, bar: float, permutatio
         test = partial(two_sample_test, x, y, permutations=permutations, projections=frames, seed=0)
         distance = partial(sphereot.ssw, x, y, projections=frames)
         tests, distances = [], []
-        for _ in range(REPEATS):  # in turn: a busy moment hits both alike
+        for _ in range(REPEATS):  # alternately, so that other load affects both alike
             tests.append(processor_seconds(test, 1))
-            distances.append(processor_seconds(distance, DISTANCES_A_REPEAT))
+            distances.append(processor_seconds(distance, DISTANCES_PER_REPEAT))
         work = f"n={n:,} m={m:,} d={dim} L={n_projections}, {np.dtype(dtype).name}"
         yield Row(work, min(tests), "s", "one distance", min(distances), min(tests) / min(distances), bar, "less")
 
@@ -54,7 +54,7 @@ def processor_seconds(work: Callable[[], object], times: int) -> float:
 
 
 def main() -> None:
-    """Measure and print; write the rows to a file if asked; exit with 1 where a bar is missed."""
+    """Measure and print; write the rows to a file with --json; exit with 1 if a bar is missed."""
     parser = argument_parser(__doc__)
     parser.add_argument("--permutations", type=int, default=1000)
     arguments = parser.parse_args()

@@ -1,8 +1,8 @@
-"""Level and power of the tests on the sphere, beside tests that others would use.
+"""Level and power of the two-sample and uniformity tests, beside established tests.
 
     python -m benchmarks.power [--data-sets 400] [--json out.json]
 
-Two samples: SSW_2 and SSW_1 beside permutation tests on the energy distance and on MMD (Gaussian kernel of median
+Two samples: SSW_2 and SSW_1 beside permutation tests with the energy distance and MMD (Gaussian kernel of median
 width), all with the same number of permutations. One sample: SSW_2 to uniform beside Rayleigh, Bingham and Giné.
 Figures are shares of data sets with p <= 5%, in percent; their standard error is at most 50 / sqrt(data sets).
 """
@@ -29,11 +29,11 @@ Sampler = Callable[[Rng, int], np.ndarray]
 Row = dict[str, object]
 
 
-# ---- laws ----
+# ---- distributions ----
 
 
 def vmf(kappa: float, *means: np.ndarray) -> Sampler:
-    """A mixture of von Mises-Fisher laws of equal weight."""
+    """Mixture of von Mises-Fisher distributions with equal weights."""
     centers = np.array(means)
     return lambda rng, n: sample_around(centers[rng.integers(len(centers), size=n)], kappa, rng)
 
@@ -43,7 +43,7 @@ def uniform(dim: int) -> Sampler:
 
 
 def scaled(dim: int, spread: float) -> Sampler:
-    """Symmetric under x -> -x: an axis for spread > 1, a band around the equator for spread < 1."""
+    """Distribution symmetric under x -> -x: around an axis for spread > 1, around the equator for spread < 1."""
     return lambda rng, n: normalize(rng.standard_normal((n, dim)) * np.r_[spread, np.ones(dim - 1)])
 
 
@@ -51,20 +51,20 @@ def axis(dim: int, k: int = 0) -> np.ndarray:
     return np.eye(dim)[k]
 
 
-def turned(dim: int, degrees: float, first: int = 0, second: int = 1) -> np.ndarray:
-    """The first axis turned toward the second."""
+def rotated(dim: int, degrees: float, first: int = 0, second: int = 1) -> np.ndarray:
+    """The first axis rotated toward the second."""
     angle = np.radians(degrees)
     return np.cos(angle) * axis(dim, first) + np.sin(angle) * axis(dim, second)
 
 
 def ring(count: int, degrees: float, kappa: float) -> Sampler:
-    """Clusters evenly spaced on the equator of S^2, turned along it."""
-    return vmf(kappa, *(turned(3, degrees + 360 * k / count) for k in range(count)))
+    """Clusters evenly spaced on the equator of S^2, rotated along it."""
+    return vmf(kappa, *(rotated(3, degrees + 360 * k / count) for k in range(count)))
 
 
 def orthogonal(dim: int, degrees: float, kappa: float) -> Sampler:
-    """Three clusters at right angles, each turned in a plane of its own."""
-    return vmf(kappa, *(turned(dim, degrees, k, 3 + k) for k in range(3)))
+    """Three clusters at right angles, each rotated in a separate plane."""
+    return vmf(kappa, *(rotated(dim, degrees, k, 3 + k) for k in range(3)))
 
 
 def tetrahedron(kappa: float) -> Sampler:
@@ -78,22 +78,22 @@ def octahedron(kappa: float) -> Sampler:
 def two_sample_cases() -> dict[str, tuple[int, Sampler, Sampler]]:
     return {
         "null: vMF, kappa = 5": (3, vmf(5, axis(3)), vmf(5, axis(3))),
-        "vMF kappa = 5, mean turned by 12 degrees": (3, vmf(5, axis(3)), vmf(5, turned(3, 12))),
+        "vMF kappa = 5, mean rotated by 12 degrees": (3, vmf(5, axis(3)), vmf(5, rotated(3, 12))),
         "vMF kappa = 5 against 8": (3, vmf(5, axis(3)), vmf(8, axis(3))),
-        "3 clusters on the equator, turned by 20 degrees": (3, ring(3, 0, 30), ring(3, 20, 30)),
-        "4 clusters on the equator, turned by 30 degrees": (3, ring(4, 0, 30), ring(4, 30, 30)),
-        "two opposite vMF, turned by 40 degrees": (3, _axial(0), _axial(40)),
+        "3 clusters on the equator, rotated by 20 degrees": (3, ring(3, 0, 30), ring(3, 20, 30)),
+        "4 clusters on the equator, rotated by 30 degrees": (3, ring(4, 0, 30), ring(4, 30, 30)),
+        "two opposite vMF, rotated by 40 degrees": (3, _axial(0), _axial(40)),
         "uniform against a band, spread 0.3": (3, uniform(3), scaled(3, 0.3)),
         "null: vMF, kappa = 40": (64, vmf(40, axis(64)), vmf(40, axis(64))),
-        "vMF kappa = 40, mean turned by 12 degrees": (64, vmf(40, axis(64)), vmf(40, turned(64, 12))),
+        "vMF kappa = 40, mean rotated by 12 degrees": (64, vmf(40, axis(64)), vmf(40, rotated(64, 12))),
         "vMF kappa = 40 against 50": (64, vmf(40, axis(64)), vmf(50, axis(64))),
-        "3 clusters, turned by 20 degrees": (64, orthogonal(64, 0, 60), orthogonal(64, 20, 60)),
+        "3 clusters, rotated by 20 degrees": (64, orthogonal(64, 0, 60), orthogonal(64, 20, 60)),
         "uniform against an axis, spread 6": (64, uniform(64), scaled(64, 6.0)),
     }
 
 
 def _axial(degrees: float) -> Sampler:
-    return vmf(5, turned(3, degrees), -turned(3, degrees))
+    return vmf(5, rotated(3, degrees), -rotated(3, degrees))
 
 
 def uniformity_cases() -> dict[str, tuple[int, Sampler]]:
@@ -111,7 +111,7 @@ def uniformity_cases() -> dict[str, tuple[int, Sampler]]:
     }
 
 
-# ---- peers ----
+# ---- established tests ----
 
 
 def kernel_p_value(kernel: np.ndarray, n: int, rng: Rng) -> float:
@@ -146,28 +146,29 @@ def uniformity_p_values(x: np.ndarray, seed: int | Rng, simulations: int) -> dic
 
 
 def rejections(p_values: list[dict[str, float]]) -> Row:
-    return {name: 100 * float(np.mean([found[name] <= LEVEL for found in p_values])) for name in p_values[0]}
+    return {name: 100 * float(np.mean([each[name] <= LEVEL for each in p_values])) for name in p_values[0]}
 
 
 def two_samples(data_sets: int) -> list[Row]:
     rows = []
     for k, (name, (dim, first, second)) in enumerate(two_sample_cases().items()):
         rng = np.random.default_rng(k)
-        found = [two_sample_p_values(first(rng, N), second(rng, N), rng) for _ in range(data_sets)]
-        rows.append({"case": name, "d": dim} | rejections(found))
+        p_values = [two_sample_p_values(first(rng, N), second(rng, N), rng) for _ in range(data_sets)]
+        rows.append({"case": name, "d": dim} | rejections(p_values))
         print(markdown(rows[-1:], header=k == 0), flush=True)
     return rows
 
 
 def one_sample(data_sets: int) -> list[Row]:
     rows = []
-    for k, (name, (dim, law)) in enumerate(uniformity_cases().items()):
+    for k, (name, (dim, sampler)) in enumerate(uniformity_cases().items()):
         rng = np.random.default_rng(1000 + k)
-        # Under the null hypothesis every data set gets great circles and simulated samples of its own: the level is a
-        # mean over them too. Elsewhere data sets share them, as users' do.
+        # Under the null hypothesis every data set gets new great circles and simulated samples, so that the level is a
+        # mean over them too. Otherwise the data sets share them, as those of a user do.
         null = name.startswith("null")
-        found = [uniformity_p_values(law(rng, N), rng if null else 7, 99 if null else 999) for _ in range(data_sets)]
-        rows.append({"case": name, "d": dim} | rejections(found))
+        seed, simulations = (rng, 99) if null else (7, 999)
+        p_values = [uniformity_p_values(sampler(rng, N), seed, simulations) for _ in range(data_sets)]
+        rows.append({"case": name, "d": dim} | rejections(p_values))
         print(markdown(rows[-1:], header=k == 0), flush=True)
     return rows
 
@@ -185,9 +186,9 @@ def main() -> None:
     """Run both studies and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    parser.add_argument("--data-sets", type=int, default=400, help="data sets a row")
+    parser.add_argument("--data-sets", type=int, default=400, help="data sets per row")
     arguments = parser.parse_args()
-    print(f"{arguments.data_sets} data sets a row, n = m = {N}, {SLICES} great circles; % with p <= {LEVEL:g}\n")
+    print(f"{arguments.data_sets} data sets per row, n = m = {N}, {SLICES} great circles; % with p <= {LEVEL:g}\n")
     print(f"Two samples, {PERMUTATIONS} permutations\n")
     pairs = two_samples(arguments.data_sets)
     print("\nUniformity, 999 simulated samples (99 for each data set under the null)\n")

@@ -1,4 +1,4 @@
-"""Error of the spherical Radon transform from d = 7 on, where directions are drawn, for von Mises-Fisher densities.
+"""Error of the spherical Radon transform with random directions (from d = 7 on), for von Mises-Fisher densities.
 
     python -m benchmarks.radon [--draws 20] [--directions 2048]
 
@@ -20,7 +20,7 @@ TURNS = np.arange(16) / 16
 
 
 def error(dim: int, kappa: float, n_directions: int, seed: int) -> float:
-    """The largest error of one draw, relative to the peak."""
+    """Largest error of one draw, relative to the peak."""
     generator = np.random.default_rng(seed)
     mean = sphereot.sphere.random_uniform(1, dim, seed=generator)[0]
     frames = sphereot.great_circles(1, dim, seed=generator)
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20, help="mean directions and great circles for each density")
     parser.add_argument("--directions", type=int, default=2048, help="directions of each transform")
     arguments = parser.parse_args()
-    print(f"{'d':>3}{'kappa':>7}{'least':>11}{'median':>11}{'most':>11}")
+    print(f"{'d':>3}{'kappa':>7}{'smallest':>11}{'median':>11}{'largest':>11}")
     for dim in (7, 20):
         for kappa in (1.0, 10.0):
             errors = [error(dim, kappa, arguments.directions, seed) for seed in range(arguments.draws)]

@@ -1,4 +1,4 @@
-"""Timing and memory, measured the same way everywhere."""
+"""Measurement of time and memory, and tables of the results."""
 
 import argparse
 import json
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: what was measured, against what, and whether it is within its bar."""
+    """One row of a table: what was measured, against what, the ratio of both, and the bar that it should meet."""
 
     work: str
     ours: float
@@ -42,15 +42,18 @@ class Row:
 
     @property
     def met(self) -> bool:
-        """Whether the figure is on the right side of the bar."""
+        """Whether the figure meets the bar."""
         return bool(self.figure >= self.bar if self.better == "more" else self.figure <= self.bar)
 
 
-def best_of(*works: Callable[[], object], repeats: int = 7, least_seconds: float = 0.3) -> list[float]:
-    """Seconds of each work, the least of several repeats. The works take turns: a busy moment hits all alike."""
+def best_of(*works: Callable[[], object], repeats: int = 7, min_seconds: float = 0.3) -> list[float]:
+    """Minimum time of each function over several repeats, in seconds.
+
+    The functions are called alternately, so that other load on the machine affects all of them alike.
+    """
     times = [float("inf")] * len(works)
     start, done = time.perf_counter(), 0
-    while done < repeats or time.perf_counter() - start < least_seconds:
+    while done < repeats or time.perf_counter() - start < min_seconds:
         for k, work in enumerate(works):
             begin = time.perf_counter()
             work()
@@ -60,15 +63,15 @@ def best_of(*works: Callable[[], object], repeats: int = 7, least_seconds: float
 
 
 def peak_memory(setup: str, work: str) -> int:
-    """Bytes by which a fresh process grows at most during `work`, after `setup` has run. Linux only."""
+    """Peak memory of `work` in a new process, in bytes beyond that after `setup`. Linux only."""
     code = f"""
 {setup}
 def kilobytes(field):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
 import ctypes, gc
 gc.collect()
-ctypes.CDLL(None).malloc_trim(0)  # what the setup has freed goes back to the system
-open("/proc/self/clear_refs", "w").write("5")  # and its peak is forgotten
+ctypes.CDLL(None).malloc_trim(0)  # return what the setup has freed to the system
+open("/proc/self/clear_refs", "w").write("5")  # reset the peak
 before = kilobytes("VmRSS")
 {work}
 print(kilobytes("VmHWM") - before)
@@ -78,12 +81,13 @@ print(kilobytes("VmHWM") - before)
 
 
 def sphere_sample(rng: np.random.Generator, n: int, d: int = 3, dtype: type = np.float32) -> np.ndarray:
+    """Uniform points on the sphere."""
     x = rng.normal(size=(n, d))
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(dtype)
 
 
 def machine() -> dict[str, object]:
-    """What a reader needs to place the figures."""
+    """Date, processor and versions, to interpret the figures."""
     import sphereot
 
     info = sphereot.info()
@@ -142,7 +146,7 @@ def report(rows: Sequence[Row], path: Path | None) -> None:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write aside, then rename: nothing half-written is ever at `path`."""
+    """Write JSON to a temporary file that is then renamed, so that `path` is always complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(path.name + ".part")
     aside.write_text(json.dumps(content, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""SSW as a loss in PyTorch: forward and backward, against POT and against the network that is being trained."""
+"""Time and memory of SSW as a loss in PyTorch, forward and backward, against POT and a training step of a network."""
 
 from collections.abc import Callable, Iterator
 
@@ -34,11 +34,11 @@ def backward_against_pot() -> Iterator[Row]:
     (forward,) = best_of(lambda: sphereot.ssw(x, y, n_projections=1000, seed=0), repeats=20)
     (ours,) = best_of(step(x, lambda t: sphereot.ssw(t, y, n_projections=1000, seed=0)), repeats=20)
     (theirs,) = best_of(
-        step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=1000, seed=0)), repeats=2, least_seconds=0
+        step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=1000, seed=0)), repeats=2, min_seconds=0
     )
     work = "SSW_2 forward + backward, n=m=500, L=1000"
     yield Row(work, ours, "s", "POT (PyTorch)", theirs, theirs / ours, 200, "more")
-    yield Row(work, ours, "s", "our own forward", forward, ours / forward, 2.5, "less")
+    yield Row(work, ours, "s", "our forward pass", forward, ours / forward, 2.5, "less")
 
 
 def uniformity_against_pot() -> Iterator[Row]:
@@ -50,12 +50,12 @@ def uniformity_against_pot() -> Iterator[Row]:
 
 
 def loss_against_network() -> Iterator[Row]:
-    """The network's step is at batch 32; the loss is at n = m = 512, and the bar is one step all the same."""
+    """The loss at n = m = 512 must not take longer than a step of the network with only 32 images."""
     x, y = points(512, 128), points(512, 128)
     network, images = resnet18(128), torch.randn(32, 3, 32, 32)
     loss = SSWLoss(seed=0)
     (ours,) = best_of(step(x, lambda t: loss(t, y)), repeats=20)
-    (theirs,) = best_of(lambda: network(images).sum().backward(), repeats=3, least_seconds=0)
+    (theirs,) = best_of(lambda: network(images).sum().backward(), repeats=3, min_seconds=0)
     work = "SSWLoss fwd + bwd, n=m=512, d=128, L=200"
     yield Row(work, ours, "s", "ResNet18 step, 32 images", theirs, ours / theirs, 1, "less")
 
@@ -63,9 +63,9 @@ def loss_against_network() -> Iterator[Row]:
 def portable_path_against_pot() -> Iterator[Row]:
     x, y = points(10_000, 3), points(10_000, 3)
     with portable_path(force=True):
-        (ours,) = best_of(step(x, lambda t: sphereot.ssw(t, y, seed=0)), repeats=3, least_seconds=0)
+        (ours,) = best_of(step(x, lambda t: sphereot.ssw(t, y, seed=0)), repeats=3, min_seconds=0)
     (theirs,) = best_of(
-        step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=200, seed=0)), repeats=1, least_seconds=0
+        step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=200, seed=0)), repeats=1, min_seconds=0
     )
     work = "portable path fwd + bwd, n=m=10,000, L=200"
     yield Row(work, ours, "s", "POT (PyTorch)", theirs, theirs / ours, 10, "more")

@@ -1,11 +1,11 @@
-"""Variance of the SSW estimate for each way of drawing great circles, relative to independent ones.
+"""Variance of the SSW estimate for each method of drawing great circles, relative to independent ones.
 
     python -m benchmarks.variance [--json out.json] [--dims 3 32] [--projections 64] [--p 2] [--repeats 500] [--range]
 
 The two point clouds stay fixed; only the great circles are drawn again. A ratio of 0.25 means that independent circles
 need four times as many slices for the same precision. The last column is the ratio averaged over the test problems.
 
-With --range there are 15 pairs instead of four, tight clusters close to each other among them, where nothing is gained:
+With --range there are 15 pairs instead of four. Tight clusters close to each other are among them, which gain nothing:
 their variance comes from the few circles whose poles are near the clusters. For each pair it prints how many
 independent slices have the variance of L slices, and then the range and the median over the pairs. Rare circles need
 many --repeats.
@@ -28,9 +28,9 @@ N_POINTS = 500
 
 
 def problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
-    """Pairs of point clouds, from easy to rugged."""
+    """Pairs of point clouds, from smooth to irregular."""
     generator = np.random.default_rng(dim)
-    concentration = 10.0 if dim == 3 else 2.0 * dim  # Keeps the angle between a point and its mode alike.
+    concentration = 10.0 if dim == 3 else 2.0 * dim  # keeps the angle between a point and its mode about the same
 
     def vmf(mode: Points, concentration: float, n: int) -> Points:
         return np.asarray(vonmises_fisher(mode, concentration).rvs(n, random_state=generator)).reshape(n, dim)
@@ -60,7 +60,7 @@ def many_problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
         return sphereot.sphere.normalize(generator.standard_normal((n, dim)))
 
     def cluster(degrees: float, spread: float, n: int = N_POINTS) -> Points:
-        """Points around one that is so far from the first axis; the spread is in degrees too."""
+        """Points around one at this angle from the first axis; the spread is in degrees too."""
         angle = np.radians(degrees)
         center = np.cos(angle) * axes[0] + np.sin(angle) * axes[1]
         return sphereot.sphere.exp(center, np.radians(spread) * generator.standard_normal((n, dim)))
@@ -75,7 +75,7 @@ def many_problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
         return generator.choice([-1.0, 1.0], (N_POINTS, 1)) * cluster(0, spread)
 
     yield "uniform, uniform", uniform(N_POINTS), uniform(N_POINTS)
-    yield "one law twice", cluster(0, 20), cluster(0, 20)
+    yield "one distribution twice", cluster(0, 20), cluster(0, 20)
     yield "wide, narrow", cluster(0, 40), cluster(0, 15)
     yield "opposite clusters", cluster(0, 10), cluster(180, 10)
     yield "two poles, ring", bipolar(15), ring(0)
@@ -88,7 +88,7 @@ def many_problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
 
 
 def variance(x: Points, y: Points, p: float, n_projections: int, method: str, repeats: int) -> tuple[float, float]:
-    """Variance of the estimate over redrawn great circles, and its relative standard error."""
+    """Variance of the estimate over draws of great circles, and the relative standard error of the variance."""
     values = np.empty(repeats)
     for seed in range(repeats):
         frames = sphereot.great_circles(n_projections, x.shape[1], method=method, seed=seed)
@@ -122,15 +122,15 @@ def table(rows: list[dict[str, object]]) -> str:
     names = list(dict.fromkeys(str(row["problem"]) for row in rows))
     lines = ["  method      " + "".join(f"{name:>21}" for name in [*names, "mean"])]
     for method in ("orthogonal", "quasi"):
-        found = [(float(str(r["ratio"])), float(str(r["standard_error"]))) for r in rows if r["method"] == method]
-        ratios, errors = np.array(found).T
-        found.append((ratios.mean(), np.sqrt(np.sum(errors**2)) / len(errors)))
-        lines.append(f"  {method:<12}" + "".join(f"{f'{ratio:.2g} ± {error:.1g}':>21}" for ratio, error in found))
+        cells = [(float(str(r["ratio"])), float(str(r["standard_error"]))) for r in rows if r["method"] == method]
+        ratios, errors = np.array(cells).T
+        cells.append((ratios.mean(), np.sqrt(np.sum(errors**2)) / len(errors)))
+        lines.append(f"  {method:<12}" + "".join(f"{f'{ratio:.2g} ± {error:.1g}':>21}" for ratio, error in cells))
     return "\n".join(lines)
 
 
 def worth(rows: list[dict[str, object]]) -> str:
-    """How many independent slices have the variance of L, for each problem, and their range and median."""
+    """Number of independent slices with the variance of L slices, per problem, with minimum, median and maximum."""
     names = list(dict.fromkeys(str(row["problem"]) for row in rows))
     columns = []
     for method in ("orthogonal", "quasi"):
@@ -142,13 +142,13 @@ def worth(rows: list[dict[str, object]]) -> str:
     for k, name in enumerate(names):
         cells = (f"{counts[k]:,.0f} ± {errors[k]:,.0f}" for counts, errors in columns)
         lines.append(f"  {name:<30}" + "".join(f"{cell:>20}" for cell in cells))
-    for name, of in (("least", np.min), ("median", np.median), ("most", np.max)):
+    for name, of in (("minimum", np.min), ("median", np.median), ("maximum", np.max)):
         lines.append(f"  {name:<30}" + "".join(f"{of(counts):>20,.0f}" for counts, _ in columns))
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Measure and print; write the rows to a file if asked."""
+    """Measure and print; write the rows to a file with --json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("--dims", type=int, nargs="+", default=[3, 32], help="dimensions d of the space")

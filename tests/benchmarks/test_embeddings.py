@@ -48,9 +48,9 @@ def saved(folder, name, points):
 
 
 def test_sentences_are_distinct_and_keep_their_document():
-    found = parse_topic("cameras", LINES)
-    assert found.sentences == ("A fine small camera.", "Why, oh why?")
-    assert found.documents == ("1", "2")
+    topic = parse_topic("cameras", LINES)
+    assert topic.sentences == ("A fine small camera.", "Why, oh why?")
+    assert topic.documents == ("1", "2")
 
 
 @given(
@@ -60,15 +60,15 @@ def test_sentences_are_distinct_and_keep_their_document():
     seed=st.integers(0, 2**32 - 1),
 )
 def test_the_share_is_exact_and_no_sentence_occurs_twice(window, percent, reference, seed):
-    first, own, others = mixed(900, 600, reference, window, percent, np.random.default_rng(seed))
+    first, same, others = mixed(900, 600, reference, window, percent, np.random.default_rng(seed))
     assert len(first) == reference
-    assert len(own) + len(others) == window
+    assert len(same) + len(others) == window
     assert 100 * len(others) == percent * window
-    assert len({*first, *own}) == len(first) + len(own)
+    assert len({*first, *same}) == len(first) + len(same)
     assert len(set(others)) == len(others)
 
 
-def test_a_share_that_is_no_whole_number_is_refused():
+def test_a_share_that_is_no_integer_is_rejected():
     with pytest.raises(ValueError, match="5% of 50 sentences"):
         mixed(900, 600, 100, 50, 5, np.random.default_rng(0))
 
@@ -81,7 +81,9 @@ def test_whole_documents_are_in_the_window_or_in_the_reference(seed, window):
     assert len(set(first)) == 80
     assert len(set(second)) == window
     assert not {*documents[first]} & {*documents[second]}
-    inside = [np.sum(documents[second] == one) == np.sum(documents == one) for one in {*documents[second]}]
+    inside = [
+        np.sum(documents[second] == document) == np.sum(documents == document) for document in {*documents[second]}
+    ]
     assert inside.count(False) <= 1
 
 
@@ -122,9 +124,11 @@ def test_sentences_are_encoded_once(tmp_path):
 
 
 def test_sentences_stay_in_order_over_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(embeddings, "ENCODED_AT_ONCE", 2)
-    lengths = embedded(TOPIC, tmp_path, lambda: lambda batch: np.array([[len(one)] for one in batch], np.float32))
-    assert np.load(lengths)[:, 0].tolist() == [len(one) for one in TOPIC.sentences]
+    monkeypatch.setattr(embeddings, "SENTENCES_PER_CALL", 2)
+    lengths = embedded(
+        TOPIC, tmp_path, lambda: lambda batch: np.array([[len(sentence)] for sentence in batch], np.float32)
+    )
+    assert np.load(lengths)[:, 0].tolist() == [len(sentence) for sentence in TOPIC.sentences]
 
 
 def test_nothing_is_left_of_encoding_that_failed(tmp_path):
@@ -148,13 +152,13 @@ def test_chords_are_euclidean_distances(rng):
 
 
 def test_the_level_holds_where_the_other_topic_is_the_same(tmp_path, rng, few):
-    """Of 150 windows, more than the quantile 1 - 1e-5 of a binomial law with the chance 5% would be a wrong level."""
+    """Of 150 windows, more than the quantile 1 - 1e-5 of the binomial distribution with chance 5% is a wrong level."""
     home, foreign = (saved(tmp_path, f"{k}.npy", sphere_sample(rng, 2000, 8, shift=0.5)) for k in (0, 1))
     work = Mixture(home, foreign, 60, 30, 20)
-    found = [work(trial) for trial in range(150)]
+    p_values = [work(trial) for trial in range(150)]
     for test in TESTS:
-        assert sum(one[test] <= 0.05 for one in found) <= binom.ppf(1 - 1e-5, 150, 0.05)
-        assert 0.35 < np.mean([one[test] for one in found]) < 0.65  # 1/2 within six standard errors
+        assert sum(p[test] <= 0.05 for p in p_values) <= binom.ppf(1 - 1e-5, 150, 0.05)
+        assert 0.35 < np.mean([p[test] for p in p_values]) < 0.65  # 1/2 within six standard errors
 
 
 def test_a_trial_is_seeded_by_what_it_is(tmp_path, rng, few):
@@ -165,7 +169,7 @@ def test_a_trial_is_seeded_by_what_it_is(tmp_path, rng, few):
 
 
 def test_windows_of_whole_documents_raise_false_alarms(tmp_path, rng, few):
-    """Documents with centers of their own: the level is lost with whole ones, and kept with a sentence of each."""
+    """Each document has its center: the level is lost with whole documents, and kept with one sentence of each."""
     documents = np.repeat(np.arange(100), 8)
     centers = sphere_sample(rng, 100, 8)
     points = sphere_sample(rng, 800, 8) * 0.3 + centers[documents]
