@@ -148,7 +148,7 @@ def variance_polynomials(dim: int, double: bool = True) -> tuple[tuple[float, ..
     u = 2.0 * z - 1.0
     basis = np.polynomial.chebyshev.chebvander(u, p_degree) * z[:, None]
     basis = np.hstack([basis, basis[:, : r_degree + 1] * np.log(z)[:, None]])
-    fitted = np.linalg.lstsq(basis, variance_by_series(z, dim), rcond=None)[0]
+    fitted = np.linalg.lstsq(basis, _variance_by_series(z, dim), rcond=None)[0]
     smooth, logarithmic = (
         tuple(float(c) for c in np.polynomial.chebyshev.cheb2poly(part)) for part in np.split(fitted, [p_degree + 1])
     )
@@ -158,7 +158,7 @@ def variance_polynomials(dim: int, double: bool = True) -> tuple[tuple[float, ..
 # ---- D_d by its power series ----
 
 
-def variance_by_series(sine_squares: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+def _variance_by_series(sine_squares: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
     """D_d at z = sin^2 gamma in (0, 1], to rounding, from the differential equation
 
         4 z (1 - z) D'' + (2 (d - 1) - 2 d z) D' = A_d - (d - 2) log z.
