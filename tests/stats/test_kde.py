@@ -258,13 +258,13 @@ def test_single_precision_points_have_the_density_of_double_ones(rng):
 X = np.eye(3)
 FAULTS = {
     "zero": (lambda: SphericalKDE(0.0).fit(X), ValueError, "bandwidth: got 0.0, but the width.*positive"),
-    "negative": (lambda: SphericalKDE(-1).fit(X), ValueError, "bandwidth: got -1.*or None to have it chosen"),
+    "negative": (lambda: SphericalKDE(-1).fit(X), ValueError, "bandwidth: got -1.*or None for cross-validation"),
     "nan": (lambda: SphericalKDE(float("nan")).fit(X), ValueError, "bandwidth: got nan"),
     "infinite": (lambda: SphericalKDE(float("inf")).fit(X), ValueError, "bandwidth: got inf"),
-    "word": (lambda: SphericalKDE("scott").fit(X), ValueError, "bandwidth: 'scott' is unknown"),
-    "list": (lambda: SphericalKDE([0.1]).fit(X), ValueError, r"bandwidth: \[0.1\] is unknown"),
-    "one point": (lambda: SphericalKDE().fit(X[:1]), ValueError, "all points are in one place.*give a number"),
-    "one place": (lambda: SphericalKDE("rule-of-thumb").fit(X[[1, 1]]), ValueError, "all points are in one place"),
+    "word": (lambda: SphericalKDE("scott").fit(X), ValueError, "bandwidth: got 'scott', which is unknown"),
+    "list": (lambda: SphericalKDE([0.1]).fit(X), ValueError, r"bandwidth: got \[0.1\], which is unknown"),
+    "one point": (lambda: SphericalKDE().fit(X[:1]), ValueError, "all points are at one location.*give a number"),
+    "one place": (lambda: SphericalKDE("rule-of-thumb").fit(X[[1, 1]]), ValueError, "all points are at one location"),
     "not unit": (lambda: SphericalKDE(0.1).fit(2 * X), ValueError, "x: row 0 has length 2"),
     "weights": (lambda: SphericalKDE(0.1, [1, 2]).fit(X), ValueError, "weights: shape is"),
     "negative weights": (lambda: SphericalKDE(0.1, [1, 2, -1]).fit(X), ValueError, "weights: the smallest is -1"),

@@ -12,7 +12,7 @@ import sphereot
 from sphereot.stats import clear_null_cache, uniformity_test
 from sphereot.stats._classical import bingham, gine, rayleigh
 from sphereot.stats._random import numpy_generator
-from sphereot.stats.uniformity import _kept_null
+from sphereot.stats.uniformity import _cached_null
 
 
 def watson_u2(turns):
@@ -75,7 +75,7 @@ def test_gine_against_a_loop_over_pairs(dim, rng, monkeypatch):
     ajne = 25 / 4 - sum(angles) / (math.pi * 25)
     even = 25 / 2 - (dim - 1) / 50 * ratio**2 * sum(math.sin(angle) for angle in angles)
     assert gine(x) == pytest.approx(4 * ajne + even, rel=1e-9)
-    monkeypatch.setattr("sphereot.stats._classical._PAIRS_A_BLOCK", 60)
+    monkeypatch.setattr("sphereot.stats._classical._PAIRS_PER_BLOCK", 60)
     assert gine(x) == pytest.approx(4 * ajne + even, rel=1e-9)
     values = np.array([gine(sphere_sample(rng, 12, dim)) for _ in range(600)])
     assert abs(values.mean() - 1.5) < 5 * values.std() / math.sqrt(600)
@@ -121,14 +121,14 @@ def test_what_was_simulated_is_kept():
     second = uniformity_test(other, **settings)
     assert_array_equal(first.null, second.null)
     assert_array_equal(first.projections, second.projections)
-    assert _kept_null.cache_info().misses == 1
+    assert _cached_null.cache_info().misses == 1
     assert np.any(uniformity_test(one, seed=5, **settings).null != first.null)
     assert np.any(uniformity_test(one[:20], **settings).null != first.null)
-    kept = _kept_null.cache_info().currsize
+    kept = _cached_null.cache_info().currsize
     generator = np.random.default_rng(0)
     drawn = [uniformity_test(one, seed=generator, **settings).null for _ in range(2)]
     assert np.any(drawn[0] != drawn[1])
-    assert _kept_null.cache_info().currsize == kept
+    assert _cached_null.cache_info().currsize == kept
     clear_null_cache()
     assert np.any(uniformity_test(one, **settings).null != first.null)
 
@@ -154,8 +154,8 @@ def test_fewer_null_points_give_the_same_law(p):
 
 def test_many_points_are_compared_with_fewer(monkeypatch):
     """Above 10,000 points pairs are not looked at, and above 2,000 the null sample is simulated with 2,000."""
-    monkeypatch.setattr("sphereot.stats.uniformity._MOST_NULL_POINTS", 50)
-    monkeypatch.setattr("sphereot.stats.uniformity._MOST_POINTS_IN_PAIRS", 100)
+    monkeypatch.setattr("sphereot.stats.uniformity._MAX_NULL_POINTS", 50)
+    monkeypatch.setattr("sphereot.stats.uniformity._MAX_POINTS_IN_PAIRS", 100)
     x = sphereot.sphere.random_uniform(101, 3, seed=0)
     result = uniformity_test(x, simulations=200, n_projections=20, seed=1)
     assert list(classical(result)) == ["Rayleigh", "Bingham"]
@@ -192,7 +192,7 @@ FAULTS = {
     "no simulations": ({"simulations": 0}, r"simulations: found 0, but the number of simulated samples must be an int"),
     "order": ({"p": 0.5}, r"p: got 0.5"),
     "projections": ({"n_projections": 0}, r"n_projections: got 0"),
-    "too many null points": ({"null_points": 10}, r"null_points: found 10, but x has only 9 points"),
+    "too many null points": ({"null_points": 10}, r"null_points: got 10, but x has only 9 points; give at most 9"),
     "no null points": ({"null_points": 0}, r"null_points: found 0"),
     "seed": ({"seed": -1}, r"seed: got -1"),
     "points": ({"x": 2 * X}, r"x: row 0 has length 2"),

@@ -1,4 +1,4 @@
-"""Statistics of samples on the sphere: kernel densities, and tests whether samples are alike, uniform or drifting."""
+"""Statistics of samples on the sphere: kernel density estimates, two-sample, uniformity and drift tests."""
 
 from sphereot.stats._circle_density import ProjectedDensities
 from sphereot.stats.drift import DriftResult, DriftWindow, drift_test

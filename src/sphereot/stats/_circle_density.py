@@ -1,4 +1,4 @@
-"""Densities of samples on a great circle, smoothed with a kernel that goes around it."""
+"""Kernel density estimates of samples projected on a great circle."""
 
 import math
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from sphereot._backends import backend_for
 
 __all__ = ["ProjectedDensities", "projected_densities"]
 
-_GRID = 256  # turns at which densities are given
+_GRID = 256  # number of turns at which densities are evaluated
 
 
 @dataclass(frozen=True)
 class ProjectedDensities:
-    """Densities of the reference and of a window on one great circle.
+    """Densities of the reference and of one window on a great circle.
 
     Attributes
     ----------
     turns : array, shape (G,)
-        Equally spaced places on the circle, in turns.
+        Equally spaced turns on the circle.
     reference, window : array, shape (G,)
-        Densities per turn: 1 everywhere for points that are spread evenly. Gaussian kernels wrapped around the circle,
-        of one bandwidth for both.
+        Densities per turn, 1 everywhere for the uniform distribution, estimated with Gaussian kernels that are wrapped
+        around the circle. Both have the same bandwidth.
     bandwidth : float
         Standard deviation of the kernel, in turns.
     """
@@ -49,14 +49,14 @@ def projected_densities(
 
 
 def _bandwidth(turns: NDArray[np.float64]) -> float:
-    """Half of what suits a single normal peak, so that several peaks stay apart; in turns."""
+    """Bandwidth in turns: half the rule of thumb for one normal peak, so that several peaks stay separate."""
     length = min(float(np.abs(np.mean(np.exp(2j * np.pi * turns)))), 1.0)
     spread = math.sqrt(-2 * math.log(length)) / (2 * math.pi) if length > 0 else math.inf
     return max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(len(turns), 0.2), 1 / _GRID)
 
 
 def _smooth(turns: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:
-    """Kernel density on the grid: counts in its cells, smoothed by way of their Fourier series."""
+    """Kernel density on the grid: a histogram, multiplied with the kernel in Fourier space."""
     counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, minlength=_GRID)
     decay = np.exp(-2 * (np.pi * bandwidth * np.arange(_GRID // 2 + 1)) ** 2)
     smooth: NDArray[np.float64] = np.fft.irfft(np.fft.rfft(counts / len(turns)) * decay, _GRID) * _GRID

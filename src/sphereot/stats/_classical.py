@@ -1,6 +1,6 @@
-"""The classical statistics of uniformity on the sphere: Rayleigh, Bingham and Giné (Mardia and Jupp, Chapter 10).
+"""Rayleigh, Bingham and Giné statistics of uniformity on the sphere (Mardia and Jupp, Chapter 10).
 
-Each is scaled so that its law under uniformity hardly depends on the number of points.
+Each is scaled so that its distribution under uniformity hardly depends on the number of points.
 """
 
 import math
@@ -12,13 +12,13 @@ __all__ = ["bingham", "gine", "rayleigh"]
 
 Points = NDArray[np.float64]
 
-_PAIRS_A_BLOCK = 1 << 22
+_PAIRS_PER_BLOCK = 1 << 22
 
 
 def rayleigh(x: Points) -> float:
-    """The statistic d n |mean|^2, about chi-square with d degrees of freedom.
+    """Rayleigh statistic d n |mean|^2, approximately chi-square with d degrees of freedom.
 
-    It sees a mean direction and nothing else.
+    It detects a mean direction and nothing else.
     """
     n, dim = x.shape
     mean = np.mean(x, axis=0)
@@ -26,9 +26,10 @@ def rayleigh(x: Points) -> float:
 
 
 def bingham(x: Points) -> float:
-    """The statistic n d (d + 2) / 2 (tr(S^2) - 1/d), with S the mean of x x^T.
+    """Bingham statistic n d (d + 2) / 2 (tr(S^2) - 1/d), with S the mean of x x^T.
 
-    It is about chi-square with (d - 1)(d + 2) / 2 degrees of freedom, and sees second moments alone: axes, bands.
+    It is approximately chi-square with (d - 1)(d + 2) / 2 degrees of freedom, and detects second moments alone, as of
+    points around an axis or in a band.
     """
     n, dim = x.shape
     scatter = x.T @ x / n
@@ -36,14 +37,14 @@ def bingham(x: Points) -> float:
 
 
 def gine(x: Points) -> float:
-    """The statistic F_n = 4 A_n + G_n, from the angles of all pairs: it sees every departure from uniformity.
+    """Giné statistic F_n = 4 A_n + G_n of the angles psi_ij of all pairs: it detects every departure from uniformity.
 
-    A_n = n/4 - sum of psi_ij / (pi n) is Ajne's statistic, for what is not symmetric under x -> -x, and
-    G_n = n/2 - (d - 1) / (2n) (Gamma((d-1)/2) / Gamma(d/2))^2 sum of sin(psi_ij) is for what is; sums over i < j.
+    A_n = n/4 - sum of psi_ij / (pi n), Ajne's statistic, detects what is not symmetric under x -> -x, and
+    G_n = n/2 - (d - 1) / (2n) (Gamma((d-1)/2) / Gamma(d/2))^2 sum of sin(psi_ij) what is; sums over i < j.
     """
     n, dim = x.shape
     angles = sines = 0.0
-    step = max(1, _PAIRS_A_BLOCK // n)
+    step = max(1, _PAIRS_PER_BLOCK // n)
     for start in range(0, n, step):
         cosines = np.clip(x[start : start + step] @ x[start:].T, -1.0, 1.0)
         np.copyto(cosines, 1.0, where=_not_above_diagonal(cosines.shape))  # an angle of 0 adds nothing

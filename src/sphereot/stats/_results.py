@@ -1,4 +1,4 @@
-"""What the results of tests share: a statistic beside its values under the null hypothesis."""
+"""Base class of the results of tests: a statistic and its values under the null hypothesis."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""The von Mises-Fisher density C_d(kappa) exp(kappa <x, mean>) in NumPy: its normalizer, samples and a fit.
+"""The von Mises-Fisher distribution in NumPy: normalizing constant, samples, fit of the concentration.
 
-Everything here has one concentration kappa, a float, whatever the dimension. `scaled_log_normalizer` is the logarithm
-of C_d(kappa) exp(kappa), the greatest value of the density, which stays in range where C_d(kappa) does not.
+The density is C_d(kappa) exp(kappa <x, mean>), with one float kappa. `scaled_log_normalizer` is the logarithm of
+C_d(kappa) exp(kappa), the largest value of the density, which does not overflow or underflow where C_d(kappa) does.
 """
 
 import math
@@ -25,21 +25,21 @@ def scaled_log_normalizer(dim: int, kappa: float) -> float:
 
 
 def log_bessel(order: float, kappa: float) -> float:
-    """log(I_order(kappa) exp(-kappa)) of the modified Bessel function, for kappa > 0 and 2 order a whole number."""
+    """log(I_order(kappa) exp(-kappa)) of the modified Bessel function, for kappa > 0 and an integer 2 order."""
     mean = float(log_mean_exponential(np.float64(kappa), round(2 * order) + 2, scaled=True))
     return order * math.log(0.5 * kappa) - math.lgamma(order + 1) + mean
 
 
 def mean_cosine(dim: int, kappa: float) -> float:
-    """E<x, mean> under vMF(kappa): the ratio I_{d/2}(kappa) / I_{d/2-1}(kappa)."""
+    """Mean of <x, mean> under vMF(mean, kappa): the ratio I_{d/2}(kappa) / I_{d/2-1}(kappa)."""
     return kappa * float(bessel_ratio_slope(np.float64(kappa), dim))
 
 
 def fit_concentration(dim: int, resultant: float) -> float:
-    """The maximum-likelihood kappa for a mean vector of length `resultant` in [0, 1)."""
+    """Maximum-likelihood kappa for a mean vector of length `resultant` in [0, 1)."""
     if resultant <= 0:
         return 0.0
-    # Banerjee et al. (2005) is the start; Newton's steps do the rest (Sra, 2012).
+    # Start from the approximation of Banerjee et al. (2005), then take Newton steps (Sra, 2012).
     kappa = resultant * (dim - resultant**2) / (1 - resultant**2)
     for _ in range(20):
         ratio = mean_cosine(dim, kappa)
@@ -63,17 +63,17 @@ def sample_around(means: NDArray[np.float64], kappa: float, generator: np.random
 
 
 def _one_minus_cosine(n: int, dim: int, kappa: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draws of 1 - <x, mean> by rejection (Wood, 1994); the difference, for it stays exact at great kappa."""
+    """Draws of 1 - <x, mean> by rejection (Wood, 1994); the difference stays accurate for large kappa."""
     half = (dim - 1) / 2
     b = half / (kappa + math.hypot(kappa, half))
     mode_gap = 2 * b / (1 + b)
-    found = np.empty(0)
-    while len(found) < n:
-        tries = int(1.6 * (n - len(found))) + 16
+    accepted = np.empty(0)
+    while len(accepted) < n:
+        tries = int(1.6 * (n - len(accepted))) + 16
         z = generator.beta(half, half, tries)
         gap = 2 * b * z / (1 - (1 - b) * z)
         # log acceptance: kappa (t - t0) + (d - 1) log((1 - t0 t) / (1 - t0^2)), with t = 1 - gap and t0 = 1 - mode_gap.
         shift = mode_gap - gap
         log_accept = kappa * shift + (dim - 1) * np.log1p(-(1 - mode_gap) * shift / (mode_gap * (2 - mode_gap)))
-        found = np.concatenate([found, gap[np.log(generator.random(tries)) <= log_accept]])
-    return found[:n]
+        accepted = np.concatenate([accepted, gap[np.log(generator.random(tries)) <= log_accept]])
+    return accepted[:n]

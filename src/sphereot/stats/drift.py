@@ -1,8 +1,8 @@
-"""Has a law on the sphere drifted? A reference against one window or more, by permutation tests on SSW.
+"""Drift test: permutation tests on SSW between a reference and one or more windows.
 
-Every window gets the test of `two_sample_test`, all on the same great circles, so that values can be followed over the
-windows. Holm's correction keeps the chance of a false alarm in any window at the level, however the windows depend on
-each other through the reference.
+Every window gets a `two_sample_test`, all on the same great circles, so that values of different windows can be
+compared. Holm's correction keeps the probability of a false alarm in any window at the level, although the windows
+depend on each other through the reference.
 """
 
 import math
@@ -18,7 +18,7 @@ from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
-from sphereot._support.text import cost_name, printable, shortened
+from sphereot._support.text import cost_name, plural, printable, shortened
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
 from sphereot.stats._random import drawn_frames, numpy_generator
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, _two_sample_test
@@ -26,29 +26,29 @@ from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, _two_sam
 __all__ = ["DriftResult", "DriftWindow", "drift_test"]
 
 _PERMUTATIONS = 999
-_ROUNDING = 1e-9  # p-values are counts; the level is a float, and 3 * (1 / 60) must not miss 0.05
-_NAMED = 3
+_ROUNDING = 1e-9  # p-values are fractions of counts, and rounding must not make 3 * (1 / 60) exceed 0.05
+_NAMED_WINDOWS = 3
 _LABEL_WIDTH = 40
 
 
 @dataclass(frozen=True)
 class DriftWindow:
-    """What `drift_test` found in one window.
+    """Result of `drift_test` for one window.
 
     Attributes
     ----------
     label : str
-        Its name, with control characters replaced.
+        Name of the window, with control characters replaced.
     test : TwoSampleResult
-        The test of the reference against this window, with the null sample.
+        The test of the reference against this window.
     adjusted_p_value : float
-        The p-value after Holm's correction for the number of windows.
+        P-value after Holm's correction for the number of windows.
     drifted : bool
         Whether `adjusted_p_value` is at most the level.
     band : tuple of two floats
-        The values that chance explains. Exactly the windows whose value is above their band have drifted.
+        Range of values that chance explains. A window has drifted if and only if its value is above its band.
     densities : ProjectedDensities
-        Both samples on `circle`.
+        Densities of reference and window on `circle`.
     """
 
     label: str
@@ -65,41 +65,41 @@ class DriftWindow:
 
     @property
     def p_value(self) -> float:
-        """The p-value of the test of this window alone."""
+        """P-value of the test of this window alone."""
         return self.test.p_value
 
     @property
     def ratio(self) -> float:
-        """The value over its mean under permutation: 1 where the distance is all chance."""
+        """The value divided by its mean under permutation: 1 where chance explains all of it."""
         return self.test.ratio
 
     @property
     def n(self) -> int:
-        """The number of points."""
+        """Number of points."""
         return self.test.m
 
     @property
     def circle(self) -> DifferingCircle:
-        """The great circle on which reference and window differ most surely, of those drawn."""
+        """The great circle with the largest `effect`, of those drawn."""
         return self.test.circles[0]
 
 
 @dataclass(frozen=True)
 class DriftResult:
-    """What `drift_test` found.
+    """Result of `drift_test`.
 
     Attributes
     ----------
     windows : tuple of DriftWindow
-        In the order given.
+        One per window, in the order of the windows.
     alpha : float
-        The level: the chance, at most, of finding drift in any window if there is none.
+        Level: upper bound on the probability of an alarm in any window if there is no drift.
     n_reference, dim : int
-        The number of points of the reference, and the dimension d of the space around the sphere.
+        Number of points of the reference, and dimension d of the space around the sphere.
     p : float
-        The order.
+        Order of the distance.
     permutations, n_projections : int
-        How many permutations and great circles each test took.
+        Numbers of permutations and great circles of each test.
     """
 
     windows: tuple[DriftWindow, ...]
@@ -117,30 +117,32 @@ class DriftResult:
 
     @property
     def farthest(self) -> DriftWindow:
-        """The window that is most surely away from the reference."""
+        """The window with the smallest p-value; of several, the one with the largest effect."""
         return min(self.windows, key=lambda window: (window.p_value, -window.test.effect))
 
     @property
     def summary(self) -> str:
-        """A sentence on what was found."""
+        """The result in one sentence."""
         count = len(self.windows)
         if not self.drifted:
-            least = self.farthest.adjusted_p_value
-            who = "the window differs" if count == 1 else f"none of the {count} windows differs"
-            no_more = "no more" if count == 1 else "more"
+            if count == 1:
+                verdict, smallest = "the window differs from the reference no more", "p-value"
+            else:
+                verdict = f"none of the {count} windows differs from the reference more"
+                smallest = "smallest corrected p-value"
             return (
-                f"No drift found: {who} from the reference {no_more} than chance explains "
-                f"({'smallest corrected ' * (count > 1)}p-value {least:.3g}, level {self.alpha:g})."
+                f"No drift found: {verdict} than chance explains "
+                f"({smallest} {self.farthest.adjusted_p_value:.3g}, level {self.alpha:g})."
             )
-        found = sorted((w for w in self.windows if w.drifted), key=lambda w: (w.adjusted_p_value, -w.ratio))
+        drifted = sorted((w for w in self.windows if w.drifted), key=lambda w: (w.adjusted_p_value, -w.ratio))
         power = cost_name(self.p)
         names = [
             f"{shortened(w.label)} ({power} {w.ratio:.3g} times that of chance, corrected p-value "
             f"{w.adjusted_p_value:.2g})"
-            for w in found[:_NAMED]
+            for w in drifted[:_NAMED_WINDOWS]
         ]
-        more = [f"and {len(found) - _NAMED} more"] if len(found) > _NAMED else []
-        where = "the window" if count == 1 else f"{len(found)} of {count} windows"
+        more = [f"and {len(drifted) - _NAMED_WINDOWS} more"] if len(drifted) > _NAMED_WINDOWS else []
+        where = "the window" if count == 1 else f"{len(drifted)} of {count} windows"
         return f"Drift in {where} at level {self.alpha:g}: {', '.join(names + more)}."
 
     def __str__(self) -> str:
@@ -155,7 +157,7 @@ class DriftResult:
             band = f"{w.band[0]:.3g} to {w.band[1]:.3g}"
             lines.append(
                 f"  {name:<{width}}{w.n:>9}{w.value:>12.4g}{band:>24}{w.p_value:>10.3g}{w.adjusted_p_value:>11.3g}"
-                + "  drift" * w.drifted
+                + ("  drift" if w.drifted else "")
             )
         lines.append(
             f"  reference: {self.n_reference} points in dimension {self.dim}; {self.n_projections} great circles, "
@@ -178,45 +180,45 @@ def drift_test(
     seed: Any = None,
     progress: Progress = False,
 ) -> DriftResult:
-    """Test windows of points for drift away from a reference, by permutations of SSW_p^p.
+    """Test windows of points for drift from a reference, by permutations of SSW_p^p.
 
     Parameters
     ----------
     reference : array, shape (n, d)
-        Unit vectors: a sample of the law that should still hold.
+        Unit vectors: a sample of the distribution that the windows should have.
     windows : sequence of arrays, shape (m_k, d)
-        Unit vectors, one sample a window; of the same array library and device as the reference.
+        Unit vectors, one sample per window, of the same array library and device as the reference.
     labels : sequence of str, optional
         Names of the windows; "window 1" and so on by default.
     p : float
-        Order, from 1 to 1000. Embeddings lie in clusters, and where these move, SSW_1 sees two to three times as much
-        as SSW_2, which in turn sees more of a change of concentration.
+        Order, from 1 to 1000. Embeddings lie in clusters, and SSW_1 detects clusters that move two to three times as
+        often as SSW_2. SSW_2 is better at a change of concentration.
     alpha : float
-        The level, above 0 and at most 0.5: the chance of an alarm in any window where there is no drift.
+        Level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.
     permutations : int, optional
-        How many permutations for each window: 999 by default, more from 13 windows on (at level 0.05), where corrected
-        p-values would get coarse. Too few for any window ever to reach the level is an error.
+        Number of permutations for each window: 999 by default, more from 13 windows on (at level 0.05), where corrected
+        p-values would be coarse. It is an error if no p-value can reach the level with so few.
     n_projections, projections
-        Great circles, as in `two_sample_test`; the same for all windows.
+        Great circles, as in `two_sample_test`, the same for all windows.
     seed : int, generator or None
-        Source of the great circles and of the permutations, as in `two_sample_test`. What is found in a window depends
-        on the reference and on this window alone: other windows, and their order, change nothing but the correction
-        (and the default number of permutations).
+        Source of the great circles and of the permutations, as in `two_sample_test`. The test of a window depends on
+        the reference and on this window alone: other windows, and their order, change only the correction and the
+        default number of permutations.
     progress : bool or callable (done, total)
-        Show a bar in the terminal (needs rich), or tell a function how many great circles are done, and of how many:
-        each window has all of them. The result is the same to the last bit.
+        Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
+        in all; each window counts all of its own. The result is the same to the last bit.
 
     Returns
     -------
     DriftResult
-        With `.drifted`, `.summary` and `.windows`, each with its value, p-values, band and the great circle that
-        differs most; printed, it is a short table.
+        With `.drifted`, `.summary` and `.windows`, each with its value, p-values, band and the great circle on which it
+        differs most. Printing it shows a short table.
 
     Notes
     -----
-    The p-values are exact if points are independent; see `two_sample_test`. With Holm's correction the chance of any
-    false alarm is at most `alpha`. All decisions come to one cut: if R of K windows have drifted, they are those with
-    p-values of at most alpha / (K - R). The bands are drawn at that level.
+    The p-values are exact if points are independent; see `two_sample_test`. With Holm's correction the probability of
+    any false alarm is at most `alpha`. All decisions follow from one threshold: if R of K windows have drifted, they
+    are those with p-values of at most alpha / (K - R). The bands are for that level.
 
     References
     ----------
@@ -231,10 +233,10 @@ def drift_test(
     >>> reference, monday, tuesday = (
     ...     sphereot.sphere.normalize(rng.normal(size=(200, 3)) + [0, 0, shift]) for shift in (1.0, 1.0, 0.5)
     ... )
-    >>> found = drift_test(reference, [monday, tuesday], labels=["monday", "tuesday"], permutations=199, seed=0)
-    >>> [window.drifted for window in found.windows]
+    >>> result = drift_test(reference, [monday, tuesday], labels=["monday", "tuesday"], permutations=199, seed=0)
+    >>> [window.drifted for window in result.windows]
     [False, True]
-    >>> found.windows[1].adjusted_p_value
+    >>> result.windows[1].adjusted_p_value
     0.01
     """
     p, alpha = as_order(p), _as_level(alpha)
@@ -306,8 +308,8 @@ def _as_labels(labels: Sequence[str] | None, count: int) -> list[str]:
     if labels is None:
         return [f"window {k}" for k in range(1, count + 1)]
     if isinstance(labels, str) or len(labels) != count:
-        found = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
-        raise ValueError(f"labels: {found} given for {count} windows; give a list with one each.")
+        got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
+        raise ValueError(f"labels: {got} given for {count} windows; give a list with one each.")
     return [printable(str(label)) for label in labels]
 
 
@@ -315,26 +317,26 @@ def _enough_permutations(permutations: int | None, windows: int, alpha: float) -
     if permutations is None:
         return max(_PERMUTATIONS, math.ceil(4 * windows / alpha) - 1)
     count = as_whole_number("permutations", permutations, 1, "the number of permutations")
-    least = math.ceil(windows / alpha * (1 - _ROUNDING)) - 1
-    if count < least:
+    smallest = math.ceil(windows / alpha * (1 - _ROUNDING)) - 1
+    if count < smallest:
         raise ValueError(
-            f"permutations: with {count}, no p-value of {windows} window{'s' * (windows > 1)} can reach the level "
-            f"{alpha:g} after correction; give at least {least}, better {4 * (least + 1) - 1}."
+            f"permutations: with {count}, no p-value of {plural(windows, 'window')} can reach the level {alpha:g} "
+            f"after correction; give at least {smallest}, better {4 * (smallest + 1) - 1}."
         )
     return count
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values."""
-    count, least, adjusted = len(p_values), 0.0, [0.0] * len(p_values)
+    count, largest, adjusted = len(p_values), 0.0, [0.0] * len(p_values)
     for rank, k in enumerate(sorted(range(count), key=p_values.__getitem__)):
-        least = max(least, min(1.0, (count - rank) * p_values[k]))
-        adjusted[k] = least
+        largest = max(largest, min(1.0, (count - rank) * p_values[k]))
+        adjusted[k] = largest
     return adjusted
 
 
 def _band(test: TwoSampleResult, level: float) -> tuple[float, float]:
-    """The k-th smallest and k-th greatest value under permutation: above it, and only there, p_value <= level."""
+    """The k-th smallest and k-th largest value under permutation; p_value <= level for values above, and only there."""
     k = math.floor(level * (1 + test.permutations) * (1 + _ROUNDING))
     ordered = np.sort(test.null)
     return float(ordered[min(k, (len(ordered) + 1) // 2) - 1]), float(ordered[-k])

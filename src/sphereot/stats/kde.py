@@ -1,8 +1,8 @@
-"""Kernel density estimates on the sphere: a von Mises-Fisher bump on every point.
+"""Kernel density estimates on the sphere with the von Mises-Fisher kernel.
 
     f(x) = sum over i of w_i C_d(kappa) exp(kappa <x, x_i>),   kappa = 1 / h^2
 
-For small h a bump is nearly a Gaussian of standard deviation h, in radians, on the tangent space of its point.
+For small h the kernel is nearly a Gaussian of standard deviation h, in radians, on the tangent space of its point.
 """
 
 import math
@@ -23,43 +23,43 @@ __all__ = ["SphericalKDE"]
 _BLOCK_ENTRIES = 2**21  # of the matrix of points against points: 16 MB
 _CV_POINTS = 1000
 _COINCIDENT = 1e-14  # 1 - cosine: points closer than 1.4e-7 radians are one location
-_WIDEST = 3.0  # radians: a bump as wide as this is flat
+_WIDEST = 3.0  # radians: so wide a kernel is flat
 
 
 class SphericalKDE:
-    """Density estimate with the von Mises-Fisher kernel, on a sphere of any dimension.
+    """Kernel density estimate with the von Mises-Fisher kernel, on a sphere of any dimension.
 
     Parameters
     ----------
     bandwidth : float, {"cv", "rule-of-thumb"} or None
-        The width h of the kernel in radians, or how `fit` chooses it. ``"cv"``, also for None, maximizes the
-        leave-one-out likelihood. ``"rule-of-thumb"`` is the best width for a single von Mises-Fisher cloud
-        (Garcia-Portugues, 2013): quicker, but too wide for a measure with several modes, and without limit if they
-        balance each other.
+        Bandwidth h of the kernel in radians, or how `fit` chooses it. ``"cv"``, also for None, maximizes the
+        leave-one-out likelihood. ``"rule-of-thumb"`` is optimal for one von Mises-Fisher distribution
+        (Garcia-Portugues, 2013): faster, but too large for a distribution with several modes, and unbounded if their
+        mean is zero.
     weights : array, shape (n,), optional
-        Nonnegative weights of the points that `fit` gets, scaled to a total of 1; equal by default.
+        Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
 
     Attributes
     ----------
     bandwidth_ : float
-        The width h in radians.
+        Bandwidth h in radians.
     concentration_ : float
         kappa = 1 / h^2.
     points_ : array, shape (n, d)
-        The points, unit vectors in float64, those of weight zero left out.
+        The points with positive weight, unit vectors in float64.
     weights_ : array, shape (n,)
-        Their weights, with a total of 1.
+        Weights of `points_`, with a total of 1.
     n_features_in_ : int
-        The dimension d of the space around the sphere.
+        Dimension d of the space around the sphere.
 
     Notes
     -----
-    Arrays of any library are taken, and densities come back in the library of the points they are asked at; the work
-    is done by NumPy in float64, without gradients. The matrix of points against points is never held whole.
+    Points may be arrays of any library, and densities are returned in the library of the points at which they are
+    evaluated. NumPy computes in float64, without gradients, in blocks of the matrix of all pairs of points.
 
-    Cross-validation looks at 1000 of the points at most, taken at random in a fixed way, and scales the width to the
-    size of the sample by the rate n^(-1 / (d + 3)). Points in the same place are left out together: else rounded or
-    repeated data would draw the width to zero.
+    Cross-validation uses at most 1000 points, a random subset with a fixed seed, and scales the bandwidth to the size
+    of the sample by the rate n^(-1 / (d + 3)). Points at the same location are left out together: otherwise rounded or
+    repeated data would make the bandwidth zero.
 
     References
     ----------
@@ -82,39 +82,39 @@ class SphericalKDE:
         self.weights = weights
 
     def fit(self, x: Array, y: None = None) -> "SphericalKDE":
-        """Place the kernels, and choose their width if it was not given.
+        """Fit the estimate to points: store them, and choose the bandwidth if it is not given.
 
         Parameters
         ----------
         x : array, shape (n, d)
             Unit vectors.
         y : None
-            Not used; there for pipelines.
+            Ignored; present for the API of scikit-learn.
 
         Returns
         -------
         SphericalKDE
-            Itself.
+            This estimate.
 
         Raises
         ------
         ValueError
-            For a width that is not positive, or none to choose because all points are in the same place.
+            If the bandwidth is not positive, or cannot be chosen because all points are at the same location.
         """
         x = as_points("x", x)
         weights = as_weights("weights", self.weights, "x", x)
-        points = _in_double(x)
-        share = np.full(len(points), 1.0) if weights is None else to_numpy(weights).astype(np.float64)
-        share = share / share.max()  # so that the sum of very great weights stays finite
-        self.points_ = points[share > 0]
-        self.weights_ = share[share > 0] / share.sum()
+        points = _normalized_float64(x)
+        masses = np.full(len(points), 1.0) if weights is None else to_numpy(weights).astype(np.float64)
+        masses = masses / masses.max()  # the sum of very large weights would overflow
+        self.points_ = points[masses > 0]
+        self.weights_ = masses[masses > 0] / masses.sum()
         self.n_features_in_ = points.shape[1]
         self.bandwidth_ = _chosen_bandwidth(self.bandwidth, self.points_, self.weights_)
         self.concentration_ = self.bandwidth_**-2
         return self
 
     def log_density(self, points: Array) -> Array:
-        """Logarithm of the density at points.
+        """Log-density at points.
 
         Parameters
         ----------
@@ -138,20 +138,20 @@ class SphericalKDE:
 
     def _log_density(self, points: Array) -> Array:
         """`log_density` of validated points."""
-        where = _in_double(points)
-        found = np.empty(len(where))
+        at = _normalized_float64(points)
+        values = np.empty(len(at))
         log_weights = np.log(self.weights_)
-        for rows in _row_blocks(len(where), len(self.points_)):
-            exponents = where[rows] @ self.points_.T
+        for rows in _row_blocks(len(at), len(self.points_)):
+            exponents = at[rows] @ self.points_.T
             exponents -= 1.0
             exponents *= self.concentration_
             exponents += log_weights
-            found[rows] = _log_sum_exp(exponents)
-        found += scaled_log_normalizer(self.n_features_in_, self.concentration_)
-        return found if is_numpy(points) else to_kind(found, points)
+            values[rows] = _log_sum_exp(exponents)
+        values += scaled_log_normalizer(self.n_features_in_, self.concentration_)
+        return values if is_numpy(points) else to_kind(values, points)
 
     def score(self, x: Array, y: None = None) -> float:
-        """Mean log-density of the points `x`, shape (m, d): the greater, the better the estimate foretells them."""
+        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them."""
         return float(np.mean(to_numpy(self._log_density(self._as_points(x, "x")))))
 
     def sample(self, n: int = 1, seed: int | np.random.Generator | None = None) -> NDArray[np.float64]:
@@ -160,9 +160,9 @@ class SphericalKDE:
         Parameters
         ----------
         n : int
-            How many.
+            Number of points.
         seed : int, numpy Generator or None
-            Source of randomness; no global state is read or changed.
+            Source of randomness; no global random state is read or changed.
 
         Returns
         -------
@@ -176,14 +176,14 @@ class SphericalKDE:
         return sample_around(centers, self.concentration_, generator)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters as given, for tools that copy estimators."""
+        """Constructor parameters by name, for the API of scikit-learn."""
         return {"bandwidth": self.bandwidth, "weights": self.weights}
 
     def set_params(self, **params: Any) -> "SphericalKDE":
-        """Change parameters; they count from the next `fit` on."""
+        """Change constructor parameters; the next `fit` uses them."""
         for name, value in params.items():
             if name not in self.get_params():
-                raise ValueError(f"{name} is not a parameter of SphericalKDE; they are bandwidth and weights.")
+                raise ValueError(f"{name} is not a parameter of SphericalKDE; choose from bandwidth and weights.")
             setattr(self, name, value)
         return self
 
@@ -204,11 +204,11 @@ class SphericalKDE:
             raise ValueError("This SphericalKDE has no points yet; call fit(x) first.")
 
 
-def _in_double(points: Array) -> NDArray[np.float64]:
-    """Points as NumPy float64, of unit length to that precision: a great kappa would show what float32 left."""
+def _normalized_float64(points: Array) -> NDArray[np.float64]:
+    """Points as a NumPy array, normalized in float64: a large kappa would show the rounding of lengths in float32."""
     values = to_numpy(points).astype(np.float64)
-    scaled: NDArray[np.float64] = values / np.linalg.norm(values, axis=1, keepdims=True)
-    return scaled
+    normalized: NDArray[np.float64] = values / np.linalg.norm(values, axis=1, keepdims=True)
+    return normalized
 
 
 def _row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -217,11 +217,11 @@ def _row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def _log_sum_exp(exponents: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row by row; `exponents` is overwritten."""
-    greatest = exponents.max(axis=1, keepdims=True)
-    exponents -= greatest
+    """Logarithm of the sum of exponentials in each row; overwrites `exponents`."""
+    largest = exponents.max(axis=1, keepdims=True)
+    exponents -= largest
     np.exp(exponents, out=exponents)
-    total: NDArray[np.float64] = greatest[:, 0] + np.log(exponents.sum(axis=1))
+    total: NDArray[np.float64] = largest[:, 0] + np.log(exponents.sum(axis=1))
     return total
 
 
@@ -232,24 +232,26 @@ def _chosen_bandwidth(bandwidth: Any, points: NDArray[np.float64], weights: NDAr
     if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool):
         if not 0 < float(bandwidth) < math.inf:
             raise ValueError(
-                f"bandwidth: got {bandwidth}, but the width of the kernel is a positive, finite number of radians; "
-                "give such a number, or None to have it chosen."
+                f"bandwidth: got {bandwidth}, but the width of the kernel must be positive and finite, in radians; "
+                "give such a number, or None for cross-validation."
             )
         return float(bandwidth)
     if bandwidth is None or (isinstance(bandwidth, str) and bandwidth == "cv"):
         return _cross_validated(points, weights)
     if isinstance(bandwidth, str) and bandwidth == "rule-of-thumb":
         return _rule_of_thumb(points, weights)
-    raise ValueError(f"bandwidth: {bandwidth!r} is unknown; give a number of radians, 'cv' or 'rule-of-thumb'.")
+    raise ValueError(
+        f"bandwidth: got {bandwidth!r}, which is unknown; give a number of radians, 'cv' or 'rule-of-thumb'."
+    )
 
 
 def _rule_of_thumb(points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """The width of least asymptotic mean integrated squared error if the truth is a von Mises-Fisher measure."""
+    """Bandwidth of least asymptotic mean integrated squared error for a von Mises-Fisher distribution."""
     dim = points.shape[1]
     resultant = float(np.linalg.norm(weights @ points))
     if resultant >= 1 - _COINCIDENT:
         raise ValueError(_NO_SPREAD)
-    q = dim - 1  # the dimension of the sphere itself, as Garcia-Portugues counts
+    q = dim - 1  # dimension of the sphere, the notation of Garcia-Portugues
     kappa = max(fit_concentration(dim, resultant), 1e-9)
     n = 1 / float(np.sum(weights**2))
     top = math.log(4 * math.sqrt(math.pi)) + 2 * log_bessel((q - 1) / 2, kappa)
@@ -260,7 +262,7 @@ def _rule_of_thumb(points: NDArray[np.float64], weights: NDArray[np.float64]) ->
 
 
 def _cross_validated(points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """The width of greatest leave-one-out likelihood, on a part of the points if there are many."""
+    """Bandwidth of largest leave-one-out likelihood, on a subset of the points if there are many."""
     n, dim = points.shape
     size = 1.0
     if n > _CV_POINTS:
@@ -284,12 +286,12 @@ def _cross_validated(points: NDArray[np.float64], weights: NDArray[np.float64]) 
     spacing = float(np.quantile(np.sqrt(2 * nearest), 0.1))
     widths = np.linspace(math.log(spacing / 4), math.log(_WIDEST), 24)
     best = int(np.argmax([likelihood(float(width)) for width in widths]))
-    width = _greatest(likelihood, float(widths[max(best - 1, 0)]), float(widths[min(best + 1, len(widths) - 1)]))
+    width = _maximizer(likelihood, float(widths[max(best - 1, 0)]), float(widths[min(best + 1, len(widths) - 1)]))
     return float(math.exp(width) * size ** (-1 / (dim + 3)))
 
 
-def _greatest(function: Any, low: float, high: float) -> float:
-    """Where a function with one peak in [low, high] is greatest, by golden sections to a hundredth."""
+def _maximizer(function: Any, low: float, high: float) -> float:
+    """Maximizer of a function with one peak in [low, high], by golden-section search to 0.01."""
     golden = (math.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = function(left), function(right)
@@ -306,6 +308,6 @@ def _greatest(function: Any, low: float, high: float) -> float:
 
 
 _NO_SPREAD = (
-    "bandwidth: all points are in one place, so no width can be chosen from them; give a number of radians, "
-    "e.g. bandwidth=0.1."
+    "bandwidth: all points are at one location, so it cannot be chosen from them; give a number of radians, e.g. "
+    "bandwidth=0.1."
 )

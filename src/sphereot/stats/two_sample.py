@@ -1,8 +1,8 @@
-"""Do two samples on the sphere come from one law? A permutation test on SSW.
+"""Two-sample permutation test on SSW: whether two samples on the sphere come from the same distribution.
 
-If both do, every way to part the pooled points into two samples of these sizes is as likely as the one observed. So the
-observed distance is set beside those of random partings, and the test has its level exactly, whatever the law, the
-sizes, the dimension and the number of great circles. The pool is projected and sorted once a great circle.
+If they do, all ways to split the pooled points into two samples of these sizes are equally likely. So the observed
+distance is compared with those of random splits, and the test has its level exactly, whatever the distribution, the
+sizes, the dimension and the number of great circles. The pool is projected and sorted once per great circle.
 """
 
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ __all__ = ["DifferingCircle", "TwoSampleResult", "two_sample_test"]
 
 @dataclass(frozen=True)
 class DifferingCircle:
-    """A great circle on which two samples differ, and how much.
+    """How much two samples differ on one great circle.
 
     Attributes
     ----------
     frame : array, shape (d, 2)
-        The plane of the circle; `sphereot.project(x, frame[None])` gives the turns of points on it.
+        Orthonormal basis of the plane of the circle; `sphereot.project(x, frame[None])` gives the turns of points.
     cost : float
         W_p^p between the two samples on this circle.
     null_mean, null_deviation : float
@@ -47,13 +47,13 @@ class DifferingCircle:
 
     @property
     def effect(self) -> float:
-        """By how many standard deviations the cost exceeds its mean over the permutations."""
+        """(cost - null_mean) / null_deviation."""
         return standardized(self.cost, self.null_mean, self.null_deviation)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoSampleResult(NullTestResult):
-    """What `two_sample_test` found.
+    """Result of `two_sample_test`.
 
     Attributes
     ----------
@@ -65,17 +65,17 @@ class TwoSampleResult(NullTestResult):
         SSW_p^p of the permuted samples, on the same great circles. Values that differ from the statistic by rounding
         alone are set to it.
     circles : tuple of DifferingCircle
-        The great circles on which the samples differ most surely: of greatest `effect`, greatest first.
+        The great circles with the largest `effect`, in descending order.
     slice_costs : array, shape (L,)
         W_p^p between the two samples on every great circle; their mean is the statistic.
     projections : array, shape (L, d, 2)
         The great circles; `ssw` with these `projections` gives the statistic.
     n, m : int
-        The sizes of the samples.
+        Numbers of points of the samples.
     dim : int
-        The dimension d of the space around the sphere.
+        Dimension d of the space around the sphere.
     p : float
-        The order.
+        Order of the distance.
     """
 
     circles: tuple[DifferingCircle, ...] = field(repr=False)
@@ -83,12 +83,12 @@ class TwoSampleResult(NullTestResult):
 
     @property
     def permutations(self) -> int:
-        """The number of permutations."""
+        """Number of permutations."""
         return len(self.null)
 
     @property
     def excess(self) -> float:
-        """The statistic less mean(null): SSW_p^p without what chance adds at these sizes; may be negative."""
+        """The statistic minus mean(null): SSW_p^p without what chance adds at these sizes; may be negative."""
         return self.statistic - float(np.mean(self.null))
 
     def __str__(self) -> str:
@@ -122,51 +122,50 @@ def two_sample_test(
     n_circles: int = 5,
     progress: Progress = False,
 ) -> TwoSampleResult:
-    """Test whether two samples come from one law on the sphere, by permutations of SSW_p^p.
+    """Test whether two samples come from the same distribution on the sphere, by permutations of SSW_p^p.
 
     Parameters
     ----------
     x : array, shape (n, d)
-        Unit vectors: the first sample, independent draws of one law.
+        Unit vectors: the first sample, of independent draws.
     y : array, shape (m, d)
         Unit vectors: the second sample, of the same array library and device.
     p : float
         Order, from 1 to 1000.
     permutations : int
-        How many random partings of the pooled points to compare with. The p-value is at least
-        1 / (1 + permutations).
+        Number of random splits of the pooled points. The p-value is at least 1 / (1 + permutations).
     n_projections : int, optional
-        The number L of great circles, 200 by default: well-placed ones (`great_circles(method="quasi")`), which see
-        more than as many independent ones.
+        Number L of great circles, 200 by default. They are well placed (`great_circles(method="quasi")`), which gives
+        more power than as many independent ones.
     projections : array, shape (L, d, 2), optional
-        The great circles themselves, as `great_circles` gives. They must not have been chosen by looking at which
-        points are in which sample.
+        Frames of the great circles, as returned by `great_circles`. Their choice must not depend on which points are
+        in which sample.
     seed : int, generator or None
-        Source of the great circles and of the permutations, as in `ssw`. With an int they are of a stream of their own,
-        so that points made with the same int do no harm.
+        Source of the great circles and of the permutations, as in `ssw`. An int gives a stream of its own, independent
+        of points generated with the same int.
     n_circles : int
-        How many of the great circles that differ most to give back.
+        Number of great circles in `circles` of the result.
     progress : bool or callable (done, total)
-        Show a bar in the terminal (needs rich), or tell a function how many great circles are done, and of how many.
-        The result is the same to the last bit.
+        Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
+        in all. The result is the same to the last bit.
 
     Returns
     -------
     TwoSampleResult
-        With `.statistic`, `.p_value`, `.null` (the distances of the permuted samples), `.effect`, `.circles` and more;
-        printed, it is a short report.
+        With `.statistic`, `.p_value`, `.null` (the distances of the permuted samples), `.effect`, `.circles` and more.
+        Printing it shows a short report.
 
     Notes
     -----
     Under the null hypothesis P(p_value <= a) <= a for every a, exactly: the observed samples and the permuted ones are
-    exchangeable, given the great circles. Points that depend on each other (sentences of one document, frames of one
-    film) break this; keep one of each, or permute whole groups. Permuted samples whose distance equals the observed one
-    up to rounding, as symmetry makes them, count as ties.
+    exchangeable, given the great circles. It does not hold for points that depend on each other (sentences of one
+    document, frames of one film): keep one of each, or permute whole groups. Permuted samples whose distance equals the
+    observed one up to rounding, which symmetry can cause, count as ties.
 
-    Each labeling of the sorted pool is walked in O(n + m) without sorting, and the cost on each circle is exact. Equal
-    sizes are several times as quick as unlike ones. Memory beyond the points is a bit a point a permutation. The work
-    is done in main memory by NumPy and the kernel, whatever the library of the points; results do not depend on the
-    number of threads.
+    Each permutation takes O(n + m) per great circle, without sorting, and the cost on each circle is exact. Samples of
+    equal size are several times as fast as samples of different sizes. Extra memory: one bit per point and permutation.
+    NumPy and the kernel compute in main memory, whatever the library of the points; results do not depend on the number
+    of threads.
 
     Examples
     --------
@@ -186,7 +185,7 @@ def two_sample_test(
     require_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
     permutations = as_whole_number("permutations", permutations, 1, "the number of permutations")
-    n_circles = as_whole_number("n_circles", n_circles, 0, "the number of great circles to give back")
+    n_circles = as_whole_number("n_circles", n_circles, 0, "the number of great circles in the result")
     xp = namespace(x)
     x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
     generator = numpy_generator(seed, x)
@@ -217,7 +216,7 @@ def _two_sample_test(
         for block, costs in backend_for(pool).relabeled_costs(pool, Labelings(labels, count, n), frames, p):
             slice_costs[block] = costs[:, 0]
             null_means[block], null_deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
-            for row in costs:  # slice after slice, so that the size of a block cannot show in the sum
+            for row in costs:  # one slice at a time, so that the sum does not depend on the size of a block
                 total += row
             show(block.stop)
     observed, *_ = total.tolist()
@@ -239,7 +238,7 @@ def _two_sample_test(
 
 
 def _labelings(n: int, m: int, permutations: int, generator: np.random.Generator) -> NDArray[np.uint8]:
-    """The observed labeling and random ones, eight to a byte, shape (ceil((1 + permutations) / 8), n + m)."""
+    """The observed labeling and random ones, eight per byte, shape (ceil((1 + permutations) / 8), n + m)."""
     groups = -(-(1 + permutations) // 8)
     packed = np.empty((groups, n + m), np.uint8)
     for g in range(groups):
@@ -251,16 +250,16 @@ def _labelings(n: int, m: int, permutations: int, generator: np.random.Generator
 
 
 def _random_labels(n: int, m: int, count: int, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Rows with n labels set, uniform among all such rows; quicker than shuffling.
+    """Rows of n + m labels of which n are set, uniform among all such rows; faster than shuffling.
 
-    Labels are drawn one by one first, set with a chance of about n / (n + m). Given their number, all places are as
-    likely, and stay so when random ones of those set are taken back, or more are set, until there are n.
+    Each label is first set independently, with a probability of about n / (n + m). Given their number, all sets of
+    labels are equally likely, and remain so when random labels are cleared, or set, until n are set.
     """
     chance = min(max(round(256 * n / (n + m)), 1), 255)
     rows = generator.integers(0, 256, size=(count, n + m), dtype=np.uint8) < chance
-    for row, found in zip(rows, np.count_nonzero(rows, axis=1).tolist(), strict=True):
-        places = np.flatnonzero(row == (found > n))
-        row[generator.choice(places, abs(found - n), replace=False, shuffle=False)] = found < n
+    for row, n_set in zip(rows, np.count_nonzero(rows, axis=1).tolist(), strict=True):
+        candidates = np.flatnonzero(row == (n_set > n))
+        row[generator.choice(candidates, abs(n_set - n), replace=False, shuffle=False)] = n_set < n
     return rows
 
 

@@ -1,10 +1,10 @@
-"""Is a sample uniform on the sphere? A test on SSW to the uniform measure, beside three classical ones.
+"""Test of uniformity on the sphere by SSW to the uniform distribution, with three classical tests.
 
-The great circles are fixed first. Samples of the uniform law, of the same size and seen on the same great circles, then
-give the law of every statistic under the null hypothesis, so that the level is exact.
+The great circles are fixed first. Simulated uniform samples of the same size, on the same great circles, then give the
+distribution of every statistic under the null hypothesis, so that the level is exact.
 
-For p = 2 the statistic is an old acquaintance: on one great circle n W_2^2 to the uniform measure is Watson's U^2, so
-n SSW_2^2 is the mean of Watson's U^2 over great circles, and its expectation under uniformity is 1/12 for all n, d, L.
+For p = 2, n W_2^2 to the uniform distribution on one great circle is Watson's U^2. So n SSW_2^2 averages Watson's U^2
+over great circles, and its expectation under uniformity is 1/12 for all n, d and L.
 """
 
 from collections.abc import Callable
@@ -33,12 +33,12 @@ from sphereot.stats._ties import cost_tolerance, p_value, with_ties
 
 __all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_test"]
 
-# Beyond these sizes the law under the null hypothesis is that of so many points: it differs by order 1 / points.
-_MOST_NULL_POINTS = 2_000
-_MOST_NULL_POINTS_IN_PAIRS = 250
-_MOST_POINTS_IN_PAIRS = 10_000
+# Larger samples are compared with simulated samples of this size, whose distribution differs by order 1 / points.
+_MAX_NULL_POINTS = 2_000
+_MAX_NULL_POINTS_IN_PAIRS = 250
+_MAX_POINTS_IN_PAIRS = 10_000
 
-# Statistics of points in float64 that are equal but for rounding, as those of single points are.
+# Classical statistics that differ by less, relatively, are ties: those of single points are all equal.
 _CLASSICAL_TOLERANCE = 1e-12
 
 _CLASSICAL: dict[str, Callable[[NDArray[np.float64]], float]] = {"Rayleigh": rayleigh, "Bingham": bingham, "Giné": gine}
@@ -55,12 +55,12 @@ class ClassicalTest:
 
 @dataclass(frozen=True, kw_only=True)
 class UniformityResult(NullTestResult):
-    """What `uniformity_test` found.
+    """Result of `uniformity_test`.
 
     Attributes
     ----------
     statistic : float
-        SSW_p^p between the sample and the uniform measure, in turns to the power p.
+        SSW_p^p between the sample and the uniform distribution, in turns to the power p.
     p_value : float
         (1 + number of simulated samples at least that far from uniform) / (1 + simulations).
     null : array, shape (simulations,)
@@ -69,20 +69,20 @@ class UniformityResult(NullTestResult):
     classical : tuple of ClassicalTest
         The Rayleigh, Bingham and Giné tests of the same sample, with p-values from the same simulated samples.
     slice_costs : array, shape (L,)
-        W_p^p to the uniform measure on every great circle; their mean is the statistic.
+        W_p^p to the uniform distribution on every great circle; their mean is the statistic.
     projections : array, shape (L, d, 2)
         The great circles; `ssw_uniform` with these `projections` gives the statistic.
     n, dim : int
-        The number of points and the dimension d of the space around the sphere.
+        Number of points, and dimension d of the space around the sphere.
     p : float
-        The order.
+        Order of the distance.
     """
 
     classical: tuple[ClassicalTest, ...]
 
     @property
     def simulations(self) -> int:
-        """The number of simulated samples."""
+        """Number of simulated samples."""
         return len(self.null)
 
     def __str__(self) -> str:
@@ -109,49 +109,49 @@ def uniformity_test(
     seed: Any = None,
     progress: Progress = False,
 ) -> UniformityResult:
-    """Test whether a sample is uniform on the sphere, by SSW_p^p to the uniform measure.
+    """Test whether a sample is uniform on the sphere, by SSW_p^p to the uniform distribution.
 
     Parameters
     ----------
     x : array, shape (n, d)
-        Unit vectors: independent draws of one law.
+        Unit vectors: independent draws.
     p : float
         Order, from 1 to 1000.
     simulations : int
-        How many uniform samples to simulate. P-values are at least 1 / (1 + simulations).
+        Number of uniform samples to simulate. P-values are at least 1 / (1 + simulations).
     n_projections : int, optional
-        The number L of great circles, 200 by default: well-placed ones (`great_circles(method="quasi")`), which see
-        more than as many independent ones.
+        Number L of great circles, 200 by default. They are well placed (`great_circles(method="quasi")`), which gives
+        more power than as many independent ones.
     projections : array, shape (L, d, 2), optional
-        The great circles themselves; they must not have been chosen by looking at the points.
+        Frames of the great circles, as returned by `great_circles`. Their choice must not depend on the points.
     null_points : int, optional
-        The size of the simulated samples: n, but not more than 2000, by default. With less than n points the law of
-        n^(p/2) SSW_p^p is taken from them, which is off by order 1 / null_points.
+        Number of points of the simulated samples: n, but not more than 2000, by default. With fewer than n points they
+        give the distribution of n^(p/2) SSW_p^p with an error of order 1 / null_points.
     seed : int, generator or None
-        Source of the great circles and of the simulated samples, as in `ssw`. With an int they are of a stream of their
-        own, so that points made with the same int do no harm.
+        Source of the great circles and of the simulated samples, as in `ssw`. An int gives a stream of its own,
+        independent of points generated with the same int.
     progress : bool or callable (done, total)
-        Show a bar in the terminal (needs rich), or tell a function how many samples are simulated, and of how many. The
-        result is the same to the last bit. Nothing is shown where the simulated samples are kept from before.
+        Show a bar in the terminal (needs rich), or call a function with the numbers of simulated samples that are done
+        and in all. The result is the same to the last bit. Nothing is reported where the simulated samples are cached.
 
     Returns
     -------
     UniformityResult
-        With `.statistic`, `.p_value`, `.null`, `.effect` and `.classical`, the Rayleigh, Bingham and Giné tests;
-        printed, it is a short table.
+        With `.statistic`, `.p_value`, `.null`, `.effect` and `.classical`, the Rayleigh, Bingham and Giné tests.
+        Printing it shows a short table.
 
     Notes
     -----
-    What was simulated is kept for the next sample of the same n, d, L and p (of the last 16 kinds; see
-    `clear_null_cache`): under one int seed, and under None within one process. Every p-value is exact by itself, but
-    those that share simulated samples vary together. With `projections` or a generator nothing is kept.
+    Simulated samples are cached for the next sample with the same n, d, L, p, simulations and int seed (or seed None,
+    within one process); the last 16 combinations are kept, see `clear_null_cache`. Every p-value is exact by itself,
+    but those that share simulated samples are correlated. With `projections` or a generator nothing is cached.
 
-    For p = 2 the k-th harmonic of the density on a great circle counts with weight 1 / k^2. A law that is symmetric
-    under x -> -x has even harmonics alone, a quarter of the weight at most: for axes and bands the Bingham test sees
-    more, and the Rayleigh test nothing at all.
+    For p = 2 the k-th harmonic of the density on a great circle has weight 1 / k^2. A distribution that is symmetric
+    under x -> -x has even harmonics alone, with a quarter of the weight at most: there the Bingham test has more power,
+    and the Rayleigh test none.
 
-    The Giné test takes all pairs of points and is left out above 10,000 points; its law under uniformity is simulated
-    with 250 points at most.
+    The Giné test takes all pairs of points and is left out above 10,000 points; its distribution under uniformity is
+    simulated with at most 250 points.
 
     References
     ----------
@@ -175,19 +175,19 @@ def uniformity_test(
     p, x = as_order(p), as_points("x", x)
     simulations = as_whole_number("simulations", simulations, 1, "the number of simulated samples")
     n, dim = int(x.shape[0]), int(x.shape[1])
-    size = min(n, _MOST_NULL_POINTS)
+    size = min(n, _MAX_NULL_POINTS)
     if null_points is not None:
         size = as_whole_number("null_points", null_points, 1, "the size of the simulated samples")
         if size > n:
-            raise ValueError(f"null_points: found {size}, but x has only {n} points; give at most as many.")
+            raise ValueError(f"null_points: got {size}, but x has only {n} points; give at most {n}.")
     if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):
         kind = (size, dim, as_slice_count(n_projections), p, simulations, None if seed is None else int(seed))
-        kept = _kept_null(*kind).found(progress)
+        simulated = _cached_null(*kind).get(progress)
     else:
         generator = numpy_generator(seed, x)
         frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator)
-        kept = _simulate(size, frames, p, simulations, generator, progress)
-    return _uniformity_test(to_numpy(x), p, size, kept)
+        simulated = _simulate(size, frames, p, simulations, generator, progress)
+    return _uniformity_test(to_numpy(x), p, size, simulated)
 
 
 def _uniformity_test(points: NDArray[Any], p: float, null_points: int, simulated: "_Null") -> UniformityResult:
@@ -196,12 +196,12 @@ def _uniformity_test(points: NDArray[Any], p: float, null_points: int, simulated
     frames = simulated.frames.astype(points.dtype, copy=False)
     slice_costs = np.asarray(backend_for(points).slice_costs([Measure(points)], frames, p), dtype=np.float64)
     statistic = float(np.mean(slice_costs))
-    # Samples are simulated in float32, whatever the type of the points.
+    # Samples are simulated in float32, whatever the dtype of the points.
     tolerance = cost_tolerance(float(np.finfo(np.float32).eps), p, n + len(frames))
     null = with_ties(simulated.distances * (null_points / n) ** (p / 2), statistic, tolerance)
     tests = [
         ClassicalTest(name, value, p_value(value, with_ties(simulated.classical[name], value, _CLASSICAL_TOLERANCE)))
-        for name, value in _classical_statistics(_unit_in_double(points), _MOST_POINTS_IN_PAIRS).items()
+        for name, value in _classical_statistics(_normalized_float64(points), _MAX_POINTS_IN_PAIRS).items()
     ]
     return UniformityResult(
         statistic=statistic,
@@ -217,8 +217,8 @@ def _uniformity_test(points: NDArray[Any], p: float, null_points: int, simulated
 
 
 def clear_null_cache() -> None:
-    """Forget what `uniformity_test` has simulated so far; with seed=None the next tests draw new great circles."""
-    _kept_null.cache_clear()
+    """Clear the cache of samples that `uniformity_test` has simulated; with seed=None the next test draws new ones."""
+    _cached_null.cache_clear()
 
 
 @dataclass(frozen=True)
@@ -230,15 +230,15 @@ class _Null:
     classical: dict[str, NDArray[np.float64]]
 
 
-class _KeptNull:
-    """What is simulated once for a kind of sample, when it is asked for first; threads that ask meanwhile wait."""
+class _CachedNull:
+    """Statistics that are simulated at the first call of `get`; other threads wait for them."""
 
     def __init__(self, n: int, dim: int, n_projections: int, p: float, simulations: int, seed: int | None):
         self._kind = n, dim, n_projections, p, simulations, seed
         self._lock = Lock()
         self._null: _Null | None = None
 
-    def found(self, progress: Progress) -> _Null:
+    def get(self, progress: Progress) -> _Null:
         with self._lock:
             if self._null is None:
                 n, dim, n_projections, p, simulations, seed = self._kind
@@ -248,14 +248,14 @@ class _KeptNull:
             return self._null
 
 
-_kept_null = lru_cache(maxsize=16)(_KeptNull)
+_cached_null = lru_cache(maxsize=16)(_CachedNull)
 
 
 def _simulate(
     n: int, frames: NDArray[Any], p: float, simulations: int, generator: np.random.Generator, progress: Progress
 ) -> _Null:
     dim = frames.shape[1]
-    single = frames.astype(np.float32)  # far more digits than the statistics have chance in
+    single = frames.astype(np.float32)  # rounding is far below the spread of the statistics
     distances = np.empty(simulations)
     classical: dict[str, list[float]] = {name: [] for name in _CLASSICAL}
     with progress_bar(progress, "uniform samples", simulations) as show:
@@ -263,24 +263,23 @@ def _simulate(
             sample = generator.standard_normal((n, dim), dtype=np.float32)
             sample /= np.linalg.norm(sample, axis=1, keepdims=True)
             distances[k] = np.mean(backend_for(sample).slice_costs([Measure(sample)], single, p), dtype=np.float64)
-            several = _unit_in_double(sample)
+            points = _normalized_float64(sample)
             for name, statistic in _CLASSICAL.items():
-                of = several[:_MOST_NULL_POINTS_IN_PAIRS] if statistic is gine else several
-                classical[name].append(statistic(of))
+                classical[name].append(statistic(points[:_MAX_NULL_POINTS_IN_PAIRS] if statistic is gine else points))
             show(k + 1)
-    return _Null(frames, distances, {name: np.array(found) for name, found in classical.items()})
+    return _Null(frames, distances, {name: np.array(values) for name, values in classical.items()})
 
 
-def _unit_in_double(points: NDArray[Any]) -> NDArray[np.float64]:
-    """Points in float64, of unit length to that precision: the classical statistics would show what float32 left."""
-    several = points.astype(np.float64)
-    several /= np.linalg.norm(several, axis=1, keepdims=True)
-    return several
+def _normalized_float64(points: NDArray[Any]) -> NDArray[np.float64]:
+    """Points normalized in float64: the classical statistics would show the rounding of lengths in float32."""
+    normalized = points.astype(np.float64)
+    normalized /= np.linalg.norm(normalized, axis=1, keepdims=True)
+    return normalized
 
 
-def _classical_statistics(points: NDArray[np.float64], most_in_pairs: int) -> dict[str, float]:
+def _classical_statistics(points: NDArray[np.float64], max_in_pairs: int) -> dict[str, float]:
     return {
         name: statistic(points)
         for name, statistic in _CLASSICAL.items()
-        if statistic is not gine or len(points) <= most_in_pairs
+        if statistic is not gine or len(points) <= max_in_pairs
     }
