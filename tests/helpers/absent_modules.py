@@ -22,7 +22,7 @@ def without(*names: str) -> str:
 
 
 def import_error(statement: str, *, absent: str) -> str:
-    """The message of the ImportError that a statement raises where a package is absent."""
+    """Message of the ImportError that a statement raises if a package is not installed."""
     code = f"""
 {without(absent)}
 import numpy as np, sphereot

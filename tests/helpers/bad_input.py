@@ -1,4 +1,4 @@
-"""Tests that bad input is refused, from a table of calls."""
+"""Tests that bad input raises the right errors, from a table of calls."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,7 @@ __all__ = ["assert_libraries_do_not_mix", "refusal_test"]
 
 
 def refusal_test(faults: Mapping[str, tuple[Callable[[], object], type[Exception], str]]) -> Callable[[str], None]:
-    """A test for a module to assign: each call of the table raises its error, with a message that matches."""
+    """Make a parametrized test: each call of the table raises its error, with a message that matches."""
 
     @pytest.mark.parametrize("fault", faults)
     def test(fault: str) -> None:

@@ -1,6 +1,6 @@
-"""A real browser without a window: finds chromium, opens files from disk with no network, and sees what a reader sees.
+"""Headless chromium for tests of pages: opens files from disk, offline, and reads what the page shows.
 
-It speaks the DevTools protocol through a pair of pipes, so that no driver, port or package is needed.
+It uses the DevTools protocol through a pair of pipes, so that no driver, port or package is needed.
 """
 
 import base64
@@ -39,7 +39,7 @@ KEYS = {
 
 
 def require_browser() -> str:
-    """The program; where there is none the test is skipped, or fails if SPHEREOT_REQUIRE_BROWSER is set."""
+    """Path of chromium; without it the test is skipped, or fails if SPHEREOT_REQUIRE_BROWSER is set."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         reason = "needs a chromium browser: apt-get install chromium"
@@ -48,7 +48,7 @@ def require_browser() -> str:
 
 
 class Browser:
-    """Headless chromium with a profile of its own, for the time of a `with`."""
+    """Headless chromium with a new profile, as a context manager."""
 
     def __init__(self) -> None:
         program = require_browser()
@@ -163,7 +163,7 @@ class Page:
             time.sleep(0.05)
 
     def key(self, key: str, times: int = 1) -> None:
-        """Press a key, as a person would."""
+        """Press and release a key."""
         text = {"text": key} if len(key) == 1 else {}
         for _ in range(times):
             for kind in ("keyDown" if text else "rawKeyDown", "keyUp"):
@@ -183,7 +183,7 @@ class Page:
         self.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
 
     def screenshot(self) -> np.ndarray:
-        """What is seen, shape (height, width, 3)."""
+        """Picture of the page, shape (height, width, 3)."""
         from matplotlib.image import imread  # by way of pillow, which comes with matplotlib
 
         png = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
@@ -199,7 +199,7 @@ class Page:
         return float(contrast(self.color(selector, name), self.color("body", "backgroundColor")))
 
     def complaints(self) -> list[dict]:
-        """Errors and warnings that the page caused, and every request but for the file itself."""
+        """Errors and warnings of the page, and every request other than for the file itself."""
         self.evaluate("0")  # all that happened before has arrived then
         found = []
         for event in self.browser.events:

@@ -1,4 +1,4 @@
-"""The command line run in this process, and files of points for it. Import this where typer is installed."""
+"""Run the command line in this process, and write files of points for it. Needs typer."""
 
 import json
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ def run(*arguments: object, **options: Any) -> Result:
 
 
 def answer(*arguments: object) -> Any:
-    """What a command that succeeds prints as JSON."""
+    """Output of a successful command, parsed from JSON."""
     done = run(*arguments, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
 
 def save_points(folder: Path, samples: Mapping[str, np.ndarray], *, csv: bool = False) -> Path:
-    """Write samples as .npy files of their names, and as tables with the columns east, north and up; the folder."""
+    """Write samples as .npy files, or also as tables with the columns east, north and up; returns the folder."""
     for name, points in samples.items():
         np.save(folder / f"{name}.npy", points)
         if csv:

@@ -1,4 +1,4 @@
-"""Colors of pictures and pages: where one is seen, and how far two stand apart. Channels lie in [0, 255]."""
+"""Colors in images: their location, luminance and contrast. Channels are in [0, 255]."""
 
 import numpy as np
 

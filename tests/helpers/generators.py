@@ -1,4 +1,4 @@
-"""Measures for tests: random ones with hard cases mixed in, and ones whose answer is known by hand."""
+"""Measures for tests: random ones that include hard cases, and ones with a known distance."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ __all__ = ["Known", "Pair", "cloud", "known_pairs", "linear_program", "location"
 
 @dataclass(frozen=True)
 class Pair:
-    """Two measures on the circle; weights are None where equal."""
+    """Two measures on the circle; weights are None if they are equal."""
 
     u: np.ndarray
     v: np.ndarray
@@ -24,7 +24,7 @@ class Pair:
 
 
 def random_pair(rng: np.random.Generator, *, most_atoms: int = 40) -> Pair:
-    """Equal and unlike sizes, equal and random weights (some zero), spread, clustered, tied and extreme atoms."""
+    """Random pair: equal or unequal sizes and weights (some zero); spread, clustered, tied and extreme atoms."""
     n = int(rng.integers(1, most_atoms + 1))
     m = n if rng.random() < 0.4 else int(rng.integers(1, most_atoms + 1))
     a = random_weights(rng, n) if rng.random() < 0.5 else None
@@ -98,6 +98,6 @@ def location(lon, lat) -> np.ndarray:
 
 
 def cloud(n: int, center, spread: float = 0.4, seed: int = 0) -> np.ndarray:
-    """Points of the sphere around a center: normal noise of a standard deviation, then normalized."""
+    """Points around a center: normal noise of standard deviation `spread`, then normalized."""
     noise = np.random.default_rng(seed).normal(size=(n, len(center)))
     return sphere.normalize(np.asarray(center) + spread * noise)

@@ -1,4 +1,4 @@
-"""The mark of tests that need the compiled kernel."""
+"""Marker of tests that need the compiled kernel."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two measures and their SSW_p for any order p: the least cost over all cuts, in as many digits as mpmath is set to."""
+"""Reference values of SSW_p for any order p: minimum over all cuts, in the precision of mpmath."""
 
 import numpy as np
 from mpmath import mp, mpf
@@ -38,7 +38,7 @@ def rooted_mean(costs, p):
 
 
 class Problem:
-    """Points near each other on S^2, with whole-number weights, and their turns on a few circles."""
+    """Points near each other on S^2, with integer weights, and their turns on a few circles."""
 
     def __init__(self, shift, dtype=np.float64):
         rng = np.random.default_rng(5)

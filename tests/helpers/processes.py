@@ -1,4 +1,4 @@
-"""Commands and Python code in a process of their own."""
+"""Run commands and Python code in a new process."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ def start(*command: object, text: bool = True, timeout: float = 120, **options) 
 
 
 def run_python(code: str, **environment: str) -> str:
-    """What the code prints; it must succeed. Of the variables SPHEREOT_* it sees only those given here."""
+    """Output of Python code, which must succeed. It sees no variables SPHEREOT_* but those passed here."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPHEREOT_")}
     done = start(sys.executable, "-c", code, env=inherited | environment)
     assert done.returncode == 0, done.stderr

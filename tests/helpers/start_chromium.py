@@ -1,4 +1,4 @@
-"""Script: put two pipes where chromium looks for them (descriptors 3 and 4), and become chromium."""
+"""Script that connects two pipes to the descriptors that chromium uses (3 and 4), and executes chromium."""
 
 import fcntl
 import os
