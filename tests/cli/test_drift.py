@@ -76,7 +76,7 @@ def test_a_part_of_large_files(files, monkeypatch):
     assert found != json.loads(run(*arguments, "--max-points", 49).stdout)
     whole = json.loads(run(*arguments, "--max-points", 80).stdout)
     assert whole == json.loads(run(*arguments).stdout)
-    monkeypatch.setattr("sphereot.cli.drift._LARGE", 70)
+    monkeypatch.setattr("sphereot.cli.drift._LARGE_FILE", 70)
     assert "Note: 80 points take a while" in run(*arguments).stderr
 
 

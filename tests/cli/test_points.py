@@ -20,7 +20,7 @@ from helpers.cli import run, save_points
 
 import sphereot
 from sphereot import datasets
-from sphereot.cli.native_stderr import panics_told
+from sphereot.cli.native_stderr import raise_panics
 
 X = sphere_sample(np.random.default_rng(0), 60, 3)
 
@@ -149,8 +149,7 @@ def test_streams_are_refused(folder, command):
         done = run_on(name, command)
         assert done.exit_code == 2
         assert (
-            done.stderr
-            == f"Error: {name}: is a stream, but files are looked at more than once; save it to a file first.\n"
+            done.stderr == f"Error: {name}: is a stream, but files are read more than once; save it to a file first.\n"
         )
 
 
@@ -200,7 +199,7 @@ PANIC = b"\nthread 'reader-0' (17) panicked at pages.rs:329:9:\nassertion failed
 
 def read_with(words, error=None):
     """As a reader whose native code writes to stderr on a thread of its own, and which then ends or fails."""
-    with panics_told(Path("a.parquet")):
+    with raise_panics(Path("a.parquet")):
         writer = threading.Thread(target=os.write, args=(2, words))
         writer.start()
         writer.join()

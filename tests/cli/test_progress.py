@@ -92,7 +92,7 @@ def test_tests_take_no_weights(folder, command):
     """Said with the reason and what to do, not as an option that nobody knows."""
     done = run(*LONG[command][0], "--weights", "2")
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"Error: --weights: `sphereot {command}` takes none, for its p-value")
+    assert done.stderr.startswith(f"Error: --weights: `sphereot {command}` takes none, because its p-value")
     assert "`sphereot distance --weights`" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "--weights" not in run(command, "--help").stdout

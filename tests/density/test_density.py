@@ -302,7 +302,7 @@ def test_bad_calls_end_with_one_line(command, tmp_path):
 def test_named_data(command, tmp_path):
     done = command("fit", "volcano", "--model", "kde", "--out", tmp_path / "volcano.safetensors")
     assert done.exit_code == 0, done.output
-    assert "827 places" in done.output
+    assert "827 points" in done.output
     assert Path(tmp_path / "volcano.safetensors").exists()
 
 
@@ -494,7 +494,7 @@ def test_outputs_are_checked_before_the_work(command, data, tmp_path, monkeypatc
     for out, said in [
         (tmp_path, "is a folder"),
         ("/", "is a folder"),
-        (data / "m.safetensors", "points.npy is no folder"),
+        (data / "m.safetensors", "points.npy is not a folder"),
         (tmp_path / "a.safetensors", "a.curve.png is a folder"),
         (tmp_path / "b.safetensors", "b.safetensors.unfinished is a folder"),
     ]:

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line `sphereot`."""
 
 import sys
 import traceback
@@ -11,10 +11,10 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command `sphereot`. Every failure is exit code 2; 1 means that `drift` has found drift."""
+    """Run the command `sphereot`. The exit code is 2 after every failure; 1 means that `sphereot drift` found drift."""
     try:
         from sphereot.cli.app import app
-    except KeyboardInterrupt:  # the commands hear it themselves; this is Ctrl-C before there are any
+    except KeyboardInterrupt:  # commands handle it themselves; this is Ctrl-C during the import
         sys.exit(_INTERRUPTED)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
@@ -26,7 +26,7 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        # typer ends with 1 where it aborts or a pipe is closed; the exit codes of commands are raised as typer.Exit.
+        # typer exits with 1 after an abort or a closed pipe; commands raise their exit codes as typer.Exit.
         if end.code == 1 and type(end.__context__).__name__ != "Exit":
             sys.exit(FAILURE)
         raise
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _run_without_typer() -> None:
-    """What works with the core alone: `sphereot info` and `sphereot --version`."""
+    """Run what works without typer and rich: `sphereot info` and `sphereot --version`."""
     import sphereot
 
     if sys.argv[1:] == ["info"]:

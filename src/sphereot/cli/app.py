@@ -1,4 +1,4 @@
-"""The commands of `sphereot`, as typer sees them."""
+"""The typer application: registers all commands of `sphereot`."""
 
 import inspect
 from collections.abc import Callable
@@ -40,16 +40,16 @@ def _options(
 
 
 def _info() -> None:
-    """Tell what is active here: version, native or portable path, instruction set, threads.
+    """Show version, backend (native or portable), instruction set and number of threads.
 
     Example: sphereot info
     """
     typer.echo(str(sphereot.info()))
 
 
-def _flowing(work: Callable[..., Any]) -> str:
-    """The docstring with each paragraph on one line: typer would keep the breaks of the source in a terminal."""
-    paragraphs = (inspect.getdoc(work) or "").split("\n\n")
+def _help_text(command: Callable[..., Any]) -> str:
+    """Docstring with each paragraph on one line: typer would keep the line breaks of the source."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
@@ -61,13 +61,13 @@ _PANELS: dict[str, dict[str, Callable[..., Any]]] = {
         "uniformity": uniformity,
         "drift": drift,
     },
-    "The paper, and this machine": {"reproduce": reproduce, "bench": bench, "info": _info},
+    "The paper and this machine": {"reproduce": reproduce, "bench": bench, "info": _info},
 }
 
 for _panel, _commands in _PANELS.items():
-    for _name, _work in _commands.items():
-        app.command(_name, help=_flowing(_work), rich_help_panel=_panel)(_work)
+    for _name, _function in _commands.items():
+        app.command(_name, help=_help_text(_function), rich_help_panel=_panel)(_function)
 for _command in density.registered_commands:
     if _command.callback is not None:
-        _command.help = _flowing(_command.callback)
+        _command.help = _help_text(_command.callback)
 app.add_typer(density, name="density", rich_help_panel="Densities")

@@ -1,4 +1,4 @@
-"""`sphereot bench`: our speed beside POT's, here and now."""
+"""`sphereot bench`: time of the distance on this machine, compared with POT."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _SECONDS = 0.5
 
 @dataclass(frozen=True)
 class _Case:
-    """A distance to time: its order, the number of points of each sample, the dimension, and against what."""
+    """A distance to time: order, number of points per sample, dimension, and whether to the uniform distribution."""
 
     p: int
     n: int
@@ -28,8 +28,8 @@ class _Case:
     uniform: bool = False
 
     def __str__(self) -> str:
-        to = " to uniform" if self.uniform else ""
-        return f"SSW_{self.p}{to}, {self.n:,} points, d = {self.dim}"
+        target = " to uniform" if self.uniform else ""
+        return f"SSW_{self.p}{target}, {self.n:,} points, d = {self.dim}"
 
 
 _CASES = (
@@ -43,10 +43,10 @@ _CASES = (
 
 @reports_errors("bench")
 def bench(as_json: AsJson = False) -> None:
-    """Time the distance here, beside the same call of POT.
+    """Time the distance on this machine, and the same call of POT.
 
-    float32 samples in NumPy, 200 great circles, the least time of as many runs as fit into half a second, one
-    at least. It takes about ten seconds.
+    Samples are float32 NumPy arrays, with 200 great circles. Each time is the shortest of the runs that fit into half a
+    second, of one at least. The command takes about ten seconds.
 
     For example: sphereot bench
 
@@ -59,7 +59,7 @@ def bench(as_json: AsJson = False) -> None:
     rows = []
     with progress_bar(True, "cases", len(_CASES)) as show:
         for case in _CASES:
-            ours, theirs = _timed(case, sphereot, ot)
+            ours, theirs = _times(case, sphereot, ot)
             rows.append((case, ours, theirs))
             show(len(rows))
     if as_json:
@@ -76,25 +76,25 @@ def bench(as_json: AsJson = False) -> None:
         typer.echo(f"  {case!s:<42}{1e3 * ours:>9.2f} ms{1e3 * theirs:>9.1f} ms{theirs / ours:>8.0f}x")
 
 
-def _timed(case: _Case, sphereot: Any, ot: Any) -> tuple[float, float]:
-    """Least times of both libraries in seconds, of the same points."""
+def _times(case: _Case, sphereot: Any, ot: Any) -> tuple[float, float]:
+    """Shortest times of both libraries in seconds, for the same points."""
     x, y = (sphereot.sphere.random_uniform(case.n, case.dim, seed=seed).astype("float32") for seed in (1, 2))
     if case.uniform:
         return (
-            _least(lambda: sphereot.ssw_uniform(x, p=case.p, n_projections=_SLICES, seed=0)),
-            _least(lambda: ot.sliced_wasserstein_sphere_unif(x, n_projections=_SLICES, seed=0)),
+            _shortest_time(lambda: sphereot.ssw_uniform(x, p=case.p, n_projections=_SLICES, seed=0)),
+            _shortest_time(lambda: ot.sliced_wasserstein_sphere_unif(x, n_projections=_SLICES, seed=0)),
         )
     return (
-        _least(lambda: sphereot.ssw(x, y, p=case.p, n_projections=_SLICES, seed=0)),
-        _least(lambda: ot.sliced_wasserstein_sphere(x, y, p=case.p, n_projections=_SLICES, seed=0)),
+        _shortest_time(lambda: sphereot.ssw(x, y, p=case.p, n_projections=_SLICES, seed=0)),
+        _shortest_time(lambda: ot.sliced_wasserstein_sphere(x, y, p=case.p, n_projections=_SLICES, seed=0)),
     )
 
 
-def _least(work: Callable[[], object]) -> float:
+def _shortest_time(call: Callable[[], object]) -> float:
     times: list[float] = []
     began = time.perf_counter()
     while not times or time.perf_counter() - began < _SECONDS:
         start = time.perf_counter()
-        work()
+        call()
         times.append(time.perf_counter() - start)
     return min(times)

@@ -1,6 +1,5 @@
-"""`sphereot density`: fit a density to points on the sphere, ask it, draw from it, look at it."""
+"""`sphereot density`: fit a density to points on the sphere, evaluate it, sample from it, plot it."""
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,17 +10,18 @@ from sphereot._support.atomic_write import is_stream
 from sphereot._support.checkpoints import StateFile
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import AsJson, NonnegativeSeed, ReadOptions, reads_points
-from sphereot.cli.outputs import require_writable, warnings_in_one_line
-from sphereot.cli.points import label, read_files, waiting
+from sphereot.cli.outputs import finite_or_none, print_json, require_writable, warnings_in_one_line
+from sphereot.cli.points import file_summary, read_files, status
 
 __all__ = ["density"]
 
 density = typer.Typer(
-    help="Fit a density to points on the sphere, evaluate it, draw from it, and look at it.", no_args_is_help=True
+    help="Fit a density to points on the sphere, evaluate it, sample from it, and plot it.", no_args_is_help=True
 )
 
 Data = Annotated[
-    Path, typer.Argument(help="A file of points, or earthquake, flood, fire or volcano.", show_default=False)
+    Path,
+    typer.Argument(help="A file of points, or a data set: earthquake, flood, fire or volcano.", show_default=False),
 ]
 Model = Annotated[Path, typer.Argument(help="A model file that `density fit` wrote.", show_default=False)]
 
@@ -33,40 +33,44 @@ def _fit(
     data: Data,
     reading: ReadOptions,
     model: Annotated[
-        str, typer.Option(help="expmap (flow on the sphere), stereo (flow on the plane) or kde.")
+        str, typer.Option(help="expmap (flow on the sphere), stereo (flow on the plane) or kde (kernel density).")
     ] = "expmap",
     loss: Annotated[
         str | None, typer.Option(help="ssw, sw, nll or ssw+nll.", show_default="ssw for expmap, sw for stereo")
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Steps on all points.")] = 2000,
-    blocks: Annotated[int | None, typer.Option(help="Blocks of the flow.", show_default="48, 10 for stereo")] = None,
-    components: Annotated[int, typer.Option(help="Components of each block of expmap.")] = 100,
+    epochs: Annotated[int, typer.Option(help="Number of epochs, each one step on all points.")] = 2000,
+    blocks: Annotated[
+        int | None, typer.Option(help="Number of blocks of the flow.", show_default="48, 10 for stereo")
+    ] = None,
+    components: Annotated[int, typer.Option(help="Number of components of each block of expmap.")] = 100,
     lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.1, 0.001 for stereo")] = None,
-    projections: Annotated[int, typer.Option(help="Great circles in each step.")] = 20,
-    validation: Annotated[float, typer.Option(help="Share of the points held back to follow the likelihood.")] = 0.0,
+    projections: Annotated[int, typer.Option(help="Number of great circles in each step.")] = 20,
+    validation: Annotated[float, typer.Option(help="Fraction of the points held out to monitor the likelihood.")] = 0.0,
     patience: Annotated[
-        int | None, typer.Option(help="Stop after so many epochs without a better likelihood; needs --validation.")
+        int | None, typer.Option(help="Stop after this many epochs without a better likelihood; needs --validation.")
     ] = None,
     bandwidth: Annotated[
-        float | None, typer.Option(help="Of kde, in radians.", show_default="cross-validation")
+        float | None, typer.Option(help="Bandwidth of kde in radians.", show_default="cross-validation")
     ] = None,
     seed: NonnegativeSeed = 0,
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("density.safetensors"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of taking up a broken fit.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start again instead of continuing an interrupted fit.")
+    ] = False,
 ) -> None:
     """Fit a density to points, and write it to a file.
 
-    A fit that was killed goes on where it stopped when the same command is given again: its state is kept in a file
-    beside the model, with the ending .unfinished. There lies the learning curve too, as PNG.
+    The same command continues an interrupted fit where it stopped: the state of the training is in a file next to the
+    model, with the suffix .unfinished. The learning curve is written next to the model too, as PNG.
 
-    Places on the earth: sphereot density fit quakes.csv --lonlat --out quakes.safetensors
+    Locations on the earth: sphereot density fit quakes.csv --lonlat --out quakes.safetensors
 
     With early stopping: sphereot density fit flood --loss ssw+nll --validation 0.1 --patience 500
     """
     require_writable("--out", [out], [data])
-    beside = not is_stream(out)  # a device or a FIFO has no files beside it
+    has_folder = not is_stream(out)  # no files can be written next to a device or a FIFO
     state, curve = _state_file(out), _curve_file(out)
-    if beside:
+    if has_folder:
         require_writable("--out", [state, curve], [data])
     from sphereot import DivergenceError
     from sphereot.density import DensityEstimator
@@ -75,11 +79,11 @@ def _fit(
         model, loss, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
         validation_fraction=validation, patience=patience, bandwidth=bandwidth, seed=seed, progress=True,
     )  # fmt: skip
-    if beside and model != "kde":
-        from sphereot import plotting  # noqa: F401  (what is missing for the curve is said before the work)
+    if has_folder and model != "kde":
+        from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
     points, name = _read(data, reading)
     typer.echo(f"{name}\n{estimator}")
-    store = StateFile(state if beside else None)
+    store = StateFile(state if has_folder else None)
     if fresh:
         store.remove()
     try:
@@ -90,7 +94,7 @@ def _fit(
     _save(estimator, out, store)
     typer.echo(f"mean log-likelihood of the data: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f})")
     written = [out]
-    if beside and estimator.history_.losses:
+    if has_folder and estimator.history_.losses:
         try:
             written += _curve(estimator, curve)
         except OSError as error:
@@ -101,14 +105,15 @@ def _fit(
 
 
 def _save(estimator: Any, out: Path, store: StateFile) -> None:
-    """Write the model; the state of the training is kept until that is done."""
+    """Write the model, and only then remove the state of the training."""
     try:
         estimator.save(out)
     except OSError as error:
-        kept = f" The training is kept in {store.path}." if store.path is not None and store.path.exists() else ""
+        is_stored = store.path is not None and store.path.exists()
+        stored = f" The state of the training is in {store.path}." if is_stored else ""
         raise ValueError(
-            f"{out}: the model cannot be written ({error.strerror or error}).{kept} Make room, and give the same "
-            "command again."
+            f"{out}: the model cannot be written ({error.strerror or error}).{stored} Free some space, and run the "
+            "same command again."
         ) from error
     store.remove()
 
@@ -123,7 +128,7 @@ def _evaluate(
     out: Annotated[Path | None, typer.Option(help="Also write the log-density of each point, as .npy.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Likelihood of points under a fitted density.
+    """Evaluate the likelihood of points under a fitted density.
 
     sphereot density evaluate quakes.safetensors new.csv --lonlat
     """
@@ -137,19 +142,22 @@ def _evaluate(
 
     estimator = DensityEstimator.load(model)
     points, name = _read(data, reading)
-    with waiting("Evaluating ..."):
+    with status("Evaluating ..."):
         values = np.asarray(estimator.log_density(points))
     _require_numbers(values, model)
-    mean, error = (
-        float(values.mean()),
-        float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None,
-    )
+    mean = float(values.mean())
+    error = finite_or_none(float(values.std(ddof=1) / math.sqrt(len(values)))) if len(values) > 1 else None
     if out is not None:
         with write_aside(out) as aside, aside.open("wb") as file:
             np.save(file, values)
     if as_json:
-        record = {"n": len(values), "log_likelihood": mean, "standard_error": error, "uniform": _uniform(points)}
-        typer.echo(json.dumps(record))
+        record = {
+            "n": len(values),
+            "log_likelihood": finite_or_none(mean),
+            "standard_error": error,
+            "uniform": _uniform(points),
+        }
+        print_json(record)
         return
     spread = "" if error is None else f" ± {error:.4f}"
     typer.echo(f"{name}\nmean log-likelihood: {mean:.4f}{spread}  (uniform: {_uniform(points):.4f})")
@@ -159,12 +167,14 @@ def _evaluate(
 @reports_errors("density")
 def _sample(
     model: Model,
-    n: Annotated[int, typer.Option("-n", help="How many points.", min=1)] = 1000,
-    seed: Annotated[int | None, typer.Option(help="Makes the draw repeatable.", min=0)] = None,
+    n: Annotated[int, typer.Option("-n", help="Number of points.", min=1)] = 1000,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random numbers.", min=0)] = None,
     lonlat: Annotated[bool, typer.Option("--lonlat", help="Longitude and latitude in degrees, for d = 3.")] = False,
-    out: Annotated[Path | None, typer.Option(help="A .csv or .npy file.", show_default="CSV on the screen")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv or .npy file to write.", show_default="CSV on stdout")
+    ] = None,
 ) -> None:
-    """Draw points from a fitted density.
+    """Sample points from a fitted density.
 
     sphereot density sample quakes.safetensors -n 500 --lonlat --out drawn.csv
     """
@@ -181,18 +191,18 @@ def _sample(
 
     estimator = DensityEstimator.load(model)
     try:
-        drawn: Any = estimator.sample(n, seed).astype(np.float64)
+        points: Any = estimator.sample(n, seed).astype(np.float64)
     except RuntimeError as error:  # the flow cannot be inverted
-        raise ValueError(f"{model}: cannot be drawn from ({error})") from error
-    _require_numbers(drawn, model)
+        raise ValueError(f"{model}: points cannot be sampled from this model ({error}); fit it again.") from error
+    _require_numbers(points, model)
     if lonlat:
-        drawn = sphere.to_lonlat(sphere.normalize(drawn))
+        points = sphere.to_lonlat(sphere.normalize(points))
     if out is not None and out.suffix == ".npy":
         with write_aside(out) as aside, aside.open("wb") as file:
-            np.save(file, drawn)
+            np.save(file, points)
         return
-    names = ["lon", "lat"] if lonlat else [f"x_{k}" for k in range(drawn.shape[1])]
-    text = "\n".join([",".join(names), *(",".join(f"{value:.9g}" for value in row) for row in drawn)])
+    names = ["lon", "lat"] if lonlat else [f"x_{k}" for k in range(points.shape[1])]
+    text = "\n".join([",".join(names), *(",".join(f"{value:.9g}" for value in row) for row in points)])
     if out is None:
         typer.echo(text)
     else:
@@ -205,11 +215,11 @@ def _sample(
 def _plot(
     model: Model,
     reading: ReadOptions,
-    points: Annotated[Path | None, typer.Option(help="Points to draw on it, a file or a name as in `fit`.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write; the suffixes .png and .html are added.")] = Path("density"),
-    resolution: Annotated[int, typer.Option(help="Rows of the map.", min=2)] = 360,
+    points: Annotated[Path | None, typer.Option(help="Points to show: a file, or a data set as in `fit`.")] = None,
+    out: Annotated[Path, typer.Option(help="Files to write, without the suffixes .png and .html.")] = Path("density"),
+    resolution: Annotated[int, typer.Option(help="Number of rows of the map.", min=2)] = 360,
 ) -> None:
-    """Draw a fitted density on S^2: a Mollweide map, and a page with a globe to turn and zoom.
+    """Plot a fitted density on S^2: a Mollweide map, and an HTML page with a globe to rotate and zoom.
 
     sphereot density plot quakes.safetensors --points quakes.csv --lonlat --out quakes
     """
@@ -222,20 +232,20 @@ def _plot(
 
     estimator = DensityEstimator.load(model)
     if estimator.n_features_in_ != 3:
-        raise ValueError(f"{model}: the model is of dimension {estimator.n_features_in_}, but a map needs 3.")
-    shown = None
-    if points is not None:
-        shown, _ = _read(points, reading)
-    with waiting("Drawing ..."):
+        raise ValueError(
+            f"{model}: the model has dimension {estimator.n_features_in_}, but a map needs 3; plot a model on S^2."
+        )
+    overlay = None if points is None else _read(points, reading)[0]
+    with status("Drawing ..."):
         ax = plotting.density_map(
             estimator.density,
-            points=shown,
+            points=overlay,
             resolution=resolution,
             label="density [1/sr]",
             coastlines=has_coastlines(),
         )
         written = plotting.save(ax, out, formats=("png",))
-        plotting.globe_page(page, density=estimator.density, points=shown, title=f"Density {model.stem}")
+        plotting.globe_page(page, density=estimator.density, points=overlay, title=f"Density {model.stem}")
     typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
 
 
@@ -247,26 +257,27 @@ _LOSS_LABELS = {
 }
 
 
-def _read(data: Path, options: ReadOptions) -> tuple[Any, str]:
-    """Points (n, d) of a file, or of a data set by its name; and a line that says what was read."""
+def _read(data: Path, reading: ReadOptions) -> tuple[Any, str]:
+    """Points (n, d) of a file or of a named data set, and one line that says what was read."""
     from sphereot import datasets
 
-    with waiting("Reading ..."):
+    with status("Reading ..."):
         if str(data) in datasets.NAMES and not data.exists():
-            places = datasets.load(str(data))
-            return places.points, f"{places.name}: {len(places)} places ({places.source})"
-        (found,) = read_files([data], options)
-        return found.points, label(found)
+            named = datasets.load(str(data))
+            return named.points, f"{named.name}: {len(named)} points ({named.source})"
+        (points,) = read_files([data], reading)
+        return points.points, file_summary(points)
 
 
 def _uniform(points: Any) -> float:
-    """Log-density of the uniform law."""
+    """Log-density of the uniform distribution."""
     from sphereot.sphere.area import log_area
 
     return -log_area(int(points.shape[1]))
 
 
 def _require_numbers(values: Any, model: Path) -> None:
+    """Raise an error if a model gives NaN."""
     import numpy as np
 
     bad = int(np.isnan(values).sum())
@@ -291,5 +302,5 @@ def _curve(estimator: Any, target: Path) -> list[Path]:
     if history.validation:
         right = ax.twinx()
         right.plot(*zip(*history.validation, strict=True), color=plotting.PALETTE[1])
-        right.set_ylabel("NLL of the points held back", color=plotting.PALETTE[1])
+        right.set_ylabel("NLL of the points held out", color=plotting.PALETTE[1])
     return plotting.save(ax, target.with_suffix(""), formats=("png",))

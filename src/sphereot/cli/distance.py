@@ -1,4 +1,4 @@
-"""`sphereot distance` and `sphereot pairwise`: how far apart the points of files are."""
+"""`sphereot distance` and `sphereot pairwise`: SSW between files of points."""
 
 import math
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ from sphereot.cli.options import (
     reads_points,
 )
 from sphereot.cli.outputs import finite_or_none, print_json
-from sphereot.cli.points import label, read_files, waiting
+from sphereot.cli.points import file_summary, read_files, status
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
 
 __all__ = ["distance", "pairwise"]
 
-Tolerance = Annotated[
+RelativeTolerance = Annotated[
     float | None,
     typer.Option(
         "--rtol",
         help="Double the number of great circles until the standard error is at most this fraction of the value.",
     ),
 ]
-Most = Annotated[int, typer.Option("--max-projections", help="Largest number of great circles with --rtol.")]
+MaxProjections = Annotated[int, typer.Option("--max-projections", help="Largest number of great circles with --rtol.")]
 
 
 @reports_errors()
@@ -48,30 +48,30 @@ def distance(
     reading: WeightedReadOptions,
     p: Order = 2.0,
     projections: Projections = 200,
-    rtol: Tolerance = None,
-    max_projections: Most = 100_000,
+    rtol: RelativeTolerance = None,
+    max_projections: MaxProjections = 100_000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Spherical Sliced-Wasserstein distance between the points of two files.
 
     The files are .npy, .npz, .csv, .parquet, .geojson, .pt or .safetensors; each row is a point on the sphere. The
-    values are SSW_p^p and its root SSW_p; a great circle is one turn long, and on S^2 the root is also in degrees.
+    command prints SSW_p^p and its root SSW_p, in turns (a great circle has length 1) and, on S^2, in degrees.
     The standard error after ± is that from the choice of great circles only, not from the sampling of the points.
     SSW_p compares distributions: it is not how far points moved.
-    Rows that cannot be points end the command with exit code 2 and the file and line; nothing is ever unpickled.
+    A row that is not a point ends the command with exit code 2 and a message with file and line. Nothing is unpickled.
 
     Two samples of unit vectors: sphereot distance a.npy b.npy
 
-    Embeddings, only their directions: sphereot distance old.parquet new.parquet --columns embedding --normalize
+    Directions of embeddings: sphereot distance old.parquet new.parquet --columns embedding --normalize
 
-    Columns that begin alike, to one percent: sphereot distance a.csv b.csv --prefix x_ --rtol 0.01
+    Columns with a common prefix, to one percent: sphereot distance a.csv b.csv --prefix x_ --rtol 0.01
 
-    Places on the earth: sphereot distance quakes.csv fires.geojson --lonlat
+    Locations on the earth: sphereot distance quakes.csv fires.geojson --lonlat
 
     Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
     """
-    with waiting("Reading ..."):
+    with status("Reading ..."):
         x, y = read_files([a, b], reading)
     estimate = ssw_estimate(
         x.points,
@@ -106,8 +106,8 @@ def distance(
         typer.echo(f"{power} = {number.power()} {cost_unit(p)}   {drawn}")
         typer.echo(f"{f'SSW_{p:g}':<{len(power)}} = {number.root()}")
     typer.echo(_note([number]))
-    typer.echo(f"{label(x)}\n{label(y)}")
-    _warn_short(rtol, [number], count)
+    typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
+    _warn_if_inaccurate(rtol, [number], count)
 
 
 @reports_errors()
@@ -117,23 +117,23 @@ def pairwise(
     reading: WeightedReadOptions,
     p: Order = 2.0,
     projections: Projections = 200,
-    rtol: Tolerance = None,
-    max_projections: Most = 100_000,
+    rtol: RelativeTolerance = None,
+    max_projections: MaxProjections = 100_000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Distances between all pairs of several files, on shared great circles.
 
-    Each file is read, projected and sorted once, so that many pairs cost little more than the files themselves.
-    Options, files and errors are those of `sphereot distance`.
+    Each file is read once, and projected and sorted once per great circle, so many pairs take little more time than
+    their files. Files and options are those of `sphereot distance`.
 
-    A week against itself: sphereot pairwise monday.npy tuesday.npy wednesday.npy
+    The days of a week: sphereot pairwise monday.npy tuesday.npy wednesday.npy
 
-    All lists of places in a folder, as JSON: sphereot pairwise places/*.csv --lonlat --json
+    All files of a folder, as JSON: sphereot pairwise cities/*.csv --lonlat --json
     """
     if len(files) < 2:
-        raise ValueError(f"FILES: {len(files)} given, but pairs need at least two files.")
-    with waiting("Reading ..."):
+        raise ValueError(f"FILES: got {len(files)}, but pairs need at least two files; give another one.")
+    with status("Reading ..."):
         sets = read_files(files, reading)
     estimate = pairwise_ssw_estimate(
         [points.points for points in sets],
@@ -161,19 +161,19 @@ def pairwise(
                 "p": p,
                 "n_projections": count,
                 "seed": seed,
-                "files": [_file_record(one) for one in sets],
+                "files": [_file_record(points) for points in sets],
             }
         )
         return
-    for k, one in enumerate(sets):
-        typer.echo(f"[{k}] {label(one)}")
+    for k, points in enumerate(sets):
+        typer.echo(f"[{k}] {file_summary(points)}")
     head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
     typer.echo(f"{head}; {count} great circles")
     for (i, j), number in pairs.items():
         power = "" if p == 1 else f"{number.power():<26} "
         typer.echo(f"[{i}] [{j}]  {power}{number.root()}")
     typer.echo(_note(list(pairs.values())))
-    _warn_short(rtol, list(pairs.values()), count)
+    _warn_if_inaccurate(rtol, list(pairs.values()), count)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,6 @@ class _Number:
         return _with_error(self.value, self.error)
 
     def root(self) -> str:
-        # On S^2 people think of angles in degrees.
         degrees = f" = {_with_error(360 * self.distance, 360 * self.distance_error)} degrees" if self.dim == 3 else ""
         return f"{_with_error(self.distance, self.distance_error)} turns{degrees}"
 
@@ -211,15 +210,15 @@ class _Number:
 
 
 def _note(numbers: Sequence[_Number]) -> str:
-    """What the numbers are not: an error that counts the points too, and a displacement."""
+    """What the numbers do not mean: the error leaves out the sampling of points, the distance is no displacement."""
     meaning = f"SSW_{numbers[0].p:g} compares distributions: it is not how far points moved."
     if any(math.isnan(number.error) for number in numbers):  # nothing after ± is printed
         return meaning
     return f"± is the error from the choice of great circles only, not from the sampling of the points. {meaning}"
 
 
-def _warn_short(rtol: float | None, numbers: Sequence[_Number], count: int) -> None:
-    worst = max((one.error / one.value for one in numbers if one.value > 0), default=0.0)
+def _warn_if_inaccurate(rtol: float | None, numbers: Sequence[_Number], count: int) -> None:
+    worst = max((number.error / number.value for number in numbers if number.value > 0), default=0.0)
     if rtol is not None and not worst <= rtol:
         typer.echo(
             f"Note: {count} great circles reach a relative standard error of {worst:.2g}, not {rtol:g}; give more with "

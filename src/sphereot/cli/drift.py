@@ -1,4 +1,4 @@
-"""`sphereot drift`: whether windows of points have drifted from a reference, for people and for pipelines."""
+"""`sphereot drift`: test windows of points for drift from a reference; the exit code is for pipelines."""
 
 import shlex
 import sys
@@ -12,7 +12,7 @@ import typer
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
-from sphereot.cli.points import read_files, refuse_weights, waiting
+from sphereot.cli.points import read_files, refuse_weights, status
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["drift"]
 
-_DRIFT = 1
-_LARGE = 100_000
+_EXIT_DRIFT = 1
+_LARGE_FILE = 100_000  # points
 
 
 @reports_errors()
@@ -36,36 +36,34 @@ def drift(
         Path | None, typer.Option("--report", help="Also write a report, an HTML page that opens from disk.")
     ] = None,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="The level: the chance of an alarm in any window where there is no drift.")
+        float, typer.Option("--alpha", help="Level: the probability of an alarm in any window if there is no drift.")
     ] = 0.05,
     permutations: Annotated[
         int | None,
         typer.Option(
-            "--permutations", help="How many permutations for each window.", show_default="999, more for many windows"
+            "--permutations", help="Number of permutations for each window.", show_default="999, more for many windows"
         ),
     ] = None,
     projections: Projections = 200,
     max_points: Annotated[
         int | None,
-        typer.Option(
-            "--max-points", help="Test at most so many points of each file, chosen at random while it is read.", min=1
-        ),
+        typer.Option("--max-points", help="Test at most this many points of each file, a random sample.", min=1),
     ] = None,
     p: Order = 1.0,
     seed: Seed = 0,
     weights: NoWeights = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell whether windows of points have drifted away from a reference.
+    """Test whether windows of points have drifted from a reference.
 
     Each window gets an exact permutation test on the Spherical Sliced-Wasserstein distance to the reference, with
-    Holm's correction for the number of windows. Order 1 sees clusters that move, order 2 a change of their spread. The
-    exit code is 0 without drift, 1 with drift in any window, and 2 after an error. Points must be independent: keep one
-    sentence of each document, one event of each user. Windows of whole documents differ without any drift.
+    Holm's correction for the number of windows. Order 1 detects clusters that move, order 2 a change of their spread.
+    The exit code is 0 without drift, 1 with drift in any window, and 2 after an error. Points must be independent: keep
+    one sentence of each document, one event of each user. Windows of whole documents differ without any drift.
 
     This week against last month: sphereot drift month.npy week.npy
 
-    Embeddings day by day, with a page to look at: sphereot drift reference.parquet day-*.parquet --columns embedding
+    Embeddings day by day, with a report: sphereot drift reference.parquet day-*.parquet --columns embedding
     --normalize --report drift.html
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
@@ -77,47 +75,47 @@ def drift(
     refuse_weights(weights, "drift")
     if report is not None:
         require_writable("--report", [report], [reference, *current])
-        with names_missing_extra("plot"):  # said before the work, not after
+        with names_missing_extra("plot"):  # before the work, not after it
             from sphereot.report import drift_page
-    with waiting("Reading ..."):
+    with status("Reading ..."):
         first, *sets = read_files([reference, *current], reading, max_points=max_points, seed=seed)
     if max_points is None:
         _note_large([first, *sets])
-    points, *windows = (one.points for one in (first, *sets))
-    found = drift_test(
+    points, windows = first.points, [window.points for window in sets]
+    result = drift_test(
         points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
         n_projections=projections, seed=seed, progress=True,
     )  # fmt: skip
     if report is not None:
-        with waiting("Writing the report ..."):
+        with status("Writing the report ..."):
             drift_page(
                 report,
-                found,
+                result,
                 points,
                 windows,
                 title=f"Drift from {reference.name}",
-                columns=_named_columns(first, found.dim),
+                columns=_named_columns(first, result.dim),
                 earth=first.lonlat is not None,
                 settings=_settings(seed),
             )
     if as_json:
-        print_json(_record(found, first, sets, seed, report))
+        print_json(_record(result, first, sets, seed, report))
     else:
-        typer.echo(str(found))
-        dropped = sum(one.dropped for one in (first, *sets))
+        typer.echo(str(result))
+        dropped = sum(points.dropped for points in (first, *sets))
         if dropped:
             typer.echo(f"  {dropped} bad rows left out")
         if report is not None:
             typer.echo(f"Report: {printable(str(report))}")
-    if found.drifted:
-        raise typer.Exit(_DRIFT)
+    if result.drifted:
+        raise typer.Exit(_EXIT_DRIFT)
 
 
 def _reserve_buffers() -> None:
-    """Let NumPy's library of linear algebra take its buffers now, while there is memory.
+    """Make the BLAS library of NumPy allocate its buffers now, while there is memory.
 
-    It takes them at the first product of matrices, and where it gets none it ends the process with exit code 1, which
-    would mean drift.
+    It allocates them at the first matrix product. Where that fails it ends the process with exit code 1, which would
+    mean drift.
     """
     import numpy as np
 
@@ -127,22 +125,24 @@ def _reserve_buffers() -> None:
 
 def _note_large(sets: "Sequence[PointSet]") -> None:
     largest = max(map(len, sets))
-    if largest > _LARGE:
-        typer.echo(f"Note: {largest} points take a while; --max-points 20000 tests a part of each file.", err=True)
+    if largest > _LARGE_FILE:
+        typer.echo(
+            f"Note: {largest} points take a while; --max-points 20000 tests a random sample of each file.", err=True
+        )
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """File names where these tell the files apart, and whole paths where not; numbered where a file comes again."""
+    """File names if they are all different, full paths if not; repeated files are numbered."""
     names = [path.name for path in paths]
     if len(set(names)) == len(names):
         return names
     names = [str(path) for path in paths]
-    before = [names[:k].count(name) for k, name in enumerate(names)]
-    return [f"{name} ({count + 1})" if count else name for name, count in zip(names, before, strict=True)]
+    repeats = [names[:k].count(name) for k, name in enumerate(names)]
+    return [f"{name} ({count + 1})" if count else name for name, count in zip(names, repeats, strict=True)]
 
 
 def _named_columns(points: "PointSet", dim: int) -> tuple[str, ...] | None:
-    """The names of the coordinates, where a file has names and not just numbers for them."""
+    """Names of the coordinates, or None if the file only numbers them."""
     names = points.columns
     return None if len(names) != dim or all(name.isdigit() for name in names) else names
 
@@ -156,15 +156,15 @@ def _settings(seed: int) -> dict[str, str]:
 
 
 def _record(
-    found: "DriftResult", first: "PointSet", sets: "Sequence[PointSet]", seed: int, report: Path | None
+    result: "DriftResult", first: "PointSet", sets: "Sequence[PointSet]", seed: int, report: Path | None
 ) -> dict[str, Any]:
     windows = [
         {
-            "path": str(one.path),
+            "path": str(points.path),
             "label": window.label,
-            "points": one.total,
+            "points": points.total,
             "points_tested": window.n,
-            "dropped": one.dropped,
+            "dropped": points.dropped,
             "value": window.value,
             "band": list(window.band),
             "ratio": finite_or_none(window.ratio),
@@ -177,23 +177,23 @@ def _record(
                 "frame": window.circle.frame.tolist(),
             },
         }
-        for one, window in zip(sets, found.windows, strict=True)
+        for points, window in zip(sets, result.windows, strict=True)
     ]
     return {
-        "drifted": found.drifted,
-        "summary": found.summary,
+        "drifted": result.drifted,
+        "summary": result.summary,
         "windows": windows,
         "reference": {
             "path": str(first.path),
             "points": first.total,
-            "points_tested": found.n_reference,
+            "points_tested": result.n_reference,
             "dropped": first.dropped,
         },
-        "alpha": found.alpha,
-        "p": found.p,
-        "n_projections": found.n_projections,
-        "permutations": found.permutations,
+        "alpha": result.alpha,
+        "p": result.p,
+        "n_projections": result.n_projections,
+        "permutations": result.permutations,
         "seed": seed,
-        "dim": found.dim,
+        "dim": result.dim,
         "report": None if report is None else str(report),
     }

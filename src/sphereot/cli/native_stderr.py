@@ -1,7 +1,7 @@
-"""What native readers write to stderr on their own, past Python: held back while a file is read, and told in one line.
+"""Panics of native code while a file is read, raised as one-line errors.
 
-A damaged Parquet file makes polars panic on a thread of its own. The text of the panic goes straight to file descriptor
-2, and the stream of batches just ends: that text is then the only sign that rows are missing.
+A damaged Parquet file makes polars panic on a thread of its own. The message of the panic is written to file descriptor
+2, not through Python, and the stream of batches ends as usual: the message is the only sign that rows are missing.
 """
 
 import faulthandler
@@ -13,29 +13,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["panics_told"]
+__all__ = ["raise_panics"]
 
 _PANIC = re.compile(r"panicked at [^\n]*\n([^\n]*)")
-_LONGEST_REASON = 160
+_MAX_REASON_LENGTH = 160
 
 
 @contextmanager
-def panics_told(path: Path) -> Iterator[None]:
-    """Raise a ValueError that names the file if native code panics meanwhile.
+def raise_panics(path: Path) -> Iterator[None]:
+    """Raise a ValueError that names the file if native code panics inside the context.
 
-    Other text is passed on at the end; where the file is refused, it is a note of the error, which `--debug` shows.
+    Other text is written to stderr at the end; after an error it becomes a note of the error, which `--debug` shows.
     """
-    held: list[str] = []
+    captured: list[str] = []
     failed: Exception | None = None
-    with _held_back(held):
+    with _captured_stderr(captured):
         try:
             yield
         except Exception as error:
             failed = error
-    text = "".join(held)
+    text = "".join(captured)
     panic = _PANIC.search(text)
     if panic is not None:
-        reason = panic[1].strip()[:_LONGEST_REASON]
+        reason = panic[1].strip()[:_MAX_REASON_LENGTH]
         raise ValueError(f"{path}: cannot be read; it seems to be damaged ({reason}).") from RuntimeError(text)
     if failed is not None:
         if text:
@@ -46,30 +46,30 @@ def panics_told(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _held_back(held: list[str]) -> Iterator[None]:
-    """Collect what is written to file descriptor 2."""
+def _captured_stderr(captured: list[str]) -> Iterator[None]:
+    """Append to `captured` what is written to file descriptor 2 inside the context."""
     try:
-        kept, aside = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115
-    except OSError:  # stderr is closed and cannot be written to, or there is no place to hold anything
+        stderr, buffer = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115
+    except OSError:  # stderr is closed, or there is no folder for temporary files
         yield
         return
     _flush()
-    # Memory that a damaged file asks for in vain ends the process there and then; it must not end without a word.
-    ours = not faulthandler.is_enabled()
-    if ours:
-        faulthandler.enable(kept, all_threads=False)
-    with aside:
-        os.dup2(aside.fileno(), 2)
+    # A damaged file can make native code allocate too much and abort the process: show where it happened.
+    enabled_here = not faulthandler.is_enabled()
+    if enabled_here:
+        faulthandler.enable(stderr, all_threads=False)
+    with buffer:
+        os.dup2(buffer.fileno(), 2)
         try:
             yield
         finally:
             _flush()
-            os.dup2(kept, 2)
-            if ours:
+            os.dup2(stderr, 2)
+            if enabled_here:
                 faulthandler.disable()
-            os.close(kept)
-            aside.seek(0)
-            held.append(aside.read().decode(errors="replace"))
+            os.close(stderr)
+            buffer.seek(0)
+            captured.append(buffer.read().decode(errors="replace"))
 
 
 def _flush() -> None:

@@ -1,4 +1,4 @@
-"""Output files of commands: checked before the work, so that nothing is lost at its end; and warnings in one line."""
+"""Output of commands: JSON, checks that output files can be written, one-line warnings."""
 
 import json
 import math
@@ -17,7 +17,7 @@ __all__ = ["finite_or_none", "print_json", "require_writable", "warnings_in_one_
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """Print a record as JSON; numbers that JSON has not, such as NaN, are an error."""
+    """Print a record as JSON; NaN and infinity, which JSON does not have, are an error."""
     typer.echo(json.dumps(record, indent=2, allow_nan=False))
 
 
@@ -27,16 +27,16 @@ def finite_or_none(value: float) -> float | None:
 
 
 def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:
-    """Refuse files that cannot be written, or that are among the files to read.
+    """Raise an error for output files that cannot be written, or that are input files, before any work is done.
 
     Parameters
     ----------
     option : str
-        Which option names the outputs, for the message.
+        The option that names the outputs, for the message.
     outputs : iterable of Path
-        All files that a command is going to write, those beside the one named included.
+        All files that the command will write.
     inputs : iterable of Path
-        The files that it reads.
+        The files that the command reads.
 
     Raises
     ------
@@ -51,13 +51,13 @@ def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path
             raise ValueError(f"{option}: {output} is one of the files to read; give another name.")
         if output.exists() and not os.access(output, os.W_OK):
             raise ValueError(f"{option}: {output} is write-protected; give another name, or change its mode.")
-        if not output.exists() or output.is_file():  # devices and FIFOs are written to as they are
+        if not output.exists() or output.is_file():  # devices and FIFOs need no new file in a folder
             _require_folder(option, output)
 
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Show warnings on stderr as a line each, without the place in the source that gave them."""
+    """Show each warning as one line on stderr, without the line of source code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         from sphereot._support.text import printable
@@ -71,11 +71,13 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def _require_folder(option: str, output: Path) -> None:
-    """Refuse a file for which there is no folder, and none can be made, or whose folder takes no new files."""
+    """Raise an error for a file whose folder cannot be created or written to."""
     folder = Path(os.path.realpath(output)).parent
     while not folder.exists():
         folder = folder.parent
     if not folder.is_dir():
-        raise ValueError(f"{option}: {output} cannot be written, for {folder} is no folder; give another name.")
+        raise ValueError(f"{option}: {output} cannot be written, because {folder} is not a folder; give another name.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"{option}: {output} cannot be written, for its folder {folder} is write-protected.")
+        raise ValueError(
+            f"{option}: {output} cannot be written, because its folder {folder} is write-protected; give another name."
+        )

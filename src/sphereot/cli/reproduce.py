@@ -1,4 +1,4 @@
-"""`sphereot reproduce`: run one experiment of the paper, and show its table beside what the paper reports."""
+"""`sphereot reproduce`: run an experiment of the paper, and show its results and those of the paper."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ __all__ = ["reproduce"]
 
 
 class _Bar:
-    """Progress of an experiment, one bar a part."""
+    """Progress of an experiment, one bar per part."""
 
     def __init__(self, progress: Progress):
         self._progress, self._task = progress, TaskID(0)
@@ -38,21 +38,22 @@ class _Bar:
 
 @reports_errors("reproduce")
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The experiment, or [bold]list[/bold] to see them all.")],
+    name: Annotated[str, typer.Argument(help="Name of the experiment, or [bold]list[/bold] to list all.")],
     preset: Annotated[
-        str, typer.Option(help="How large: quick (under a minute), cpu, or paper (the paper's scale).")
+        str, typer.Option(help="Size of the run: quick (under a minute), cpu, or paper (the size in the paper).")
     ] = "quick",
     seed: NonnegativeSeed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduce/NAME-PRESET")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of taking up a broken run.")] = False,
-    replot: Annotated[bool, typer.Option("--replot", help="Only draw the figures of a finished run again.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start again instead of continuing an interrupted run.")
+    ] = False,
+    replot: Annotated[bool, typer.Option("--replot", help="Only draw the figures of a finished run.")] = False,
 ) -> None:
-    """Run an experiment of the paper; write its numbers and figures; show them beside the paper's.
+    """Run an experiment of the paper, write its numbers and figures, and show what the paper reports.
 
-    A run that was killed goes on where it stopped when the same command is given again. One run at a time can work in
-    a folder.
+    The same command continues an interrupted run where it stopped. Only one run at a time can use a folder.
 
     For example: sphereot reproduce list
 
@@ -86,8 +87,9 @@ def reproduce(
 
 
 def _listing(experiments: Any) -> RichTable:
-    found = [experiments.find(name) for name in experiments.NAMES]
-    return _table(("name", "what it shows", "in the paper"), [(one.name, one.title, one.place) for one in found], "")
+    known = [experiments.find(name) for name in experiments.NAMES]
+    rows = [(experiment.name, experiment.title, experiment.place) for experiment in known]
+    return _table(("name", "what it shows", "in the paper"), rows, "")
 
 
 def _table(columns: Any, rows: Any, note: str) -> RichTable:
