@@ -133,7 +133,7 @@ def test_is_the_radon_transform(dim, kappa, rtol):
     assert_allclose(projected_von_mises_fisher_density(TURNS[::64], mean, kappa, frame), found, rtol=rtol)
 
 
-def test_peak_of_a_concentrated_law_is_normal():
+def test_peak_of_a_concentrated_distribution_is_normal():
     """Near the mean direction the sphere is flat: the turn is normal, of standard deviation 1 / (2 pi sqrt(kappa))."""
     frame = np.eye(6)[:, :2]
     turns = np.linspace(-3, 3, 13) / (2 * np.pi * 1e4)
@@ -198,19 +198,19 @@ MEAN, FRAME = np.array([0.0, 0.6, 0.8]), np.eye(3)[:, :2]
 FAULTS = {
     "turns nan": ((np.array([np.nan]), MEAN, 1.0, FRAME), ValueError, "turns: holds NaN"),
     "mean not unit": ((TURNS, 2 * MEAN, 1.0, FRAME), ValueError, "mean_direction: row 0 has length 2"),
-    "mean of two axes": ((TURNS, MEAN[None], 1.0, FRAME), ValueError, r"mean_direction: shape is \(1, 3\)"),
+    "mean of two axes": ((TURNS, MEAN[None], 1.0, FRAME), ValueError, r"mean_direction: got shape \(1, 3\)"),
     "one dimension": ((TURNS, np.ones(1), 1.0, np.ones((1, 2))), ValueError, "mean_direction: points have 1 coord"),
-    "frame of another dimension": ((TURNS, MEAN, 1.0, np.eye(4)[:, :2]), ValueError, r"frame: shape is \(4, 2\)"),
+    "frame of another dimension": ((TURNS, MEAN, 1.0, np.eye(4)[:, :2]), ValueError, r"frame: got shape \(4, 2\)"),
     "frame not orthonormal": ((TURNS, MEAN, 1.0, np.ones((3, 2))), ValueError, "frame: the frames are not orthonormal"),
     "frame of integers": ((TURNS, MEAN, 1.0, np.eye(3, dtype=int)[:, :2]), TypeError, "frame: dtype is int64"),
-    "negative": ((TURNS, MEAN, -1.0, FRAME), ValueError, "concentration: found -1.0, but kappa must be"),
-    "infinite": ((TURNS, MEAN, np.inf, FRAME), ValueError, "concentration: found inf"),
-    "several": ((TURNS, MEAN, np.ones(2), FRAME), TypeError, "concentration: found .*give one nonnegative number"),
-    "text": ((TURNS, MEAN, "1", FRAME), TypeError, "concentration: found '1'"),
+    "negative": ((TURNS, MEAN, -1.0, FRAME), ValueError, "concentration: got -1.0, but kappa must be"),
+    "infinite": ((TURNS, MEAN, np.inf, FRAME), ValueError, "concentration: got inf"),
+    "several": ((TURNS, MEAN, np.ones(2), FRAME), TypeError, "concentration: got .*give one number of at least 0"),
+    "text": ((TURNS, MEAN, "1", FRAME), TypeError, "concentration: got '1'"),
     "turns of other frames": (
         (np.zeros((2, 5)), MEAN, 1.0, np.stack([FRAME] * 3)),
         ValueError,
-        r"turns: shape is \(2, 5\), but 3 frames need",
+        r"turns: got shape \(2, 5\), but 3 frames need",
     ),
 }
 

@@ -1,4 +1,7 @@
-"""What laws around an axis share: points whose height <mu, x> has a law of its own, and are uniform at each height."""
+"""Base class of the distributions that are symmetric around a mean direction.
+
+The cosine <loc, x> of a point has a distribution of its own; among the points of one cosine all are equally likely.
+"""
 
 import math
 from collections.abc import Sequence
@@ -18,14 +21,14 @@ _BLOCK = 2**18  # coordinates drawn at a time: intermediate arrays stay in cache
 
 
 class AxialDistribution(Distribution):
-    """A law on S^{d-1} with density proportional to a function of <loc, x>; the base of those that are named.
+    """Distribution on S^{d-1} whose density is a function of <loc, x>: base of von Mises-Fisher and power spherical.
 
     Parameters
     ----------
     loc : tensor, shape (..., d)
         Mean directions: unit vectors.
     concentration : tensor or float, shape (...)
-        How close points stay to `loc`; 0 is the uniform law.
+        How close points stay to `loc`; 0 is the uniform distribution.
     validate_args : bool, optional
         Check the arguments here and in `log_prob`; on by default, except inside torch.compile.
     """
@@ -47,7 +50,7 @@ class AxialDistribution(Distribution):
         self._validate_args = validate
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "AxialDistribution":
-        """The same law for each member of a larger batch; nothing is copied."""
+        """Repeat the distribution for each member of a larger batch; nothing is copied."""
         new = self._get_checked_instance(AxialDistribution, _instance)
         batch_shape = Size(batch_shape)
         new.loc = self.loc.expand(*batch_shape, self.dim)
@@ -69,12 +72,12 @@ class AxialDistribution(Distribution):
     @property
     def mean(self) -> Tensor:
         """E[x], a vector along `loc` inside the ball."""
-        return self._height_moments()[0].to(self.loc.dtype).unsqueeze(-1) * self.loc
+        return self._cosine_moments()[0].to(self.loc.dtype).unsqueeze(-1) * self.loc
 
     @property
     def variance(self) -> Tensor:
         """Variances of the d coordinates."""
-        _, along, across = (moment.to(self.loc.dtype).unsqueeze(-1) for moment in self._height_moments())
+        _, along, across = (moment.to(self.loc.dtype).unsqueeze(-1) for moment in self._cosine_moments())
         squared = self.loc * self.loc
         return along * squared + across * (1.0 - squared)
 
@@ -109,12 +112,12 @@ class AxialDistribution(Distribution):
         return self._draw(out, torch_generator(seed, self.loc.device))
 
     def _draw(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        """Points of the shape of `out`, and in its memory if no gradient is asked for."""
+        """Points of the shape of `out`, in its memory if no gradient is needed."""
         drops = self._drops(out.shape[:-1], generator)
-        height = (1.0 - drops).to(self.loc.dtype)
+        cosine = (1.0 - drops).to(self.loc.dtype)
         length = torch.sqrt((drops * (2.0 - drops)).to(self.loc.dtype))
-        around = _points_around_one if self.dim == 3 and not self.batch_shape else _points_around
-        return around(self.loc, height, length, out, generator)
+        around = _points_around_single_loc if self.dim == 3 and not self.batch_shape else _points_around
+        return around(self.loc, cosine, length, out, generator)
 
     def _drop_of(self, value: Tensor) -> Tensor:
         """1 - <loc, x> of given points, as half a squared distance: it keeps its digits close to `loc`."""
@@ -126,8 +129,8 @@ class AxialDistribution(Distribution):
         """Draw 1 - <loc, x>, differentiable in the concentration."""
         raise NotImplementedError
 
-    def _height_moments(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean and variance of the height, and the variance of a coordinate across the axis."""
+    def _cosine_moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance of the cosine, and the variance of a coordinate across the axis."""
         raise NotImplementedError
 
     def _validate_sample(self, value: Tensor) -> None:
@@ -136,12 +139,12 @@ class AxialDistribution(Distribution):
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """`tensor` in double precision, where its device has it."""
+    """Convert a tensor to double precision where its device has it."""
     return tensor if tensor.device.type == "mps" else tensor.double()
 
 
 def checked_points(name: str, value: Any) -> Tensor:
-    """Unit vectors (..., d) as a tensor of float32 or float64, or an error that names the fault."""
+    """Validate unit vectors (..., d) and return them as a tensor of float32 or float64."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: got {type(value).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
     if value.ndim == 0:
@@ -161,24 +164,25 @@ def _parameters(loc: Any, concentration: Any, validate: bool) -> tuple[Tensor, T
     if not isinstance(concentration, Tensor):
         concentration = torch.as_tensor(concentration, dtype=loc.dtype, device=loc.device)
     if concentration.is_complex():
-        raise TypeError(f"concentration: dtype is {concentration.dtype}, but a real number is needed.")
+        raise TypeError(
+            f"concentration: got dtype {concentration.dtype}, but a real number is needed; pass a floating tensor."
+        )
     dtype = torch.promote_types(loc.dtype, concentration.dtype)
     loc, concentration = loc.to(dtype), concentration.to(dtype)
     if validate:
         if loc.device != concentration.device:
             raise ValueError(
-                f"loc is on {loc.device} and concentration on {concentration.device}; move one, so that both are on "
-                "the same device."
+                f"concentration: got a tensor on {concentration.device}, but loc is on {loc.device}; move one of them."
             )
         if not bool(((concentration >= 0) & torch.isfinite(concentration)).all()):
             raise ValueError(
-                f"concentration: found {_first_unfit(concentration):.4g}, but it must be finite and at least 0 (the "
-                "uniform law); to concentrate on the other side, pass -loc."
+                f"concentration: got {_first_invalid(concentration):.4g}, but it must be finite and at least 0 (the "
+                "uniform distribution); to concentrate on the other side, pass -loc."
             )
     return loc, concentration
 
 
-def _first_unfit(concentration: Tensor) -> float:
+def _first_invalid(concentration: Tensor) -> float:
     return float(concentration[~((concentration >= 0) & torch.isfinite(concentration))][0])
 
 
@@ -187,7 +191,7 @@ def _common_shape(loc: Size, concentration: Size) -> Size:
         return torch.broadcast_shapes(loc, concentration)
     except RuntimeError as error:
         raise ValueError(
-            f"loc holds a batch of shape {tuple(loc)} and concentration one of shape {tuple(concentration)}; give "
+            f"loc: got a batch of shape {tuple(loc)}, but concentration has shape {tuple(concentration)}; give "
             "shapes that broadcast, such as one concentration for each mean direction."
         ) from error
 
@@ -205,26 +209,28 @@ def _reflection(loc: Tensor) -> tuple[Tensor, Tensor]:
     return sign * loc + torch.eye(1, loc.shape[-1], dtype=loc.dtype, device=loc.device)[0], sign[..., 0]
 
 
-def _points_around(loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator) -> Tensor:
-    """Points of given heights above `loc` and given lengths of the rest, whose direction is uniform."""
+def _points_around(loc: Tensor, cosine: Tensor, length: Tensor, out: Tensor, generator: torch.Generator) -> Tensor:
+    """Points with given cosines to `loc` and given lengths of the orthogonal part, whose direction is uniform."""
     tangents = out.normal_(generator=generator)
     tangents[..., 0] = 0.0
     length = length / torch.linalg.vector_norm(tangents, dim=-1)
     mirror, sign = _reflection(loc)
     along = tangents @ mirror if mirror.ndim == 1 else torch.einsum("...d,...d->...", tangents, mirror)
-    inner = (height * mirror[..., 0] + length * along) * (2.0 / (mirror * mirror).sum(-1))
+    inner = (cosine * mirror[..., 0] + length * along) * (2.0 / (mirror * mirror).sum(-1))
     scale, shift = (-sign * length).unsqueeze(-1), (sign * inner).unsqueeze(-1)
     # In place where no gradient needs the tangents: a fresh page of memory costs more than the arithmetic.
     points = tangents * scale if shift.requires_grad else tangents.mul_(scale)
     points = points.addcmul_(shift, mirror)
-    points[..., 0] -= sign * height
+    points[..., 0] -= sign * cosine
     return points
 
 
-def _points_around_one(loc: Tensor, height: Tensor, length: Tensor, out: Tensor, generator: torch.Generator) -> Tensor:
+def _points_around_single_loc(
+    loc: Tensor, cosine: Tensor, length: Tensor, out: Tensor, generator: torch.Generator
+) -> Tensor:
     """The same for a single mean direction on S^2: an angle instead of normals, and one product with a 3 x 3 matrix."""
-    angle = torch.rand(height.shape, generator=generator, dtype=loc.dtype, device=loc.device).mul_(2.0 * math.pi)
-    before = torch.stack([height, length * torch.cos(angle), length * torch.sin(angle)])
+    angle = torch.rand(cosine.shape, generator=generator, dtype=loc.dtype, device=loc.device).mul_(2.0 * math.pi)
+    before = torch.stack([cosine, length * torch.cos(angle), length * torch.sin(angle)])
     mirror, sign = _reflection(loc)
     twice = torch.outer(mirror, mirror) * (2.0 / (mirror @ mirror))
     matrix = sign * (twice - torch.eye(3, dtype=loc.dtype, device=loc.device))

@@ -1,4 +1,4 @@
-"""Validation of arguments in torch.distributions: the constraint for unit vectors, and when it is checked."""
+"""Argument constraints for torch.distributions: unit vectors, and when they are checked."""
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ class UnitVector(Constraint):
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each vector is one: a tensor without the last dimension."""
+        """Whether each vector has unit length: a tensor without the last dimension."""
         # The same tolerance as for the points of `sphereot.ssw`.
         half = value.dtype in (torch.float16, torch.bfloat16)
         tolerance = unit_length_tolerance(torch.finfo(value.dtype).eps, half=half)

@@ -1,7 +1,7 @@
-"""Drawing the height <mu, x> of von Mises-Fisher points above their mean direction.
+"""Exact sampling of the cosine <mu, x> of von Mises-Fisher points: inverse cdf on S^2, Wood's rejection elsewhere.
 
-It is handled as the drop 1 - <mu, x>, in double precision: where the
-concentration is large, heights crowd just below 1, and the drop keeps the digits that the height would lose.
+The numbers drawn are drops, 1 - <mu, x>, in double precision: where the concentration is large, cosines crowd just
+below 1, and the drop keeps the digits that the cosine would lose.
 """
 
 import math
@@ -11,11 +11,11 @@ from torch import Tensor
 
 __all__ = ["draw_drops"]
 
-_MOST_ROUNDS = 200  # two of three proposals are taken in the worst case: beyond any sample that fits in memory
+_MAX_ROUNDS = 200  # two of three proposals are accepted in the worst case: beyond any sample that fits in memory
 
 
 def draw_drops(concentration: Tensor, dim: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Drops 1 - <mu, x> of von Mises-Fisher points: exact inverse of the cdf on S^2, rejection elsewhere (Wood, 1994).
+    """Draw drops 1 - <mu, x> of von Mises-Fisher points.
 
     Parameters
     ----------
@@ -32,6 +32,10 @@ def draw_drops(concentration: Tensor, dim: int, shape: tuple[int, ...], generato
     -------
     tensor, float64, shape `shape`
         In (0, 2).
+
+    References
+    ----------
+    Wood, Simulation of the von Mises Fisher distribution, Communications in Statistics 23(1), 1994.
 
     Examples
     --------
@@ -63,17 +67,17 @@ def _inverse_cdf(concentration: Tensor, shape: tuple[int, ...], generator: torch
 
 
 def _wood(concentration: Tensor, dim: int, generator: torch.Generator) -> Tensor:
-    """Rejection from the envelope of Wood (1994), in whole arrays: each round draws again what the last one refused."""
+    """Rejection from the envelope of Wood (1994), in whole arrays: each round redraws what the last one rejected."""
     drops = torch.full_like(concentration, math.nan)
     pending, kappa = None, concentration
-    for _ in range(_MOST_ROUNDS):
-        proposed, taken = _propose(kappa, dim, generator)
+    for _ in range(_MAX_ROUNDS):
+        proposed, accepted = _propose(kappa, dim, generator)
         if pending is None:
-            drops = torch.where(taken, proposed, drops)
-            pending = torch.nonzero(~taken).squeeze(-1)
+            drops = torch.where(accepted, proposed, drops)
+            pending = torch.nonzero(~accepted).squeeze(-1)
         else:
-            drops[pending] = torch.where(taken, proposed, math.nan)
-            pending = pending[~taken]
+            drops[pending] = torch.where(accepted, proposed, math.nan)
+            pending = pending[~accepted]
         if pending.numel() == 0:
             break
         kappa = concentration[pending]
@@ -81,17 +85,17 @@ def _wood(concentration: Tensor, dim: int, generator: torch.Generator) -> Tensor
 
 
 def _propose(kappa: Tensor, dim: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Drops from the envelope, one for each `kappa`, and whether each is taken."""
+    """Drops from the envelope, one for each `kappa`, and whether each is accepted."""
     b = (dim - 1.0) / (2.0 * kappa + torch.sqrt(4.0 * kappa * kappa + (dim - 1.0) ** 2))
     x0 = (1.0 - b) / (1.0 + b)
     gap = 2.0 * b / (1.0 + b)  # 1 - x0
     u, v, w = _uniform((3, *kappa.shape), kappa, generator)
     # A symmetric Beta((d-1)/2, (d-1)/2) from two uniforms (Ulrich, 1984).
-    height = torch.cos(2.0 * math.pi * v)
+    cosine = torch.cos(2.0 * math.pi * v)
     if dim > 2:
-        height = height * torch.sqrt(-torch.expm1(torch.log(u) * (2.0 / (dim - 2))))
-    beta = 0.5 + 0.5 * height
-    drop = 2.0 * b * beta / ((0.5 - 0.5 * height) + b * beta)
+        cosine = cosine * torch.sqrt(-torch.expm1(torch.log(u) * (2.0 / (dim - 2))))
+    beta = 0.5 + 0.5 * cosine
+    drop = 2.0 * b * beta / ((0.5 - 0.5 * cosine) + b * beta)
     excess = drop / gap - 1.0
-    taken = (dim - 1.0) * torch.log1p(excess * (x0 / (1.0 + x0))) - kappa * gap * excess >= torch.log(w)
-    return drop, taken
+    accepted = (dim - 1.0) * torch.log1p(excess * (x0 / (1.0 + x0))) - kappa * gap * excess >= torch.log(w)
+    return drop, accepted

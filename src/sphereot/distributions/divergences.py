@@ -1,6 +1,6 @@
-"""Kullback-Leibler divergences with a closed form, for `torch.distributions.kl_divergence`.
+"""Closed-form Kullback-Leibler divergences, registered for `torch.distributions.kl_divergence`.
 
-That of von Mises-Fisher to the uniform law is the one of Appendix C.1.
+The divergence of von Mises-Fisher to the uniform distribution is that of Appendix C.1.
 """
 
 import torch
@@ -14,14 +14,14 @@ from sphereot.distributions.von_mises_fisher import VonMisesFisher
 
 __all__: list[str] = []
 
-_Law = AxialDistribution | HypersphericalUniform
+_Distribution = AxialDistribution | HypersphericalUniform
 
 
-def _batch(p: _Law, q: _Law) -> torch.Size:
-    """The common batch of two laws on the same sphere."""
+def _batch(p: _Distribution, q: _Distribution) -> torch.Size:
+    """Broadcast the batch shapes of two distributions on the same sphere."""
     if p.dim != q.dim:
         raise ValueError(
-            f"p is a law in dimension {p.dim} and q in dimension {q.dim}; both must be on the same sphere."
+            f"q: got a distribution in dimension {q.dim}, but p has dimension {p.dim}; both must be on the same sphere."
         )
     return torch.broadcast_shapes(p.batch_shape, q.batch_shape)
 
@@ -53,7 +53,7 @@ def _uniform_power_spherical(p: HypersphericalUniform, q: PowerSpherical) -> Ten
 @register_kl(PowerSpherical, VonMisesFisher)
 def _axial_von_mises_fisher(p: VonMisesFisher | PowerSpherical, q: VonMisesFisher) -> Tensor:
     _batch(p, q)
-    height, kappa = p._height_moments()[0], wide(q.concentration)
+    cosine, kappa = p._cosine_moments()[0], wide(q.concentration)
     apart = wide(q._drop_of(p.loc))
-    cross = q._log_mean_exponential() - kappa * height * (1.0 - apart)
+    cross = q._log_mean_exponential() - kappa * cosine * (1.0 - apart)
     return (p._relative_entropy() + cross).to(p.loc.dtype)

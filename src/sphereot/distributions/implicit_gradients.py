@@ -1,11 +1,12 @@
-"""Gradients through the height of a drawn point, its quantile held (implicit reparametrization).
+"""Implicit reparametrization gradients: how a sampled cosine changes with the concentration at a fixed quantile.
 
 The angle theta between a point and the mean direction has a density proportional to
 
     f(theta) = sin(theta)^{d-2} exp(kappa T(theta)),
 
-with T = cos(theta) for von Mises-Fisher and T = log((1 + cos(theta)) / 2) for the power spherical law. With F its cdf,
-a quantile moves by d theta / d kappa = -(dF / d kappa) / f(theta), and dF / d kappa is the integral of (T - E[T]) f.
+with T = cos(theta) for von Mises-Fisher and T = log((1 + cos(theta)) / 2) for the power spherical distribution. With F
+its cdf, a quantile moves by d theta / d kappa = -(dF / d kappa) / f(theta), and dF / d kappa is the integral of
+(T - E[T]) f.
 """
 
 import math
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["HEIGHT", "LOG_HEIGHT", "Statistic", "drop_derivative", "with_quantile_gradient"]
+__all__ = ["COSINE", "LOG_COSINE", "Statistic", "drop_derivative", "with_quantile_gradient"]
 
 _NODES = 48
 _WIDTHS = 12.0
@@ -25,23 +26,23 @@ _WIDTHS = 12.0
 
 @dataclass(frozen=True)
 class Statistic:
-    """T, up to a constant, and its second derivative in theta without the sign, as functions of sin^2(theta / 2)."""
+    """T, up to a constant, and the absolute value of its second derivative in theta; functions of sin^2(theta / 2)."""
 
     value: Callable[[Tensor], Tensor]
     curvature: Callable[[Tensor], Tensor]
 
 
-HEIGHT = Statistic(lambda h: -2.0 * h, lambda h: (1.0 - 2.0 * h).abs())
+COSINE = Statistic(lambda h: -2.0 * h, lambda h: (1.0 - 2.0 * h).abs())
 """cos(theta) - 1."""
 
-LOG_HEIGHT = Statistic(lambda h: torch.log1p(-h), lambda h: 0.5 / (1.0 - h))
+LOG_COSINE = Statistic(lambda h: torch.log1p(-h), lambda h: 0.5 / (1.0 - h))
 """log((1 + cos(theta)) / 2)."""
 
 
 def with_quantile_gradient(
     drop: Tensor, concentration: Tensor, dim: int, statistic: Statistic, mean: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """`drop` itself, with the gradient of `drop_derivative` in `concentration` if that asks for it."""
+    """Return `drop` with the gradient of `drop_derivative` in `concentration`, if that requires a gradient."""
     if not (torch.is_grad_enabled() and concentration.requires_grad):
         return drop
     kappa = concentration.detach()
@@ -49,7 +50,7 @@ def with_quantile_gradient(
 
 
 def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: Statistic, mean: Tensor) -> Tensor:
-    """Derivative of a drawn drop 1 - cos(theta) in the concentration, its quantile held.
+    """Derivative of a sampled drop 1 - cos(theta) in the concentration, at a fixed quantile.
 
     The integral is taken by Gauss-Legendre quadrature over the side of theta on which T - E[T] keeps its sign, as far
     as f reaches.
@@ -63,7 +64,7 @@ def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: St
     dim : int
         Dimension d of the space around the sphere.
     statistic : Statistic
-        `HEIGHT` or `LOG_HEIGHT`.
+        `COSINE` or `LOG_COSINE`.
     mean : tensor, float64
         E[T], of the shape of `concentration`.
 
@@ -78,7 +79,7 @@ def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: St
 
     >>> import torch
     >>> zero, one = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    >>> drop_derivative(torch.tensor([0.5, 1.0], dtype=torch.float64), zero, 3, HEIGHT, -one)
+    >>> drop_derivative(torch.tensor([0.5, 1.0], dtype=torch.float64), zero, 3, COSINE, -one)
     tensor([-0.3750, -0.5000], dtype=torch.float64)
     """
     half_drop = 0.5 * drop
@@ -90,10 +91,10 @@ def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: St
     here = statistic.value(half_drop)
     step = torch.where(here > mean, -torch.minimum(theta, reach), torch.minimum(math.pi - theta, reach))
     log_sine = torch.log(half_drop * (1.0 - half_drop))  # twice that of the sine, up to a constant
-    most = 1.0 - torch.finfo(drop.dtype).eps
+    below_one = 1.0 - torch.finfo(drop.dtype).eps
     total = torch.zeros_like(step)
     for node, weight in _graded_nodes():
-        half = (torch.sin(0.5 * (theta + node * step)) ** 2).clamp(max=most)  # T may be infinite at 1
+        half = (torch.sin(0.5 * (theta + node * step)) ** 2).clamp(max=below_one)  # T may be infinite at 1
         there = statistic.value(half)
         log_density = concentration * (there - here)
         if dim > 2:

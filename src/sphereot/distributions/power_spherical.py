@@ -1,4 +1,4 @@
-"""The power spherical law (Appendix C.5): shaped like von Mises-Fisher, and simpler to normalize."""
+"""The power spherical distribution (Appendix C.5): similar to von Mises-Fisher, with a simpler normalizing constant."""
 
 import math
 
@@ -6,21 +6,21 @@ import torch
 from torch import Size, Tensor
 
 from sphereot.distributions.axial import AxialDistribution, wide
-from sphereot.distributions.implicit_gradients import LOG_HEIGHT, with_quantile_gradient
+from sphereot.distributions.implicit_gradients import LOG_COSINE, with_quantile_gradient
 from sphereot.sphere.area import log_area
 
 __all__ = ["PowerSpherical"]
 
 
 class PowerSpherical(AxialDistribution):
-    """The law on S^{d-1} with density proportional to (1 + <loc, x>)^concentration.
+    """Power spherical distribution on S^{d-1}: density proportional to (1 + <loc, x>)^concentration.
 
     Parameters
     ----------
     loc : tensor, shape (..., d)
         Mean directions: unit vectors, d at least 2.
     concentration : tensor or float, shape (...)
-        kappa, at least 0; broadcasts with the batch of `loc`. At 0 the law is uniform.
+        kappa, at least 0; broadcasts with the batch of `loc`. At 0 the distribution is uniform.
     validate_args : bool, optional
         Check the arguments here and in `log_prob`; on by default, except inside torch.compile.
 
@@ -37,10 +37,10 @@ class PowerSpherical(AxialDistribution):
     --------
     >>> import torch
     >>> from sphereot.distributions import PowerSpherical
-    >>> law = PowerSpherical(torch.tensor([0.0, 1.0, 0.0]), 10.0)
-    >>> law.mean
+    >>> distribution = PowerSpherical(torch.tensor([0.0, 1.0, 0.0]), 10.0)
+    >>> distribution.mean
     tensor([0.0000, 0.8333, 0.0000])
-    >>> law.rsample((4,), seed=0).shape
+    >>> distribution.rsample((4,), seed=0).shape
     torch.Size([4, 3])
     """
 
@@ -61,16 +61,16 @@ class PowerSpherical(AxialDistribution):
         return wide(self.concentration) + rest, rest
 
     def _log_mean_power(self) -> Tensor:
-        """Logarithm of E[((1 + t) / 2)^kappa] for the height t of a uniform point, in double precision."""
+        """Logarithm of E[((1 + t) / 2)^kappa] for the cosine t of a uniform point, in double precision."""
         a, b = self._beta_parameters()
         return torch.lgamma(a) - torch.lgamma(a + b) + math.lgamma(2.0 * b) - math.lgamma(b)
 
     def _relative_entropy(self) -> Tensor:
-        """KL to the uniform law, in double precision."""
+        """KL to the uniform distribution, in double precision."""
         a, b = self._beta_parameters()
         return wide(self.concentration) * (torch.digamma(a) - torch.digamma(a + b)) - self._log_mean_power()
 
-    def _height_moments(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _cosine_moments(self) -> tuple[Tensor, Tensor, Tensor]:
         a, b = self._beta_parameters()
         total = a + b
         across = 2.0 * a / (total * (total + 1.0))
@@ -87,6 +87,6 @@ class PowerSpherical(AxialDistribution):
             drops,
             wide(self.concentration),
             self.dim,
-            LOG_HEIGHT,
+            LOG_COSINE,
             lambda k: torch.digamma(k + b) - torch.digamma(k + 2 * b),
         )

@@ -1,4 +1,4 @@
-"""The von Mises-Fisher distribution seen on a great circle: the law of its projection (a theorem of Jung, 2021).
+"""Density of a von Mises-Fisher distribution projected on a great circle (a theorem of Jung, 2021).
 
 The projection is no von Mises distribution, but a mixture of them over the length r of the planar point U^T x. Here the
 mixture is one integral over the angle phi between x and the plane, r = cos(phi), of terms added up as logarithms: the
@@ -64,9 +64,9 @@ def projected_von_mises_fisher_density(
     integrates to 2 pi over the radians, and to 1 over a turn: it is the density in turns. Here turns start at the first
     column of the frame, as those of `sphereot.project` do.
 
-    I_0 cancels between f_R and f_vM. What is left has one peak in phi, whose place depends on t; it is looked for, and
-    96 Gauss-Legendre nodes are spent there alone. Over one turn the density adds up to 1 within 1e-12 for d from 2 to
-    5000 and kappa from 0 to 1e6. Relative to adaptive quadrature of f as printed, each value is right to 2e-12 for
+    I_0 cancels between f_R and f_vM. What is left has one peak in phi, whose location depends on t; it is searched for,
+    and 96 Gauss-Legendre nodes are spent there alone. Over one turn the density adds up to 1 within 1e-12 for d from 2
+    to 5000 and kappa from 0 to 1e6. Relative to adaptive quadrature of f as printed, each value is right to 2e-12 for
     kappa up to 100, and to 3e-11 for kappa = 1e5, where the last digit of mu counts; in float32, to 3e-4.
 
     Examples
@@ -89,7 +89,7 @@ def projected_von_mises_fisher_density(
     batch = tuple(frames.shape[:-2])
     if batch and turns.ndim > 1 and tuple(turns.shape[:-1]) != batch:
         raise ValueError(
-            f"turns: shape is {tuple(turns.shape)}, but {batch[0]} frames need turns of shape (n,) or ({batch[0]}, n)."
+            f"turns: got shape {tuple(turns.shape)}, but {batch[0]} frames need turns of shape (n,) or ({batch[0]}, n)."
         )
 
     planar = xp.matmul(xp.matrix_transpose(frames), mean[:, None])  # (..., 2, 1)
@@ -145,9 +145,9 @@ def _around_peak(log_integrand: Any, low: Array, high: Array) -> tuple[Array, Ar
     xp = namespace(low)
     cell = (high - low) / _CELLS
     index = xp.arange(_CELLS, dtype=low.dtype, device=device(low))[None, :]
-    found = log_integrand(low + cell * (index + 0.5))
+    logs = log_integrand(low + cell * (index + 0.5))
     # The peak may stand between two centers: the neighbors of the cells that count are kept too.
-    counts = found >= xp.max(found, axis=1, keepdims=True) - _NEGLIGIBLE
+    counts = logs >= xp.max(logs, axis=1, keepdims=True) - _NEGLIGIBLE
     last = xp.max(xp.where(counts, index, xp.zeros_like(index)), axis=1, keepdims=True)
     first = xp.min(xp.where(counts, index, xp.full_like(index, _CELLS)), axis=1, keepdims=True)
     left = xp.where(first > 1, first - 1.0, xp.zeros_like(first))
@@ -183,7 +183,9 @@ def _as_mean_direction(value: Any, turns: Array) -> Array:
     """The mean direction (d,), in the dtype of the turns."""
     shape = np.shape(value)
     if len(shape) != 1:
-        raise ValueError(f"mean_direction: shape is {shape}, but one unit vector of shape (d,) is needed.")
+        raise ValueError(
+            f"mean_direction: got shape {shape}, but one unit vector is needed; pass an array of shape (d,)."
+        )
     mean = as_points("mean_direction", [value] if isinstance(value, list | tuple) else value[None, :])[0, :]
     require_same_kind(turns=turns, mean_direction=mean)
     return namespace(mean).astype(mean, turns.dtype, copy=False)
@@ -194,7 +196,7 @@ def _as_frame(value: Any, mean: Array) -> Array:
     shape, dim = tuple(np.shape(value)), int(mean.shape[0])
     if len(shape) not in (2, 3) or shape[-2:] != (dim, 2) or 0 in shape:
         raise ValueError(
-            f"frame: shape is {shape}, but a mean direction in dimension {dim} needs a frame of shape ({dim}, 2), as "
+            f"frame: got shape {shape}, but a mean direction in dimension {dim} needs a frame of shape ({dim}, 2), as "
             f"sphereot.great_circles(1, {dim})[0] gives, or several of shape (L, {dim}, 2)."
         )
     array = np.asarray(value) if isinstance(value, list | tuple) else value
@@ -210,10 +212,12 @@ def _as_concentration(value: Any, turns: Array) -> Array:
     xp = namespace(turns)
     if isinstance(value, Real) and not isinstance(value, bool):
         if not 0 <= float(value) < math.inf:
-            raise ValueError(f"concentration: found {value}, but kappa must be finite and nonnegative.")
+            raise ValueError(
+                f"concentration: got {value}, but kappa must be finite and at least 0; give such a number."
+            )
         return xp.asarray(float(value), dtype=turns.dtype, device=device(turns))
     if not hasattr(value, "dtype") or np.shape(value) != ():
-        raise TypeError(f"concentration: found {value!r}; give one nonnegative number.")
+        raise TypeError(f"concentration: got {value!r}; give one number of at least 0.")
     require_same_kind(turns=turns, concentration=value)
     kappa = xp.astype(value, turns.dtype)
     return xp.where(kappa >= 0, kappa, xp.full_like(kappa, math.nan))

@@ -1,4 +1,4 @@
-"""The uniform law on the sphere."""
+"""The uniform distribution on the sphere."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -17,14 +17,14 @@ __all__ = ["HypersphericalUniform"]
 
 
 class HypersphericalUniform(Distribution):
-    """The uniform law on S^{d-1}.
+    """Uniform distribution on the sphere S^{d-1}.
 
     Parameters
     ----------
     dim : int
         Dimension d of the space around the sphere, at least 2.
     batch_shape : sequence of int
-        Shape of a batch of such laws.
+        Shape of a batch of such distributions.
     dtype : torch.dtype, optional
         Of samples and moments: torch.float32 or torch.float64; torch's default if None.
     device : torch.device or str, optional
@@ -36,9 +36,9 @@ class HypersphericalUniform(Distribution):
     --------
     >>> import torch
     >>> from sphereot.distributions import HypersphericalUniform
-    >>> law = HypersphericalUniform(3)
-    >>> points = law.sample((4,), seed=0)
-    >>> law.log_prob(points)
+    >>> distribution = HypersphericalUniform(3)
+    >>> points = distribution.sample((4,), seed=0)
+    >>> distribution.log_prob(points)
     tensor([-2.5310, -2.5310, -2.5310, -2.5310])
     """
 
@@ -58,7 +58,7 @@ class HypersphericalUniform(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(dim, Integral) or isinstance(dim, bool):
-            raise TypeError(f"dim: got {type(dim).__name__}; give a whole number, at least 2.")
+            raise TypeError(f"dim: got {type(dim).__name__}; give an int of at least 2.")
         if dim < 2:
             raise ValueError(f"dim: got {dim}, but a sphere needs at least 2 coordinates (the circle S^1).")
         self._like = torch.empty(0, dtype=dtype, device=device)
@@ -70,7 +70,7 @@ class HypersphericalUniform(Distribution):
         return f"HypersphericalUniform(dim: {self.dim}, batch_shape: {tuple(self.batch_shape)})"
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "HypersphericalUniform":
-        """The same law for each member of a larger batch."""
+        """Repeat the distribution for each member of a larger batch."""
         new = self._get_checked_instance(HypersphericalUniform, _instance)
         torch.broadcast_shapes(self.batch_shape, Size(batch_shape))
         new._like = self._like
@@ -124,6 +124,6 @@ class HypersphericalUniform(Distribution):
         checked_points("value", value)
         if value.shape[-1] != self.dim:
             raise ValueError(
-                f"value has points in dimension {value.shape[-1]} and the law is in dimension {self.dim}; both must "
-                "lie on the same sphere."
+                f"value: got points in dimension {value.shape[-1]}, but the distribution is in dimension {self.dim}; "
+                "both must lie on the same sphere."
             )

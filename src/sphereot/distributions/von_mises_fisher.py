@@ -1,4 +1,4 @@
-"""The von Mises-Fisher law (Appendix B.3): the Gaussian of the sphere."""
+"""The von Mises-Fisher distribution (Appendix B.3), the analog of a Gaussian on the sphere."""
 
 import torch
 from torch import Size, Tensor
@@ -6,21 +6,21 @@ from torch import Size, Tensor
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.cosine_sampling import draw_drops
-from sphereot.distributions.implicit_gradients import HEIGHT, with_quantile_gradient
+from sphereot.distributions.implicit_gradients import COSINE, with_quantile_gradient
 from sphereot.sphere.area import log_area
 
 __all__ = ["VonMisesFisher"]
 
 
 class VonMisesFisher(AxialDistribution):
-    """The law on S^{d-1} with density proportional to exp(concentration <loc, x>).
+    """Von Mises-Fisher distribution on S^{d-1}: density proportional to exp(concentration <loc, x>).
 
     Parameters
     ----------
     loc : tensor, shape (..., d)
         Mean directions: unit vectors, d at least 2.
     concentration : tensor or float, shape (...)
-        kappa, at least 0; broadcasts with the batch of `loc`. At 0 the law is uniform.
+        kappa, at least 0; broadcasts with the batch of `loc`. At 0 the distribution is uniform.
     validate_args : bool, optional
         Check the arguments here and in `log_prob`; on by default, except inside torch.compile.
 
@@ -40,10 +40,10 @@ class VonMisesFisher(AxialDistribution):
     >>> import torch
     >>> from sphereot.distributions import VonMisesFisher
     >>> north = torch.tensor([0.0, 0.0, 1.0])
-    >>> law = VonMisesFisher(north, 10.0)
-    >>> law.sample((5,), seed=0).shape
+    >>> distribution = VonMisesFisher(north, 10.0)
+    >>> distribution.sample((5,), seed=0).shape
     torch.Size([5, 3])
-    >>> law.log_prob(torch.stack([north, -north]))
+    >>> distribution.log_prob(torch.stack([north, -north]))
     tensor([  0.4647, -19.5353])
     """
 
@@ -64,11 +64,11 @@ class VonMisesFisher(AxialDistribution):
         return log_mean_exponential(wide(self.concentration), self.dim)
 
     def _relative_entropy(self) -> Tensor:
-        """KL to the uniform law (Appendix C.1), in double precision."""
+        """KL to the uniform distribution (Appendix C.1), in double precision."""
         kappa = wide(self.concentration)
         return kappa * kappa * bessel_ratio_slope(kappa, self.dim) - self._log_mean_exponential()
 
-    def _height_moments(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _cosine_moments(self) -> tuple[Tensor, Tensor, Tensor]:
         kappa = wide(self.concentration)
         slope = bessel_ratio_slope(kappa, self.dim)
         mean = kappa * slope
@@ -78,5 +78,5 @@ class VonMisesFisher(AxialDistribution):
         kappa = wide(self.concentration)
         drops = draw_drops(kappa, self.dim, tuple(shape), generator)
         return with_quantile_gradient(
-            drops, kappa, self.dim, HEIGHT, lambda k: k * bessel_ratio_slope(k, self.dim) - 1.0
+            drops, kappa, self.dim, COSINE, lambda k: k * bessel_ratio_slope(k, self.dim) - 1.0
         )
