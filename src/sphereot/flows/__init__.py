@@ -1,7 +1,7 @@
-"""Normalizing flows on the sphere: the exponential-map flow, and RealNVP behind a stereographic projection.
+"""Normalizing flows on the sphere: exponential-map flow, and RealNVP after a stereographic projection.
 
-A transform is a module that maps points, gives the logarithm of its determinant if asked, and is inverted; `Flow` makes
-a law of it, with densities and samples (Appendix B.4).
+A transform is a module that maps points, gives the log-determinant of the map if needed, and can be inverted. `Flow`
+turns a transform and a base distribution into a distribution with densities and samples (Appendix B.4).
 """
 
 from sphereot._support.extras import require

@@ -1,17 +1,17 @@
-"""One block of the exponential-map flow and its determinant: the mathematics, on plain tensors.
+"""One block of the exponential-map flow and its log-determinant, as functions of tensors.
 
 With w_i = alpha_i exp(beta_i (<x, mu_i> - 1)) the potential of Appendix B.4 has, in the space around the sphere,
 
     gradient g = sum_i w_i mu_i,     Hessian H = sum_i w_i beta_i mu_i mu_i^T,
 
-so that one product with a (K, n) array of exponentials gives both: the moments. From there on K is forgotten. With
+so that one product with a (K, n) array of exponentials gives both: the moments. With
 s = <x, g> and P the projection on the tangent space at x, the Riemannian gradient and Hessian there are v = g - s x and
 A = P H P - s I. The block is T(x) = exp_x(v); its differential takes u to a Jacobi field along the geodesic that
 starts as u, with velocity A u. Brought back to x by parallel transport the differential reads, with r = |v|,
 
     M = I + A along v,     M = cos(r) I + sin(r)/r A across v,
 
-whose determinant on the tangent space is that of the flow, for parallel transport turns and does not stretch.
+whose determinant on the tangent space is that of the flow, for parallel transport is an isometry.
 
 Points are columns here, (d, n), so that all operations run along contiguous rows of points.
 """
@@ -53,7 +53,7 @@ def moments(x: Tensor, slopes: Tensor, loads: Tensor) -> Tensor:
     Returns
     -------
     tensor, shape (m, n)
-        g, of d rows, and H, of d^2 rows, if asked for.
+        g, of d rows, and H, of d^2 rows, if `loads` has it.
     """
     return _Moments.apply(x, slopes, loads)
 
@@ -63,14 +63,14 @@ def move(x: Tensor, g: Tensor) -> Tensor:
     return _Move.apply(x, g)
 
 
-def move_with_log_det(x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-    """The image of points and the logarithm of the determinant of the block, from its moments.
+def move_with_log_det(x: Tensor, moments_at_x: Tensor) -> tuple[Tensor, Tensor]:
+    """Move points by one block, and compute the log-determinant of the block, from its moments.
 
     Parameters
     ----------
     x : tensor, shape (d, n)
         Points.
-    found : tensor, shape (d + d^2, n)
+    moments_at_x : tensor, shape (d + d^2, n)
         Gradient and Hessian of the potential, as `moments` gives.
 
     Returns
@@ -81,17 +81,17 @@ def move_with_log_det(x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
         Logarithm of the determinant of the differential between the tangent spaces.
     """
     if x.shape[0] == 3:
-        return _MoveOnS2.apply(x, found)
-    log_det: Tensor = torch.linalg.slogdet(differential(x, found))[1]
-    return move(x, found[: x.shape[0]]), log_det
+        return _MoveOnS2.apply(x, moments_at_x)
+    log_det: Tensor = torch.linalg.slogdet(differential(x, moments_at_x))[1]
+    return move(x, moments_at_x[: x.shape[0]]), log_det
 
 
-def differential(x: Tensor, found: Tensor) -> Tensor:
+def differential(x: Tensor, moments_at_x: Tensor) -> Tensor:
     """M of the module's description as matrices of the space around, with M x = x.
 
     Parameters
     ----------
-    x, found
+    x, moments_at_x
         As in `move_with_log_det`.
 
     Returns
@@ -101,7 +101,7 @@ def differential(x: Tensor, found: Tensor) -> Tensor:
         of the differential, and the inverse too keeps the tangent space.
     """
     dim = x.shape[0]
-    g, hessian = found[:dim].T, found[dim:].T.reshape(-1, dim, dim)
+    g, hessian = moments_at_x[:dim].T, moments_at_x[dim:].T.reshape(-1, dim, dim)
     x = x.T
     s = _dot(x.T, g.T)[:, None]
     v = g - s * x
@@ -195,11 +195,11 @@ class _MoveOnS2(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-        s, v, q = _riemannian_gradient(x, found[:3])
+    def forward(ctx: Any, x: Tensor, moments_at_x: Tensor) -> tuple[Tensor, Tensor]:
+        s, v, q = _riemannian_gradient(x, moments_at_x[:3])
         c = stumpff(q)
         y, inverse_length = _endpoint(x, v, c)
-        hessian = found[3:].view(3, 3, -1)
+        hessian = moments_at_x[3:].view(3, 3, -1)
         hx = _product(hessian, x)
         xhx = _dot(x, hx)
         pull = torch.addcmul(hx, x, xhx, value=-0.5)
@@ -213,7 +213,7 @@ class _MoveOnS2(torch.autograd.Function):
         # Positive by the theory; where a block contracts to almost nothing, rounding may leave it below zero.
         determinant.clamp_(min=torch.finfo(x.dtype).eps)
         ctx.save_for_backward(
-            x, found, s, v, q, y, inverse_length, *c, hx, xhx, pull, b, bv, trace, invariants, vav, determinant
+            x, moments_at_x, s, v, q, y, inverse_length, *c, hx, xhx, pull, b, bv, trace, invariants, vav, determinant
         )
         ctx.set_materialize_grads(False)
         return y, determinant.log()
@@ -221,7 +221,7 @@ class _MoveOnS2(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor, Tensor]:
         refuse_second_derivatives()
-        x, found, s, v, q, y, inverse_length, *rest = ctx.saved_tensors
+        x, moments_at_x, s, v, q, y, inverse_length, *rest = ctx.saved_tensors
         c, (hx, xhx, pull, b, bv, trace, invariants, vav, determinant) = rest[:6], rest[6:]
         d_y, d_log_det = cotangents
         d_y = torch.zeros_like(y) if d_y is None else d_y
@@ -240,18 +240,18 @@ class _MoveOnS2(torch.autograd.Function):
         d_v.addcmul_(d_vav, bv, value=2)
 
         # B enters as tr B, |B|^2 and v^T B v; then H and x as B = H - x p^T - p x^T, p = H x - x^T H x / 2 x.
-        d_found = torch.empty_like(found)
-        d_hessian = d_found[3:].view(3, 3, -1)
+        d_moments_at_x = torch.empty_like(moments_at_x)
+        d_hessian = d_moments_at_x[3:].view(3, 3, -1)
         torch.mul(b, -d_invariants, out=d_hessian).addcmul_((d_vav * v)[:, None], v)
-        d_found[3::4] += d_invariants * (1 + trace - s)
+        d_moments_at_x[3::4] += d_invariants * (1 + trace - s)
         d_pull = _product(d_hessian, x).mul_(-2)
         d_xhx = _dot(d_pull, x).mul_(-0.5)
         d_x.add_(_product(d_hessian, pull), alpha=-2).addcmul_(xhx, d_pull, value=-0.5).addcmul_(d_xhx, hx)
         d_hx = torch.addcmul(d_pull, d_xhx, x)
-        d_x.add_(_product(found[3:].view(3, 3, -1), d_hx))
+        d_x.add_(_product(moments_at_x[3:].view(3, 3, -1), d_hx))
         d_hessian.addcmul_(d_hx[:, None], x)
-        d_x, d_found[:3] = _riemannian_gradient_backward(x, found[:3], s, v, d_x, d_v, d_q, d_s)
-        return d_x, d_found
+        d_x, d_moments_at_x[:3] = _riemannian_gradient_backward(x, moments_at_x[:3], s, v, d_x, d_v, d_q, d_s)
+        return d_x, d_moments_at_x
 
 
 def refuse_second_derivatives() -> None:

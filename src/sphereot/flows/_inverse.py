@@ -1,4 +1,4 @@
-"""The inverse of a block of the exponential-map flow: Newton's method on the sphere.
+"""Inverse of a block of the exponential-map flow, by Newton's method on the sphere.
 
 From x, the image T(x) shall go along the geodesic to y. The differential says which step of x does that to first order;
 where the image does not come close enough, half the step is tried. A block is a diffeomorphism, so its differential is
@@ -14,7 +14,7 @@ from sphereot.flows._expmap import differential, moments, move
 __all__ = ["attach_gradient", "solve"]
 
 _STEPS = 200
-_LEAST_STEP = 2.0**-40
+_SMALLEST_SHARE = 2.0**-40
 # Lengths of y - T(x): at which to stop, and beyond which the inverse has failed.
 _TARGET = {torch.float32: 1e-6, torch.float64: 1e-13}
 _LIMIT = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -22,7 +22,7 @@ _LIMIT = {torch.float32: 1e-4, torch.float64: 1e-9}
 
 @torch.no_grad()
 def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
-    """Points x with T(x) = y.
+    """Solve T(x) = y for x.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
     slopes, loads
         Of the block, as in `moments`, with the rows of the Hessian.
     block : int
-        Its number, for the message.
+        Index of the block, for the message.
 
     Returns
     -------
@@ -46,26 +46,26 @@ def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
     y = y.T
     x, residual = y.clone(), y.new_full((y.shape[0],), torch.inf)
     step, share = torch.zeros_like(y), y.new_ones(y.shape[0])
-    at = torch.arange(y.shape[0], device=y.device)  # points that are not there yet
+    pending = torch.arange(y.shape[0], device=y.device)  # indices of points that have not converged
     for _ in range(_STEPS):
-        if at.numel() == 0:
+        if pending.numel() == 0:
             break
-        trial = sphere.exp(x[at], share[at, None] * step[at])
-        found = moments(trial.T.contiguous(), slopes, loads)
-        image = move(trial.T.contiguous(), found[: y.shape[1]]).T
-        left = torch.linalg.vector_norm(y[at] - image, dim=-1)
-        closer = left < (1 - 0.25 * share[at]) * residual[at]
-        taken = at[closer]
-        x[taken], residual[taken] = trial[closer], left[closer]
-        share[at] = torch.where(closer, (2 * share[at]).clamp(max=1), 0.5 * share[at])
+        trial = sphere.exp(x[pending], share[pending, None] * step[pending])
+        at_trial = moments(trial.T.contiguous(), slopes, loads)
+        image = move(trial.T.contiguous(), at_trial[: y.shape[1]]).T
+        distance = torch.linalg.vector_norm(y[pending] - image, dim=-1)
+        closer = distance < (1 - 0.25 * share[pending]) * residual[pending]
+        accepted = pending[closer]
+        x[accepted], residual[accepted] = trial[closer], distance[closer]
+        share[pending] = torch.where(closer, (2 * share[pending]).clamp(max=1), 0.5 * share[pending])
         columns = trial[closer].T.contiguous()
-        step[taken] = _newton_step(columns, found[:, closer], image[closer], y[taken])
-        at = at[(residual[at] > _TARGET[y.dtype]) & (share[at] > _LEAST_STEP)]
+        step[accepted] = _newton_step(columns, at_trial[:, closer], image[closer], y[accepted])
+        pending = pending[(residual[pending] > _TARGET[y.dtype]) & (share[pending] > _SMALLEST_SHARE)]
     missed = ~(residual <= _LIMIT[y.dtype])
     if bool(missed.any()):
         raise RuntimeError(
-            f"the inverse of block {block} did not converge: {int(missed.sum())} of {y.shape[0]} points are not found, "
-            f"the worst image being {float(residual.nan_to_num(nan=torch.inf).max()):.2g} away; beta is too large or "
+            f"the inverse of block {block} did not converge for {int(missed.sum())} of {y.shape[0]} points, the worst "
+            f"image being {float(residual.nan_to_num(nan=torch.inf).max()):.2g} away; beta is too large or "
             "the sum of alpha too near to 1 for this precision. Convert the flow and the points to float64, or train "
             "with smaller steps."
         )
@@ -73,19 +73,19 @@ def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
 
 
 def attach_gradient(x: Tensor, y: Tensor, slopes: Tensor, loads: Tensor) -> Tensor:
-    """`x`, a solution, with the gradients in `y` and in the block that the implicit function theorem gives.
+    """Give a solution `x` its gradients in `y` and in the parameters, by the implicit function theorem.
 
     One more step of Newton's method, whose matrix is held: its value is zero to rounding, its derivative the right one.
     """
-    found = moments(x, slopes, loads)
-    image = move(x, found[: x.shape[0]])
-    matrix = differential(x, found.detach())
+    at_x = moments(x, slopes, loads)
+    image = move(x, at_x[: x.shape[0]])
+    matrix = differential(x, at_x.detach())
     remainder = sphere.parallel_transport(image.detach().T, x.T, y.T - image.T)
     return x + torch.linalg.solve(matrix, remainder).T
 
 
-def _newton_step(x: Tensor, found: Tensor, image: Tensor, y: Tensor) -> Tensor:
+def _newton_step(x: Tensor, at_x: Tensor, image: Tensor, y: Tensor) -> Tensor:
     """The step at x, in the tangent space there, that takes the image to y to first order; rows."""
     toward = sphere.parallel_transport(image, x.T, sphere.log(image, y))
-    step: Tensor = torch.linalg.solve(differential(x, found), toward)
+    step: Tensor = torch.linalg.solve(differential(x, at_x), toward)
     return step

@@ -1,4 +1,4 @@
-"""The exponential-map flow on S^2 through the compiled kernel, as an operation that torch can differentiate."""
+"""The exponential-map flow on S^2 in the compiled kernel, as a differentiable torch operation."""
 
 from typing import Any
 
@@ -40,8 +40,8 @@ class _Flow(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, slopes: Tensor, loads: Tensor) -> tuple[Tensor, Tensor | None]:
         arrays = [tensor.detach().contiguous().numpy() for tensor in (x, slopes, loads)]
         record = flow_forward(*arrays)
-        kept = [record.states, record.moments, *([] if record.determinants is None else [record.determinants])]
-        ctx.save_for_backward(slopes, loads, *map(torch.from_numpy, kept))
+        saved = [record.states, record.moments, *([] if record.determinants is None else [record.determinants])]
+        ctx.save_for_backward(slopes, loads, *map(torch.from_numpy, saved))
         ctx.set_materialize_grads(False)
         log_det = None if record.determinants is None else torch.from_numpy(record.determinants).log().sum(0)
         return torch.from_numpy(record.states[-1].copy()), log_det
@@ -54,14 +54,12 @@ class _Flow(torch.autograd.Function):
         d_y = states.new_zeros(states.shape[1:]) if d_y is None else d_y
         if determinants and d_log_det is None:
             d_log_det = states.new_zeros(states.shape[2])
-        record = Record(
-            *(kept.numpy() for kept in (states, moments)), determinants[0].numpy() if determinants else None
-        )
-        found = flow_backward(
+        record = Record(states.numpy(), moments.numpy(), determinants[0].numpy() if determinants else None)
+        gradients = flow_backward(
             record,
             slopes.contiguous().numpy(),
             loads.contiguous().numpy(),
             d_y.contiguous().numpy(),
             None if d_log_det is None else d_log_det.contiguous().numpy(),
         )
-        return tuple(map(torch.from_numpy, found))
+        return tuple(map(torch.from_numpy, gradients))

@@ -1,5 +1,6 @@
-"""From free parameters to the alpha, beta and mu of the potentials, and on to what `moments` takes; all blocks at once.
+"""Parameters of the potentials of the exponential-map flow: constraints, and the coefficients that the blocks use.
 
+Free parameters become alpha, beta and mu, and these the slopes and loads of `_expmap.moments`, for all blocks at once.
 Gradients are written by hand: the arrays are small, and autograd would spend longer on its records than on the numbers.
 """
 
@@ -15,7 +16,7 @@ __all__ = ["coefficients", "constrained"]
 
 
 def constrained(logits: Tensor, roots: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The weights alpha, concentrations beta and centers mu.
+    """Map free parameters to the weights alpha, concentrations beta and centers mu of the potentials.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def constrained(logits: Tensor, roots: Tensor, vectors: Tensor) -> tuple[Tensor,
 
 
 def coefficients(logits: Tensor, roots: Tensor, vectors: Tensor, *, hessian: bool) -> tuple[Tensor, Tensor]:
-    """Slopes (beta mu, -beta), shape (B, K, d + 1), and loads alpha mu, followed by alpha beta mu mu^T if asked for.
+    """Slopes (beta mu, -beta), shape (B, K, d + 1), and loads alpha mu, followed by alpha beta mu mu^T for the Hessian.
 
     Loads have shape (B, K, d) or (B, K, d + d^2).
     """

@@ -1,4 +1,4 @@
-"""Points as the transforms take them: checked, of the flow's dimension and device, in the wider of the two types."""
+"""Validation of points for the transforms: unit length, dimension, device, and the wider of two dtypes."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ __all__ = ["flow_points", "require_unit_columns"]
 
 
 def flow_points(name: str, points: Tensor, dim: int, like: Tensor) -> Tensor:
-    """Points (..., d) for a flow, whose length is still to be checked.
+    """Validate points (..., d) for a flow, all but their length.
 
     Parameters
     ----------
@@ -32,14 +32,11 @@ def flow_points(name: str, points: Tensor, dim: int, like: Tensor) -> Tensor:
         points = torch.nn.functional.normalize(checked_points(name, points), dim=-1)
     if points.shape[-1] != dim:
         raise ValueError(
-            f"{name} has points in dimension {points.shape[-1]} and the flow is in dimension {dim}; both must lie on "
+            f"{name}: got points in dimension {points.shape[-1]}, but the flow is in dimension {dim}; both must lie on "
             "the same sphere."
         )
     if points.device != like.device:
-        raise ValueError(
-            f"{name} is on {points.device} and the flow on {like.device}; move one, so that both are on the "
-            "same device."
-        )
+        raise ValueError(f"{name}: got points on {points.device}, but the flow is on {like.device}; move one of them.")
     return points.to(torch.promote_types(points.dtype, like.dtype))
 
 

@@ -1,4 +1,4 @@
-"""The exponential-map flow of Appendix B.4: every block moves points along the gradient of a mixture of bumps."""
+"""The exponential-map flow (Appendix B.4): each block moves points along the gradient of a mixture of bumps."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ __all__ = ["Components", "ExponentialMapFlow"]
 
 @dataclass(frozen=True)
 class Components:
-    """The parameters of the potentials, in the paper's terms and within its constraints.
+    """Parameters of the potentials of an `ExponentialMapFlow`: weights, concentrations and centers.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Components:
 
 
 class ExponentialMapFlow(FlowTransform):
-    """Blocks T(x) = exp_x(Proj_x(grad phi(x))), phi(x) = sum_i alpha_i / beta_i exp(beta_i (<x, mu_i> - 1)), in a row.
+    """Exponential-map flow: a normalizing flow from the sphere S^{d-1} to itself.
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ class ExponentialMapFlow(FlowTransform):
 
     Notes
     -----
+    Each block is T(x) = exp_x(Proj_x(grad phi(x))) with phi(x) = sum_i alpha_i / beta_i exp(beta_i (<x, mu_i> - 1)).
     The constraints hold for any value of the parameters: alpha is a softmax with one more term, fixed, that takes the
     rest of the sum; beta a softplus, initially 1; mu a normalized vector. With them every block is a diffeomorphism
     (Rezende et al., "Normalizing Flows on Tori and Spheres", 2020, https://arxiv.org/abs/2002.02428).
@@ -97,7 +98,9 @@ class ExponentialMapFlow(FlowTransform):
         self.n_blocks = as_whole_number("n_blocks", n_blocks, 1, "the number of blocks")
         self.n_components = as_whole_number("n_components", n_components, 1, "the number of components")
         if not 0 < strength < 1:
-            raise ValueError(f"strength: got {strength}, but the sum of a block's weights lies strictly in (0, 1).")
+            raise ValueError(
+                f"strength: got {strength}, but the sum of a block's weights must be in (0, 1); give such a number."
+            )
         shape = (self.n_blocks, self.n_components)
         mu = HypersphericalUniform(self.dim, dtype=dtype, device=device).sample(shape, seed=seed)
         # Initially equal weights of the given sum, and beta = 1.
@@ -107,7 +110,7 @@ class ExponentialMapFlow(FlowTransform):
         self.mu_vectors = nn.Parameter(mu)
 
     def extra_repr(self) -> str:
-        """The shape of the flow in the printed module."""
+        """The sizes of the flow, for the printed module."""
         return f"dim={self.dim}, n_blocks={self.n_blocks}, n_components={self.n_components}"
 
     def components(self) -> Components:
@@ -175,26 +178,26 @@ class ExponentialMapFlow(FlowTransform):
         Returns
         -------
         tensor, shape (..., d)
-            Unit vectors, found in double precision; differentiable in `y` and in the parameters.
+            Unit vectors, computed in double precision; differentiable in `y` and in the parameters.
 
         Raises
         ------
         RuntimeError
-            If the image of a point that was found is not `y`: the flow is then too steep for its precision.
+            If the image of a solution is not `y`: the flow is then too steep for its precision.
         """
         columns, dtype = self._columns("y", y)
         columns = nn.functional.normalize(wide(columns), dim=0)  # unit vectors in the wider type too
         with full_precision(y):
-            slopes_of_all, loads_of_all = self._coefficients(columns.dtype, hessian=True)
+            all_slopes, all_loads = self._coefficients(columns.dtype, hessian=True)
             for k in reversed(range(self.n_blocks)):
-                slopes, loads = slopes_of_all[k], loads_of_all[k]
-                found = solve(columns.detach(), slopes.detach(), loads.detach(), block=k)
+                slopes, loads = all_slopes[k], all_loads[k]
+                solution = solve(columns.detach(), slopes.detach(), loads.detach(), block=k)
                 tracked = torch.is_grad_enabled() and (columns.requires_grad or slopes.requires_grad)
-                columns = attach_gradient(found, columns, slopes, loads) if tracked else found
+                columns = attach_gradient(solution, columns, slopes, loads) if tracked else solution
         return _rows(columns).reshape(y.shape).to(dtype)
 
     def default_base(self) -> HypersphericalUniform:
-        """The uniform law on the sphere."""
+        """The uniform distribution on the sphere."""
         return HypersphericalUniform(self.dim, dtype=self.mu_vectors.dtype, device=self.mu_vectors.device)
 
     def _coefficients(self, dtype: torch.dtype, *, hessian: bool) -> tuple[Tensor, Tensor]:

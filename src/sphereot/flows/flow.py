@@ -1,4 +1,4 @@
-"""A law made of a transform and a simple law: densities, samples, gradients through both."""
+"""A probability distribution made of a transform and a base distribution: densities and samples, with gradients."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ __all__ = ["Flow"]
 
 
 class Flow(nn.Module):
-    """The law of data that a transform takes to, or gets from, a law that is known.
+    """Normalizing flow: the distribution that a transform makes of a base distribution.
 
     Parameters
     ----------
     transform : FlowTransform
         The map T, e.g. an `ExponentialMapFlow`.
     base : torch.distributions.Distribution, optional
-        The known law p_Z. By default that of the transform: uniform on the sphere, or standard normal behind a
+        The distribution p_Z. By default that of the transform: uniform on the sphere, or standard normal after a
         stereographic projection.
     from_base : bool
         Which way T goes. False, for density estimation: T takes data to the base, and log p(x) = log p_Z(T(x)) +
@@ -30,7 +30,7 @@ class Flow(nn.Module):
 
     Notes
     -----
-    Densities are in the area measure of the sphere. The log-determinant is left out where only samples are asked for.
+    Densities are in the area measure of the sphere. The log-determinant is not computed where only samples are needed.
 
     Examples
     --------
@@ -53,23 +53,23 @@ class Flow(nn.Module):
             raise TypeError(f"base: got {type(base).__name__}; give a torch.distributions.Distribution, or None.")
         if base is not None and base.event_shape != transform.default_base().event_shape:
             raise ValueError(
-                f"base: is a law of vectors of shape {tuple(base.event_shape)}, but the transform works with "
-                f"{tuple(transform.default_base().event_shape)}; give one of that shape."
+                f"base: got a distribution of vectors of shape {tuple(base.event_shape)}, but the transform works with "
+                f"shape {tuple(transform.default_base().event_shape)}; give a base of that shape."
             )
         self.transform, self.from_base = transform, bool(from_base)
         self._base = base
 
     def extra_repr(self) -> str:
-        """The law and the direction, beside the transform in the printed module."""
+        """The base and the direction, for the printed module."""
         return f"base={type(self.base).__name__}, from_base={self.from_base}"
 
     @property
     def base(self) -> Distribution:
-        """The known law; the default one follows the transform to its dtype and device."""
+        """The base distribution; the default one has the dtype and device of the transform."""
         return self.transform.default_base() if self._base is None else self._base
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Logarithm of the density.
+        """Logarithm of the density at points.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Flow(nn.Module):
     def rsample_and_log_prob(
         self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Draw points (*sample_shape, d) and give log p there, for less than `log_prob` of a sample costs."""
+        """Draw points (*sample_shape, d) and compute log p there, without the inverse that `log_prob` may need."""
         push = self.transform.forward_and_log_det if self.from_base else self.transform.inverse_and_log_det
         z = self._noise(sample_shape, seed)
         x, log_det = push(z)

@@ -1,4 +1,4 @@
-"""The standard normal law, drawn from a generator of its own as the laws on the sphere are."""
+"""The standard normal distribution, with a seed; the base distribution of flows on R^m."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ __all__ = ["StandardNormal"]
 
 
 class StandardNormal(Distribution):
-    """N(0, I) on R^m, with one density for a vector; `torch.distributions.Normal` takes no generator.
+    """Standard normal distribution N(0, I) on R^m, which takes a seed; `torch.distributions.Normal` takes none.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class StandardNormal(Distribution):
         return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
 
     def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """The same; there are no parameters to take gradients in."""
+        """Draw vectors (*sample_shape, m), as `rsample`: there are no parameters to take gradients in."""
         return self.rsample(sample_shape, seed=seed)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
-"""RealNVP on R^m: affine couplings, each of which moves one half of the coordinates by a function of the other."""
+"""RealNVP on R^m: affine coupling layers that move one half of the coordinates by a function of the other."""
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ _LARGEST_LOG_SCALE = 5.0
 
 
 class RealNVP(FlowTransform):
-    """Couplings (a, b) -> (a, exp(s(a)) b + t(a)), the halves changing roles from block to block.
+    """RealNVP, a normalizing flow on R^m: couplings (a, b) -> (a, exp(s(a)) b + t(a)), halves exchanged after each.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class RealNVP(FlowTransform):
             held, moved = self._halves(x, k)
             log_scale = self._log_scale(k, held)
             moved = moved * torch.exp(log_scale) + self.shifts[k](held)
-            x = self._whole(held, moved, k)
+            x = self._joined(held, moved, k)
             log_det = log_det + log_scale.sum(-1)
         return x, log_det
 
@@ -94,11 +95,11 @@ class RealNVP(FlowTransform):
         y = self._vectors("y", y)
         for k in reversed(range(self.n_blocks)):
             held, moved = self._halves(y, k)
-            y = self._whole(held, (moved - self.shifts[k](held)) * torch.exp(-self._log_scale(k, held)), k)
+            y = self._joined(held, (moved - self.shifts[k](held)) * torch.exp(-self._log_scale(k, held)), k)
         return y
 
     def default_base(self) -> StandardNormal:
-        """The standard normal law."""
+        """The standard normal distribution."""
         like = next(self.parameters())
         return StandardNormal(self.features, dtype=like.dtype, device=like.device)
 
@@ -110,17 +111,23 @@ class RealNVP(FlowTransform):
         first, second = x[..., : self.features // 2], x[..., self.features // 2 :]
         return (first, second) if k % 2 == 0 else (second, first)
 
-    def _whole(self, held: Tensor, moved: Tensor, k: int) -> Tensor:
+    def _joined(self, held: Tensor, moved: Tensor, k: int) -> Tensor:
         return torch.cat([held, moved] if k % 2 == 0 else [moved, held], dim=-1)
 
     def _vectors(self, name: str, vectors: Tensor) -> Tensor:
         if not isinstance(vectors, Tensor) or not vectors.is_floating_point():
-            raise TypeError(f"{name}: pass a floating torch tensor, shape (..., {self.features}).")
+            raise TypeError(
+                f"{name}: got {_kind(vectors)}; pass a floating torch tensor, shape (..., {self.features})."
+            )
         if vectors.ndim == 0 or vectors.shape[-1] != self.features:
             raise ValueError(
-                f"{name}: shape is {tuple(vectors.shape)}, but the flow takes vectors of shape (..., {self.features})."
+                f"{name}: got shape {tuple(vectors.shape)}, but the flow takes vectors of shape (..., {self.features})."
             )
         return vectors
+
+
+def _kind(value: Any) -> str:
+    return f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
 
 
 def _network(
@@ -131,7 +138,7 @@ def _network(
 ) -> nn.Sequential:
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
-        # Drawn below, from the generator given; torch's own start would draw from the global one.
+        # Initialized below from the generator; torch's own initialization would use the global random state.
         layer = nn.utils.skip_init(nn.Linear, before, after, dtype=dtype, device=device or "cpu")
         nn.init.kaiming_uniform_(layer.weight, _SLOPE, generator=generator)
         nn.init.zeros_(layer.bias)

@@ -1,4 +1,4 @@
-"""RealNVP behind a stereographic projection, the model "Stereo" of the paper (Appendix B.4)."""
+"""RealNVP after a stereographic projection of the sphere, the model "Stereo" of the paper (Appendix B.4)."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ __all__ = ["StereographicFlow", "stereographic_log_det"]
 
 
 def stereographic_log_det(u: Tensor) -> Tensor:
-    """Logarithm of the determinant of the stereographic projection at the point that goes to `u`.
+    """Log-determinant of the stereographic projection at the point that is mapped to `u`.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def stereographic_log_det(u: Tensor) -> Tensor:
 
 
 class StereographicFlow(FlowTransform):
-    """The sphere without the point (-1, 0, ..., 0), laid out on R^{d-1} and moved there by RealNVP.
+    """Normalizing flow from the sphere S^{d-1} to R^{d-1}: stereographic projection from (-1, 0, ..., 0), then RealNVP.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class StereographicFlow(FlowTransform):
 
     Notes
     -----
-    Images are vectors of R^{d-1}, to be compared with the standard normal law there. The untrained flow is the
+    Images are vectors of R^{d-1}, to be compared with the standard normal distribution there. The untrained flow is the
     projection alone. The missing point is taken as its neighbor at the distance of rounding: its density is
     vanishingly small, and finite.
 
@@ -103,7 +103,7 @@ class StereographicFlow(FlowTransform):
         return sphere.inverse_stereographic(u), log_det - stereographic_log_det(u)
 
     def default_base(self) -> StandardNormal:
-        """The standard normal law on R^{d-1}."""
+        """The standard normal distribution on R^{d-1}."""
         return self.plane.default_base()
 
     def _project(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What every transform of a flow can do."""
+"""Base class of the transforms of normalizing flows."""
 
 from torch import Tensor, nn
 from torch.distributions import Distribution
@@ -7,7 +7,7 @@ __all__ = ["FlowTransform"]
 
 
 class FlowTransform(nn.Module):
-    """An invertible map with a determinant; the base of the transforms of this package.
+    """Invertible map with a log-determinant: base class of the transforms of normalizing flows.
 
     `forward` moves points and nothing else: where only samples are needed, as for a sliced distance as the loss, no
     determinant is computed.
@@ -31,5 +31,5 @@ class FlowTransform(nn.Module):
         return x, -self.forward_and_log_det(x)[1]
 
     def default_base(self) -> Distribution:
-        """The law that images of data shall have by default, in the dtype and on the device of the weights."""
+        """The default base distribution, in the dtype and on the device of the parameters."""
         raise NotImplementedError
