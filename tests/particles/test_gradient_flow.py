@@ -20,7 +20,7 @@ MODES = np.concatenate([np.eye(3), -np.eye(3)])
 
 
 def six_modes(n, seed):
-    """Six clouds around the ends of the axes, about as wide as von Mises-Fisher laws of concentration 10."""
+    """Six clouds around the ends of the axes, about as wide as von Mises-Fisher distributions of concentration 10."""
     rng = np.random.default_rng(seed)
     return sphere.normalize(MODES[rng.integers(6, size=n)] + rng.normal(size=(n, 3)) / math.sqrt(10))
 
@@ -293,12 +293,12 @@ TARGET = cloud(20, [1.0, 0, 0])
         ({"target": 3 * TARGET}, ValueError, "target: row 0 has length 3.*normalize"),
         ({"target": [TARGET, 3 * TARGET]}, ValueError, r"target\[1\]: row 0"),
         ({"target": "gauss"}, ValueError, "target: got 'gauss'"),
-        ({"target": "uniform"}, ValueError, "dim: the uniform measure"),
+        ({"target": "uniform"}, ValueError, "dim: got None, but the uniform distribution"),
         ({"target": TARGET, "dim": 4}, ValueError, "dim: got 4"),
         ({"target": TARGET, "start": TARGET, "n_particles": 7}, ValueError, "n_particles: got 7"),
         ({"target": TARGET, "start": cloud(5, [1.0, 0])}, ValueError, "dimension"),
         ({"target": TARGET, "start": torch.tensor(TARGET)}, TypeError, "same library"),
-        ({"target": [TARGET, TARGET], "weights": [1]}, ValueError, "weights: 1 given for 2"),
+        ({"target": [TARGET, TARGET], "weights": [1]}, ValueError, "weights: got 1 for 2"),
         ({"target": [TARGET, TARGET], "weights": [-1, 2]}, ValueError, "weights: got"),
         ({"target": TARGET, "n_particles": 0}, ValueError, "n_particles"),
         ({"target": TARGET, "steps": -1}, ValueError, "steps"),

@@ -1,4 +1,4 @@
-"""Riemannian optimizers for parameters that are unit vectors, with the interface of `torch.optim`."""
+"""Riemannian optimizers for parameters that are unit vectors: SGD and Adam with the interface of `torch.optim`."""
 
 from sphereot._support.extras import require
 

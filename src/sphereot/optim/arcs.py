@@ -1,4 +1,4 @@
-"""Steps on the sphere: along the geodesic that a tangent vector points to, and vectors carried with them.
+"""Steps along geodesics of the sphere, and parallel transport of tangent vectors along them.
 
 The exponential map goes as far as the tangent vector is long. The retraction of projected gradient descent, which adds
 the tangent vector and normalizes, stays on the same geodesic and goes as far as the arc tangent of that length
@@ -26,12 +26,12 @@ class Arc:
 
 
 def tangent_part(x: Tensor, v: Tensor) -> Tensor:
-    """Vectors (..., d) without their part along the unit vectors `x`: the Riemannian gradient, of a Euclidean one."""
+    """Project vectors (..., d) on the tangent spaces at unit vectors `x`; maps Euclidean to Riemannian gradients."""
     return v - (x * v).sum(-1, keepdim=True) * x
 
 
 def arc(step: Tensor, retraction: str) -> Arc:
-    """The arcs that tangent steps (..., d) make, by a retraction of `RETRACTIONS`.
+    """Arcs of tangent steps (..., d), by the exponential map or by normalization (see `RETRACTIONS`).
 
     >>> arc(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), "normalize").sine  # 45 degrees for a step as long as the radius
     tensor([[0.7071],
@@ -43,19 +43,19 @@ def arc(step: Tensor, retraction: str) -> Arc:
         longer = torch.hypot(length, torch.ones_like(length))
         return Arc(direction, 1.0 / longer, length / longer)
     # By sinc(t) = sin(pi t) / (pi t): torch's own sine and cosine wake threads, even for a few numbers, which then
-    # stand in the way of those that compute SSW.
+    # compete with those that compute SSW.
     half = length / 2 * torch.sinc(length / (2 * torch.pi))
     return Arc(direction, 1.0 - 2.0 * half * half, length * torch.sinc(length / torch.pi))
 
 
 def move(x: Tensor, arc: Arc) -> Tensor:
-    """Where unit vectors (..., d) are after an arc."""
+    """Move unit vectors (..., d) along arcs."""
     moved = arc.cosine * x + arc.sine * arc.direction
     return moved / torch.linalg.vector_norm(moved, dim=-1, keepdim=True)  # rounding must not add up over many steps
 
 
 def carry(x: Tensor, arc: Arc, v: Tensor) -> Tensor:
-    """Tangent vectors (..., d) at `x` after an arc, by parallel transport: only the part along the arc turns with it.
+    """Parallel transport of tangent vectors (..., d) at `x` along arcs: only the part along the arc changes.
 
     >>> x, v = torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 2.0, 1.0])
     >>> carry(x, arc(torch.tensor([0.0, torch.pi / 2, 0.0]), "exp"), v).round()

@@ -1,4 +1,4 @@
-"""Optimizers for parameters that are unit vectors: gradient descent with momentum, and Adam, on spheres."""
+"""Riemannian SGD and Adam for parameters on spheres."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,12 +14,12 @@ __all__ = ["RiemannianAdam", "RiemannianSGD"]
 
 
 class _SphereOptimizer(Optimizer):
-    """What both optimizers share: checks, the Riemannian gradient, the move, and the momentum that goes with it."""
+    """Base class of both optimizers: validation, the Riemannian gradient, the step, and transport of the momentum."""
 
     step_length: float = 0.0
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters, with options of their own; called for every group, the first ones too."""
+        """Add a group of parameters, with options of its own; called for the first groups too."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         _require_options(group)
@@ -28,7 +28,7 @@ class _SphereOptimizer(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move every point once; `step_length` then tells how far.
+        """Take one step; `step_length` is then its length.
 
         Parameters
         ----------
@@ -45,7 +45,9 @@ class _SphereOptimizer(Optimizer):
                 if points.grad is None:
                     continue
                 if points.grad.is_sparse:
-                    raise ValueError("params: a gradient is sparse; make it dense, e.g. Embedding(..., sparse=False).")
+                    raise ValueError(
+                        "params: got a sparse gradient; make it dense, e.g. with Embedding(..., sparse=False)."
+                    )
                 step = -group["lr"] * self._direction(points, group)
                 squares += float(torch.sum(step * step))
                 count += points[..., 0].numel()
@@ -67,7 +69,7 @@ class _SphereOptimizer(Optimizer):
 
 
 class RiemannianSGD(_SphereOptimizer):
-    """Gradient descent on spheres, with momentum if asked for (Appendix B.2).
+    """Riemannian stochastic gradient descent on spheres, with the interface of `torch.optim.SGD` (Appendix B.2).
 
         x <- exp_x(-lr grad f(x)),   grad f(x) = the part of the gradient that is orthogonal to x
 
@@ -76,11 +78,11 @@ class RiemannianSGD(_SphereOptimizer):
     params : iterable of tensors, shapes (..., d), or of dicts
         Unit vectors along the last axis, or groups of them with options of their own, as in `torch.optim`.
     lr : float
-        Step size: radians a unit of the gradient.
+        Learning rate: radians per unit of the gradient.
     momentum : float
-        Share of the last direction that is kept, in [0, 1). It is carried along by parallel transport.
+        Momentum factor, in [0, 1). The momentum is moved with the point by parallel transport.
     nesterov : bool
-        Look ahead along the momentum.
+        Use Nesterov momentum.
     retraction : {"exp", "normalize"}
         Follow geodesics by the exponential map; or add the step and normalize, as projected gradient descent does.
 
@@ -91,7 +93,7 @@ class RiemannianSGD(_SphereOptimizer):
 
     Notes
     -----
-    Euclidean gradients of a loss that depends on directions alone, as those of SSW are, are orthogonal to x: then
+    Euclidean gradients of a loss that depends on directions alone, such as SSW, are orthogonal to x: then
     "normalize" is the paper's projected gradient descent to the letter. Other gradients lose their part along x first.
     Schedulers of `torch.optim.lr_scheduler`, closures, parameter groups and `state_dict` work as for torch's own.
 
@@ -136,16 +138,16 @@ class RiemannianSGD(_SphereOptimizer):
 
 
 class RiemannianAdam(_SphereOptimizer):
-    """Adam on spheres: every point has a step size of its own, about `lr` radians while its gradient keeps its course.
+    """Riemannian Adam on spheres, with the interface of `torch.optim.Adam`; each point has its own step size.
 
     Parameters
     ----------
     params : iterable of tensors, shapes (..., d), or of dicts
         Unit vectors along the last axis, or groups of them with options of their own, as in `torch.optim`.
     lr : float
-        Step size in radians.
+        Learning rate: radians per step while the gradient of a point keeps its direction.
     betas : (float, float)
-        Shares, in [0, 1), of the running means of the gradient and of its squared length that a step keeps.
+        Decay rates, in [0, 1), of the running means of the gradient and of its squared length.
     eps : float
         Added to the root of the mean squared length.
     retraction : {"exp", "normalize"}
@@ -158,8 +160,8 @@ class RiemannianAdam(_SphereOptimizer):
 
     Notes
     -----
-    A mean of squares for every coordinate would depend on the axes, which mean nothing on a sphere. There is one for
-    every point, of the squared length of its gradient.
+    Running means of squares per coordinate would depend on the choice of axes. Here each point has one, of the squared
+    length of its gradient.
 
     References
     ----------
@@ -203,15 +205,17 @@ class RiemannianAdam(_SphereOptimizer):
 
 def _require_options(group: dict[str, Any]) -> None:
     if not 0 <= float(group["lr"]) < float("inf"):
-        raise ValueError(f"lr: got {group['lr']}, but the step size must be a finite number of at least 0.")
+        raise ValueError(
+            f"lr: got {group['lr']}, but the learning rate must be finite and at least 0; give such a number."
+        )
     if group["retraction"] not in RETRACTIONS:
         raise ValueError(f"retraction: got {group['retraction']!r}; choose one of {', '.join(map(repr, RETRACTIONS))}.")
     shares = {"momentum": group["momentum"]} if "momentum" in group else dict(enumerate(group.get("betas", ())))
     for key, share in shares.items():
         name = key if isinstance(key, str) else f"betas[{key}]"
         if not 0 <= share < 1:
-            raise ValueError(f"{name}: got {share}, but a number in [0, 1) is needed.")
+            raise ValueError(f"{name}: got {share}, but a number in [0, 1) is needed; give such a number.")
     if group.get("nesterov") and group["momentum"] == 0:
-        raise ValueError("nesterov: there is no momentum to look ahead along; give momentum too.")
+        raise ValueError("nesterov: got True without momentum; give momentum too, e.g. 0.9.")
     if "eps" in group and not group["eps"] > 0:
-        raise ValueError(f"eps: got {group['eps']}, but a positive number is needed.")
+        raise ValueError(f"eps: got {group['eps']}, but a positive number is needed; give such a number.")

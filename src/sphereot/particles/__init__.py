@@ -1,6 +1,6 @@
-"""SSW gradient flows of particles: to a sample, to the uniform distribution, or to a barycenter.
+"""SSW gradient flows of particles: move points to a sample, to the uniform distribution, or to a barycenter.
 
-`gradient_flow` runs one from start to end; `ParticleFlow`, which needs PyTorch, goes one step at a time.
+`gradient_flow` runs one from start to end; `ParticleFlow`, which needs PyTorch, takes one step at a time.
 """
 
 from importlib.util import find_spec

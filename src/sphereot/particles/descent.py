@@ -1,4 +1,4 @@
-"""The gradient flow of particles, one step at a time: what to come close to, how to go there, and where it stands."""
+"""Gradient flow of particles, one step at a time."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,20 +30,20 @@ _MOMENTUM = 0.9
 
 
 class ParticleFlow:
-    """Particles that descend the SSW distance to samples, or to the uniform measure.
+    """Gradient flow of particles on the SSW distance to samples or to the uniform distribution, step by step.
 
     Parameters
     ----------
     targets : sequence of tensors, shapes (m_j, d)
-        Unit vectors: one sample, several for their barycenter, or none for the uniform measure.
+        Unit vectors: one sample, several for their barycenter, or none for the uniform distribution.
     start : tensor, shape (n, d)
-        Unit vectors: where the particles begin.
+        Unit vectors: the initial particles.
     weights : sequence of floats, optional
         Weights of the targets in their barycenter, scaled to a total of 1; equal by default.
     optimizer : {"sgd", "momentum", "adam"}
         `RiemannianSGD`, the same with a momentum of 0.9, or `RiemannianAdam`.
     step_size : float or callable, optional
-        As in `sphereot.gradient_flow`; a callable gets the number of the step.
+        As in `sphereot.gradient_flow`; a callable is called with the index of the step.
     retraction : {"exp", "normalize"}
         As in `RiemannianSGD`.
     p, n_projections
@@ -51,23 +51,23 @@ class ParticleFlow:
     method : {"iid", "orthogonal", "quasi"}
         How great circles are drawn, anew for every step; as in `sphereot.great_circles`.
     batch_size : int, optional
-        Compare with so many points of each target, drawn anew for every step; with all by default.
+        Compare with this many points of each target, drawn anew for every step; with all by default.
     seed : int
-        What is random in a step depends on this and on the number of the step alone.
+        Random numbers of a step depend on the seed and on the index of the step alone.
 
     Attributes
     ----------
     particles : tensor, shape (n, d)
-        Where the particles are.
+        The current particles.
     losses : list of float
-        The loss before each step that was taken.
+        The loss before each step.
     optimizer : torch.optim.Optimizer
         Its `step_length` is the root mean square of the last step over the particles, in radians.
 
     Notes
     -----
     A step goes x_i <- exp(-step_size n grad_i), where n grad_i is the velocity of the gradient flow of measures at x_i:
-    the gradient by a particle has a factor 1/n, its mass, which would make the step size depend on their number.
+    the gradient in a particle has a factor 1/n, its mass, which would make the step size depend on their number.
 
     Examples
     --------
@@ -118,16 +118,16 @@ class ParticleFlow:
         """The size of the next step."""
         size = self._step_size(len(self.losses)) if callable(self._step_size) else self._step_size
         if isinstance(size, bool) or not isinstance(size, int | float) or not 0 < size < math.inf:
-            raise ValueError(f"step_size: got {size!r}, but a positive, finite number is needed.")
+            raise ValueError(f"step_size: got {size!r}, but it must be positive and finite; give such a number.")
         return float(size)
 
     def step(self) -> float:
-        """Take a step; returns the loss before it.
+        """Take one step, and return the loss before it.
 
         Raises
         ------
         FloatingPointError
-            If the loss or its gradient is not finite, or the step explodes. The particles are where they were.
+            If the loss or its gradient is not finite, or the step explodes. The particles do not move then.
         """
         size, before = self.step_size, self.particles.detach().clone()
         loss = self._loss(np.random.default_rng([self.seed, len(self.losses)]))
@@ -140,17 +140,19 @@ class ParticleFlow:
             group["lr"] = size
         self.optimizer.step()
         length = self.optimizer.step_length
-        # Particles that start far from their target may rightly go a quarter turn at once, but the loss falls then.
+        # Particles that start far from their target may rightly move a quarter turn at once, but the loss falls then.
         farthest = math.pi / 2 if self.losses and value > self.losses[0] else math.pi
         if not length <= farthest:
             with torch.no_grad():
                 self.particles.copy_(before)
-            raise FloatingPointError(f"particles would go {length:.3g} radians in a step, the loss being {value:.3g}")
+            raise FloatingPointError(
+                f"particles would move by {length:.3g} radians in one step, with a loss of {value:.3g}"
+            )
         self.losses.append(value)
         return value
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` of a flow with the same arguments needs to go on as if it had never stopped."""
+        """The state from which `load_state_dict` of a flow with the same arguments resumes, with the same numbers."""
         return {
             "particles": self.particles.detach().clone(),
             "losses": list(self.losses),
@@ -158,10 +160,10 @@ class ParticleFlow:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict` gave."""
+        """Resume from a state that `state_dict` returned."""
         if state["particles"].shape != self.particles.shape:
             raise ValueError(
-                f"state: its particles have shape {tuple(state['particles'].shape)}, but those of this flow "
+                f"state: got particles of shape {tuple(state['particles'].shape)}, but this flow has shape "
                 f"{tuple(self.particles.shape)}; make the flow with the same arguments."
             )
         with torch.no_grad():
@@ -191,12 +193,14 @@ class ParticleFlow:
 
 
 def _as_shares(weights: Sequence[float] | None, count: int) -> list[float]:
-    """Weights of `count` targets with a total of 1."""
+    """Validate the weights of `count` targets, and scale them to a total of 1."""
     if weights is None:
         return [1.0 / count] * count if count else []
-    found = [float(weight) for weight in weights]
-    if len(found) != count:
-        raise ValueError(f"weights: {len(found)} given for {count} target samples; give one for each.")
-    if not all(0 <= weight < math.inf for weight in found) or sum(found) == 0:
-        raise ValueError(f"weights: got {found}, but finite weights of at least 0, not all zero, are needed.")
-    return [weight / sum(found) for weight in found]
+    values = [float(weight) for weight in weights]
+    if len(values) != count:
+        raise ValueError(f"weights: got {len(values)} for {count} target samples; give one weight per sample.")
+    if not all(0 <= weight < math.inf for weight in values) or sum(values) == 0:
+        raise ValueError(
+            f"weights: got {values}, but weights must be finite, at least 0, and not all zero; give such numbers."
+        )
+    return [weight / sum(values) for weight in values]

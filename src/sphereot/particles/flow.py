@@ -1,6 +1,6 @@
-"""SSW gradient flows: particles that go from where they are to a sample, to the uniform measure, or to a barycenter.
+"""SSW gradient flows: move particles to a sample, to the uniform distribution, or to a barycenter.
 
-The descent itself needs PyTorch, for its gradients, and is in `sphereot.optim`; here is the door, which does not.
+`gradient_flow` takes arrays of any library and imports PyTorch, which computes the gradients, only when it is called.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,18 +26,18 @@ _WINDOW = 50
 
 @dataclass(frozen=True)
 class FlowResult:
-    """What a gradient flow came to.
+    """Result of `gradient_flow`: particles, losses and snapshots.
 
     Attributes
     ----------
     particles : array, shape (n, d)
-        Unit vectors: where the particles are, in the library and dtype of the target.
+        Unit vectors: the final particles, in the library and dtype of the target.
     losses : NumPy array, shape (steps,)
         SSW_p^p before each step, on the great circles of that step; for a barycenter, the weighted mean.
     converged : bool
-        Whether the tolerance was met; False if the steps ran out, or a callback stopped the flow.
+        Whether the tolerance was met; False if all steps were taken, or a callback stopped the flow.
     snapshots : mapping of int to array, shape (n, d)
-        The particles after the numbers of steps that were asked for, and reached.
+        The particles after the requested numbers of steps.
     """
 
     particles: Array
@@ -76,26 +76,28 @@ def gradient_flow(
     callback: Callback | None = None,
     progress: Progress = False,
 ) -> FlowResult:
-    """Move particles down the gradient of their SSW distance to a target (Section 5.1, Appendix C.3). Needs PyTorch.
+    """Move particles along the gradient flow of their SSW distance to a target (Section 5.1, Appendix C.3).
+
+    Needs PyTorch.
 
     Parameters
     ----------
     target : array, shape (m, d); list or tuple of such arrays; "uniform" or None
-        Where to go: to a sample of unit vectors; to the barycenter of several samples, which minimizes the weighted
-        mean of the distances to them; or to the uniform measure.
+        A sample of unit vectors; several samples, for their barycenter, which minimizes the weighted mean of the
+        distances to them; or the uniform distribution.
     n_particles : int, optional
-        Number of particles; by default as many as the (first) sample has, or 500 to the uniform measure.
+        Number of particles; by default that of the (first) sample, or 500 for the uniform distribution.
     start : array, shape (n, d), optional
-        Unit vectors to begin from; by default drawn from the uniform measure.
+        Unit vectors: the initial particles; by default drawn from the uniform distribution.
     dim : int, optional
-        Dimension d of the space around the sphere, for the uniform measure without a `start`.
+        Dimension d of the ambient space, for the uniform distribution without a `start`.
     weights : sequence of floats, optional
         Weights of the samples in their barycenter, scaled to a total of 1; equal by default.
     steps : int
-        The most steps to take.
+        The maximum number of steps.
     step_size : float or callable, optional
-        Size of a step, or a function of its number (from 0) that gives it. Radians a unit of the gradient of SSW_p^p in
-        turns to the power p for "sgd" (10 by default) and "momentum" (1); radians for "adam" (0.02).
+        Step size, or a function of the index of the step (from 0) that returns it. Radians per unit of the gradient of
+        SSW_p^p, in turns to the power p, for "sgd" (10 by default) and "momentum" (1); radians for "adam" (0.02).
     optimizer : {"sgd", "momentum", "adam"}
         Riemannian gradient descent, with a momentum of 0.9, or Riemannian Adam; see `sphereot.optim`.
     retraction : {"exp", "normalize"}
@@ -105,13 +107,13 @@ def gradient_flow(
     method : {"iid", "orthogonal", "quasi"}
         How the great circles of each step are drawn, as in `great_circles`.
     batch_size : int, optional
-        Compare with so many points of each sample, drawn anew for every step; with all of them by default.
+        Compare with this many points of each sample, drawn anew for every step; with all of them by default.
     seed : int, generator or None
-        Source of everything random, as in `ssw`.
+        Where the random numbers come from, as in `ssw`.
     tol : float, optional
         Stop when the mean loss of the last 50 steps is not less than 1 - `tol` times that of the 50 before them.
     snapshots : sequence of ints
-        Numbers of steps after which to keep the particles; 0 is the start.
+        Numbers of steps after which to store the particles; 0 is the start.
     callback : callable (step, loss, particles), optional
         Called after each step with the number of steps taken, the loss before the last of them as a float, and the
         particles after it. The flow stops early if it returns True.
@@ -134,8 +136,8 @@ def gradient_flow(
     Each step moves particle i by x_i <- exp(-step_size n grad_i SSW_p^p), where the factor n, the inverse of its mass,
     makes the step size independent of the number of particles. The Hessian of SSW_2^2 is about 2 / (2 pi)^2 in any
     dimension, so that steps above some 30 overshoot. With fresh great circles for each step this is stochastic descent:
-    the particles of a flow to a sample of another size, or in batches, keep trembling by an amount that grows with the
-    step size; let it fall, e.g. ``step_size=lambda k: 10 / (1 + k / 100)``, for a finer end.
+    the particles of a flow to a sample of another size, or in batches, keep moving by an amount that grows with the
+    step size; decrease it, e.g. ``step_size=lambda k: 10 / (1 + k / 100)``, for a finer result.
 
     Examples
     --------
@@ -153,10 +155,10 @@ def gradient_flow(
         from sphereot.particles.descent import ParticleFlow
     except ImportError as error:
         raise ImportError("sphereot.gradient_flow needs PyTorch: pip install 'sphereot[torch]'.") from error
-    most = as_whole_number("steps", steps, 0, "the number of steps")
-    kept = {as_whole_number("snapshots", one, 0, "the number of steps of a snapshot") for one in snapshots}
+    max_steps = as_whole_number("steps", steps, 0, "the number of steps")
+    at_steps = {as_whole_number("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
     if tol is not None and not 0 < tol < 1:
-        raise ValueError(f"tol: got {tol}, but a number between 0 and 1 is needed.")
+        raise ValueError(f"tol: got {tol}, but a number between 0 and 1 is needed; give e.g. 0.01.")
     descent = ParticleFlow(
         [_tensor(sample) for sample in samples],
         _tensor(points),
@@ -168,30 +170,30 @@ def gradient_flow(
         n_projections=n_projections,
         method=method,
         batch_size=batch_size,
-        seed=_whole_seed(seed, like),
+        seed=_int_seed(seed, like),
     )
 
     def particles() -> Array:
         now = descent.particles.detach().clone()
         return now if is_torch(like) else to_kind(to_numpy(now), like)
 
-    found = {0: particles()} if 0 in kept else {}
+    stored = {0: particles()} if 0 in at_steps else {}
 
     def result(converged: bool) -> FlowResult:
-        return FlowResult(particles(), np.asarray(descent.losses), converged, found)
+        return FlowResult(particles(), np.asarray(descent.losses), converged, stored)
 
-    with progress_bar(progress, "flow", most) as show:
-        for taken in range(1, most + 1):
+    with progress_bar(progress, "flow", max_steps) as show:
+        for taken in range(1, max_steps + 1):
             try:
                 loss = descent.step()
             except FloatingPointError as error:
                 raise DivergenceError(
                     f"the flow diverged in step {taken} with step_size {descent.step_size:g}: {error}. Give a smaller "
-                    f"step_size; the result of this error has the particles after {taken - 1} steps.",
+                    f"step_size; `result` of this error has the particles after {taken - 1} steps.",
                     result(converged=False),
                 ) from error
-            if taken in kept:
-                found[taken] = particles()
+            if taken in at_steps:
+                stored[taken] = particles()
             show(taken)
             if tol is not None and _has_settled(descent.losses, tol):
                 return result(converged=True)
@@ -201,14 +203,14 @@ def gradient_flow(
 
 
 def _samples(target: Any, start: Array | None) -> tuple[list[Array], Array]:
-    """The samples to go to, none for the uniform measure, and an array of the kind that the particles have."""
+    """Validate the target: its samples, none for the uniform distribution, and an array like the particles."""
     if target is None or (isinstance(target, str) and target == "uniform"):
         return [], np.zeros(1) if start is None else as_points("start", start)
     if isinstance(target, str):
-        raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform measure.")
+        raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform distribution.")
     several = isinstance(target, list | tuple) and len(target) > 0 and getattr(target[0], "ndim", 0) == 2
     names = [f"target[{j}]" for j in range(len(target))] if several else ["target"]
-    samples = [as_points(name, one) for name, one in zip(names, target if several else [target], strict=True)]
+    samples = [as_points(name, sample) for name, sample in zip(names, target if several else [target], strict=True)]
     given = {} if start is None else {"start": as_points("start", start)}
     require_same_kind(**dict(zip(names, samples, strict=True)), **given)
     # The widest dtype of the samples is that of the particles.
@@ -221,12 +223,14 @@ def _start(
 ) -> Array:
     if start is not None:
         points = as_points("start", start)
-        for name, given, own in (("n_particles", n_particles, points.shape[0]), ("dim", dim, points.shape[1])):
-            if given is not None and given != own:
+        for name, given, actual in (("n_particles", n_particles, points.shape[0]), ("dim", dim, points.shape[1])):
+            if given is not None and given != actual:
                 raise ValueError(f"{name}: got {given}, but start has shape {tuple(points.shape)}; leave {name} out.")
         return namespace(points).astype(points, like.dtype)
     if not samples and dim is None:
-        raise ValueError("dim: the uniform measure is on which sphere? Give dim, e.g. dim=3 for S^2, or start.")
+        raise ValueError(
+            "dim: got None, but the uniform distribution needs a sphere; give dim, e.g. dim=3 for S^2, or start."
+        )
     if samples and dim is not None and dim != samples[0].shape[1]:
         raise ValueError(f"dim: got {dim}, but target has points in dimension {samples[0].shape[1]}; leave dim out.")
     count = n_particles if n_particles is not None else samples[0].shape[0] if samples else _PARTICLES
@@ -240,8 +244,8 @@ def _tensor(points: Array) -> Any:
     return points if is_torch(points) else torch.from_numpy(np.array(to_numpy(points)))
 
 
-def _whole_seed(seed: Any, like: Array) -> int:
-    """An int from a seed of any kind, drawn behind what the start has taken from a generator."""
+def _int_seed(seed: Any, like: Array) -> int:
+    """Convert a seed of any kind to an int; a generator goes on after what the start has drawn from it."""
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
     if seed is None:
@@ -249,7 +253,7 @@ def _whole_seed(seed: Any, like: Array) -> int:
     if is_own_generator(seed):
         bits = to_numpy(normal_source(seed, like)((4,))).astype(np.float64)
         return int(np.random.SeedSequence(bits.view(np.uint32).tolist()).generate_state(1, np.uint64)[0] >> 1)
-    normal_source(seed)  # refuses what is no seed
+    normal_source(seed)  # raises for what is no seed
     return int(seed)
 
 
