@@ -1,4 +1,4 @@
-"""The state of long work, kept in a file from which it goes on after a kill."""
+"""Checkpoints: the state of long work in a file, from which it resumes after a kill."""
 
 import hashlib
 import io
@@ -25,25 +25,25 @@ __all__ = [
 ]
 
 _DIGEST = "sha256:"
-_REMEDY = "remove the file to begin anew (--fresh on the command line)"
+_REMEDY = "remove the file to start again (--fresh on the command line)"
 
 
 class CheckpointStore(Protocol):
-    """Who keeps the state of long work, where and how often they like."""
+    """Checkpoint storage: `load` returns the last state or None; `save` is called after every step, and may skip."""
 
     def load(self) -> Any | None:
-        """The state that was kept last, or None."""
+        """The state that was saved last, or None."""
 
     def save(self, state: Callable[[], Any]) -> None:
-        """Told after every step: keep what `state()` gives, or not."""
+        """Save what `state()` returns, or skip this step."""
 
 
 class CheckpointWarning(RuntimeWarning):
-    """The state of long work cannot be kept just now."""
+    """A checkpoint cannot be written at the moment; the work goes on."""
 
 
 class WriteWarning:
-    """Warns of the first of several failures to write: long work does not end because a disk is full.
+    """Warns once, at the first failure to write: long work does not end because a disk is full.
 
     Parameters
     ----------
@@ -52,33 +52,33 @@ class WriteWarning:
     """
 
     def __init__(self, what: str):
-        self._what, self._given = what, False
+        self._what, self._has_warned = what, False
 
     def __call__(self, path: Path, error: OSError) -> None:
-        """Warn, unless that was done before."""
-        if not self._given:
-            self._given = True
+        """Warn, unless there was a warning before."""
+        if not self._has_warned:
+            self._has_warned = True
             warnings.warn(
-                f"{path}: {self._what} cannot be written ({error.strerror or error}); the work goes on, and it is "
-                "tried again later.",
+                f"{path}: {self._what} cannot be written ({error.strerror or error}); the work goes on, and "
+                "writing is tried again later.",
                 CheckpointWarning,
                 stacklevel=3,
             )
 
 
 class StateFile:
-    """A state in a file: dicts, lists, numbers, names and tensors, read back without running any code from it.
+    """Checkpoint in one file: dicts, lists, numbers, strings and tensors, read back without running any code from it.
 
     Parameters
     ----------
     path : Path, optional
-        The file; without one nothing is kept.
+        The file; without one nothing is saved.
     owner : str
-        What the state belongs to. A state of another owner is not taken up.
+        What the state belongs to. `load` ignores a state of another owner.
     every : float
-        Seconds between two writings.
+        Seconds between two writes.
     on_failure : callable (path, error), optional
-        Called where the file cannot be written; by default a `WriteWarning`. The next writing is tried as usual.
+        Called where the file cannot be written; by default a `WriteWarning`. The next write is tried as usual.
 
     Examples
     --------
@@ -107,20 +107,20 @@ class StateFile:
         Raises
         ------
         ValueError
-            For a file that is damaged, or holds no state.
+            For a file that is damaged, or is no checkpoint.
         """
         if self.path is None or not self.path.exists():
             return None
-        held = _read_state(self.path)
-        return held["state"] if held["owner"] == self._owner else None
+        content = _read_state(self.path)
+        return content["state"] if content["owner"] == self._owner else None
 
     def save(self, state: Callable[[], Any]) -> None:
-        """Keep what `state()` gives, unless that was done a moment ago; the file is whole at any time."""
+        """Write what `state()` returns, unless the last write was less than `every` seconds ago; writes are atomic."""
         if self.path is None or time.monotonic() - self._written < self.every:
             return
         import torch
 
-        content = io.BytesIO()  # torch's own writing of a file ends in other errors where there is no room for it
+        content = io.BytesIO()  # torch's own writing of a file raises other errors on a full disk
         torch.save({"owner": self._owner, "state": state()}, content)
         try:
             with write_aside(self.path) as aside:
@@ -130,40 +130,40 @@ class StateFile:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Forget the state: the work is complete. Files that a kill left half-written go too."""
+        """Remove the file, and what a kill left half-written: the work is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
             remove_leftovers(self.path)
 
 
 def digest(*arrays: NDArray[Any]) -> str:
-    """A hash of the values, shapes and types of arrays.
+    """Hash of the values, shapes and dtypes of arrays.
 
     >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.zeros(4)) == digest(np.zeros((2, 2)))
     (True, False)
     """
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for array in arrays:
-        found.update(f"{array.dtype.str}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return _DIGEST + found.hexdigest()
+        sha256.update(f"{array.dtype.str}{array.shape}".encode())
+        sha256.update(np.ascontiguousarray(array).data)
+    return _DIGEST + sha256.hexdigest()
 
 
 def store_name(store: CheckpointStore) -> str:
-    """How messages call a store: by its file, if it has one."""
+    """The name of a store in messages: its file, if it has one."""
     path = getattr(store, "path", None)
     return "checkpoint" if path is None else str(path)
 
 
 def require_same_work(name: str, saved: Any, current: Mapping[str, Any]) -> None:
-    """Refuse a state that belongs to other work, and say what differs.
+    """Raise if a saved state belongs to other work, and say what differs.
 
     Parameters
     ----------
     name : str
-        What holds the state.
+        The file or store that holds the state.
     saved, current : mapping
-        What the state was saved for and what it is wanted for: settings by name, and digests (`digest`) of data.
+        What the state was saved for, and what it is needed for: settings by name, and digests (`digest`) of data.
 
     Examples
     --------
@@ -171,10 +171,10 @@ def require_same_work(name: str, saved: Any, current: Mapping[str, Any]) -> None
     Traceback (most recent call last):
     ...
     ValueError: m.unfinished: holds the unfinished work of a call with other settings (other data; seed was 0, now 7); \
-give the call of that work to go on with it, or remove the file to begin anew (--fresh on the command line).
+repeat that call to resume it, or remove the file to start again (--fresh on the command line).
     """
     if not isinstance(saved, Mapping):
-        raise ValueError(f"{name}: does not say what work its state belongs to; {_REMEDY}.")
+        raise ValueError(f"{name}: holds a state that does not say what work it belongs to; {_REMEDY}.")
     if saved == current:
         return
     changed = [
@@ -184,8 +184,8 @@ give the call of that work to go on with it, or remove the file to begin anew (-
     ]
     differences = [_difference(key, saved.get(key), current.get(key)) for key in changed]
     raise ValueError(
-        f"{name}: holds the unfinished work of a call with other settings ({'; '.join(differences)}); give the call of "
-        f"that work to go on with it, or {_REMEDY}."
+        f"{name}: holds the unfinished work of a call with other settings ({'; '.join(differences)}); repeat that call "
+        f"to resume it, or {_REMEDY}."
     )
 
 
@@ -196,30 +196,30 @@ def _difference(key: str, before: Any, now: Any) -> str:
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    """What `save` wrote, of a file that is as it was written."""
+    """Read what `save` wrote, and raise if the file is damaged."""
     import torch
 
     try:
         _require_whole_archive(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of some files before it refuses them
-            held = torch.load(path, map_location="cpu", weights_only=True)
-        if not isinstance(held, dict) or set(held) != {"owner", "state"}:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(content, dict) or set(content) != {"owner", "state"}:
             raise ValueError("it holds something else")
     except (MemoryError, ImportError):
         raise
-    # A damaged file ends in every kind of error, an OSError of a wild seek among them; it is named in all cases.
+    # A damaged file can raise any error, an OSError of a wild seek included; the message names the file in all cases.
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         raise ValueError(
             f"{path}: is no state of unfinished work, or is damaged ({reason_of(error)}); {_REMEDY}."
         ) from error
-    return held
+    return content
 
 
 def _require_whole_archive(path: Path) -> None:
-    """Refuse what torch would read without a look at its checksums, and archives that unpack to more than they are."""
+    """Raise for archives with wrong checksums, which torch does not check, and for those that unpack to more bytes."""
     with zipfile.ZipFile(path) as archive:
         packed = [entry for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
         if packed or sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:

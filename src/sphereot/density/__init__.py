@@ -1,4 +1,4 @@
-"""Density estimation on the sphere: normalizing flows trained by SSW or likelihood, and kernel estimates."""
+"""Density estimation on the sphere: normalizing flows trained by SSW or by likelihood, and kernel density estimates."""
 
 from sphereot._support.extras import require
 

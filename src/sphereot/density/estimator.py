@@ -1,4 +1,4 @@
-"""A density estimator for points on the sphere, with the conventions of scikit-learn."""
+"""Density estimator for points on the sphere, with the interface of scikit-learn."""
 
 import inspect
 import os
@@ -22,7 +22,7 @@ from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.scikit_learn import density_tags
 from sphereot.density.model_files import as_tensor, read_model, write_model
-from sphereot.density.objectives import OBJECTIVES, Slices
+from sphereot.density.objectives import OBJECTIVES, CircleSampling
 from sphereot.density.training import History, log_likelihood, train
 from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
 from sphereot.stats import SphericalKDE
@@ -33,16 +33,17 @@ _MODELS = {"expmap": ("ssw", 0.1), "stereo": ("sw", 1e-3), "kde": (None, None)} 
 
 
 class DensityEstimator:
-    """Density of points on the sphere S^{d-1}: a normalizing flow that takes them to a known law, or a kernel estimate.
+    """Density estimator for points on the sphere S^{d-1}: a normalizing flow, or a kernel density estimate.
 
     Parameters
     ----------
     model : {"expmap", "stereo", "kde"}
-        Exponential-map flow to the uniform measure, RealNVP behind a stereographic projection (the paper's "Stereo"),
-        or `sphereot.stats.SphericalKDE`.
+        Exponential-map flow to the uniform distribution, RealNVP after a stereographic projection (the paper's
+        "Stereo"), or `sphereot.stats.SphericalKDE`.
     loss : {"ssw", "sw", "nll", "ssw+nll"}, optional
-        What a flow is trained on: SSW_2^2 to the prior, the Euclidean SW_2^2, the negative log-likelihood, or the sum
-        of the first and third. By default "ssw" for "expmap" and "sw" for "stereo", as in the paper.
+        Training loss of a flow: SSW_2^2 of the transformed data to the base distribution, the Euclidean SW_2^2, the
+        negative log-likelihood, or the sum of the first and third. By default "ssw" for "expmap" and "sw" for "stereo",
+        as in the paper.
     n_blocks, n_components : int, optional
         Size of the flow: 48 blocks of 100 components for "expmap", 10 blocks for "stereo", by default.
     epochs : int
@@ -50,16 +51,15 @@ class DensityEstimator:
     lr : float, optional
         Learning rate; 0.1 for "expmap" and 0.001 for "stereo" by default.
     n_projections : int
-        Great circles (or directions), new ones in every epoch.
+        The number of great circles (or directions), drawn anew in every epoch.
     method : {"iid", "orthogonal", "quasi"}
-        How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent ones keeps the flow
-        from making the sample more even than a uniform sample is: on the flood data they end 0.1 nats below 100
-        well-placed ones, whose test likelihood gets worse again after two thousand epochs.
+        How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent great circles acts as
+        a regularizer: it keeps the flow from making the sample more even than a uniform sample is.
     validation_fraction : float
-        Share of the points that is held back to follow the likelihood; 0 for none.
+        Share of the points that is held out to follow the likelihood; 0 for none.
     patience : int, optional
-        Stop when so many epochs have not improved the likelihood of the points held back, and go back to the best
-        parameters. Needs a `validation_fraction`.
+        Stop after so many epochs without a better likelihood of the points held out, and restore the best parameters.
+        Needs a `validation_fraction`.
     bandwidth : float or str, optional
         Of the kernel estimate; see `SphericalKDE`.
     seed : int, optional
@@ -75,14 +75,14 @@ class DensityEstimator:
     kde_ : SphericalKDE
         The fitted kernel estimate ("kde").
     history_ : History
-        Losses, and likelihoods of the points held back.
+        Losses, and likelihoods of the points held out.
     n_features_in_ : int
         The dimension d.
 
     Notes
     -----
-    With T the flow and p_Z the prior, the density is p_Z(T(x)) |det J_T(x)| (Section 5.2), against the area measure of
-    the sphere.
+    With T the flow and p_Z the base density, the density is p_Z(T(x)) |det J_T(x)| (Section 5.2), against the area
+    measure of the sphere.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class DensityEstimator:
     >>> from sphereot.density import DensityEstimator
     >>> x = sphere.normalize(sphere.random_uniform(200, 3, seed=0) + [1.0, 0.0, 0.0])
     >>> estimator = DensityEstimator(n_blocks=4, n_components=10, epochs=100, seed=0).fit(x)
-    >>> bool(estimator.score(x) > -2.5)  # the uniform law has -2.53
+    >>> bool(estimator.score(x) > -2.5)  # the uniform distribution has -2.53
     True
     >>> estimator.sample(5, seed=1).shape
     (5, 3)
@@ -138,8 +138,8 @@ class DensityEstimator:
         y : None
             Not used; there for pipelines.
         checkpoint : path, optional
-            A file to keep the state of the training in, every ten seconds: a fit that was broken off goes on from
-            there and ends as if it had not been. Removed at the end, and when the training diverges. Instead of a
+            A file for the state of the training, written every ten seconds: a fit that was interrupted resumes from
+            there and ends with the same numbers. Removed at the end, and when the training diverges. Instead of a
             path, an object with ``load()`` and ``save(state)``, as in `sphereot.sampling.fit_sampler`.
         callback : callable (epoch, loss, flow), optional
             Called after every epoch with the number of epochs done, the loss as a float, and the flow. Training stops
@@ -155,7 +155,7 @@ class DensityEstimator:
         ValueError
             Also for a checkpoint that is damaged, or belongs to a fit of other data, parameters or seed.
         DivergenceError
-            If the loss is not finite any more.
+            If the loss becomes NaN or infinite.
         """
         points = as_points("x", x)
         self._check(points.shape[1])
@@ -169,13 +169,13 @@ class DensityEstimator:
         data = torch.as_tensor(values.astype(np.float32))
         store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
         work = self._work(data)
-        saved = None if store is None else _taken_up(store, work)
-        # Without a seed, a fit that goes on needs the one that it began with: which points are held back depends on it.
+        saved = None if store is None else _load_state(store, work)
+        # A fit without a seed resumes with the seed it started from: which points are held out depends on it.
         generator = torch_generator(self.seed if saved is None else saved["seed"], "cpu")
         seed = generator.initial_seed()
-        held_back = int(self.validation_fraction * len(data))
+        held_out = int(self.validation_fraction * len(data))
         order = torch.randperm(len(data), generator=generator)
-        validation = data[order[:held_back]] if held_back else None
+        validation = data[order[:held_out]] if held_out else None
         self.flow_ = self._new_flow(generator)
         with progress_bar(self.progress, "epochs", self.epochs) as advance:
 
@@ -186,31 +186,31 @@ class DensityEstimator:
             try:
                 self.history_ = train(
                     self.flow_,
-                    data[order[held_back:]],
+                    data[order[held_out:]],
                     loss=loss,
                     epochs=self.epochs,
                     lr=lr,
-                    slices=Slices(self.n_projections, self.method, generator),
+                    circles=CircleSampling(self.n_projections, self.method, generator),
                     validation=validation,
                     patience=self.patience,
                     start=None if saved is None else saved["training"],
-                    checkpoint=None if store is None else _Named(store, {"work": work, "seed": seed}),
+                    checkpoint=None if store is None else _LabeledStore(store, {"work": work, "seed": seed}),
                     callback=after_epoch,
                 )
             except DivergenceError:
                 if isinstance(store, StateFile):
-                    store.remove()  # it would diverge again, and stand in the way of a smaller step
+                    store.remove()  # it would diverge again, and block a fit with a smaller learning rate
                 raise
         if store is not checkpoint and isinstance(store, StateFile):
             store.remove()
         return self
 
     def _work(self, data: torch.Tensor) -> dict[str, Any]:
-        """What a state of the training belongs to: data, settings and seed, as plain values."""
+        """What identifies a training: data, settings and seed, as plain values."""
         loss, lr = self._objective()
         settings = self.get_params() | {"loss": loss, "lr": lr, "version": version("sphereot")}
-        left_out = ("bandwidth", "progress")
-        plain = {name: _plain(value) for name, value in settings.items() if name not in left_out}
+        excluded = ("bandwidth", "progress")
+        plain = {name: _plain(value) for name, value in settings.items() if name not in excluded}
         return {"data": digest(data.numpy())} | plain
 
     def _check(self, dim: int) -> None:
@@ -219,28 +219,34 @@ class DensityEstimator:
         if self.loss is not None and self.loss not in OBJECTIVES:
             raise ValueError(f"loss: got {self.loss!r}; choose one of {', '.join(map(repr, OBJECTIVES))}.")
         if self.model == "kde" and self.loss is not None:
-            raise ValueError(f"loss: got {self.loss!r}, but a kernel estimate is not trained; leave it out.")
+            raise ValueError(f"loss: got {self.loss!r}, but a kernel estimate is not trained; leave loss out.")
         if self.model == "stereo" and self.loss in ("ssw", "ssw+nll"):
-            raise ValueError(f"loss: {self.loss!r} needs a model that stays on the sphere; choose 'sw' or 'nll'.")
+            raise ValueError(
+                f"loss: got {self.loss!r}, which needs a model that stays on the sphere; choose 'sw' or 'nll'."
+            )
         as_whole_number("epochs", self.epochs, 1, "the number of epochs")
         as_method(self.method)
         as_slice_count(self.n_projections)
         share = self.validation_fraction
         if not isinstance(share, Real) or not 0 <= float(share) < 1:
-            raise ValueError(f"validation_fraction: got {share!r}, but a share in [0, 1) is needed.")
+            raise ValueError(f"validation_fraction: got {share!r}, but a share in [0, 1) is needed; give e.g. 0.1.")
         if self.lr is not None and (not isinstance(self.lr, Real) or not 0 < float(self.lr) < float("inf")):
-            raise ValueError(f"lr: got {self.lr!r}, but a positive number is needed.")
+            raise ValueError(
+                f"lr: got {self.lr!r}, but the learning rate must be positive and finite; give such a number."
+            )
         if self.patience is not None:
             as_whole_number("patience", self.patience, 1, "the number of epochs without improvement")
             if share == 0:
-                raise ValueError("patience: there are no points to judge by; give a validation_fraction, e.g. 0.1.")
+                raise ValueError(
+                    f"patience: got {self.patience}, but no points are held out; give a validation_fraction, e.g. 0.1."
+                )
 
     def _objective(self) -> tuple[str, float]:
         loss, lr = _MODELS[self.model]
         return str(self.loss or loss), float(self.lr or lr or 0.0)
 
     def _parameter_count(self) -> int:
-        """How many parameters the flow has, without making it."""
+        """The number of parameters of the flow, computed without making it."""
         dim, blocks = self.n_features_in_, as_whole_number("n_blocks", self._blocks(), 1, "the number of blocks")
         if self.model == "stereo":
             half = (dim - 1) // 2
@@ -259,23 +265,23 @@ class DensityEstimator:
             return Flow(StereographicFlow(self.n_features_in_, self._blocks(), seed=seed))
         return Flow(ExponentialMapFlow(self.n_features_in_, self._blocks(), self.n_components, seed=seed))
 
-    # ---- what a fitted model tells ----
+    # ---- densities and samples of a fitted model ----
 
     def log_density(self, x: Array) -> Array:
-        """Logarithm of the density at points (n, d), in their library; without gradients.
+        """Logarithm of the density at points (n, d), as an array of their library; without gradients.
 
         Returns
         -------
         array, shape (n,)
-            Against the area measure of the sphere: the uniform law on S^2 has -log(4 pi) = -2.53.
+            Against the area measure of the sphere: the uniform distribution on S^2 has -log(4 pi) = -2.53.
         """
         points = self._points(x)
         if self.model == "kde":
             return self.kde_.log_density(points)
         data = torch.as_tensor(to_numpy(points).astype(np.float32))
         with torch.no_grad():
-            found = torch.cat([self.flow_.log_prob(block) for block in torch.split(data, 1 << 14)])
-        return to_kind(found.numpy(), points)
+            values = torch.cat([self.flow_.log_prob(block) for block in torch.split(data, 1 << 14)])
+        return to_kind(values.numpy(), points)
 
     def density(self, x: Array) -> Array:
         """The density at points (n, d)."""
@@ -291,8 +297,17 @@ class DensityEstimator:
             return float(self.kde_.score(points))
         return log_likelihood(self.flow_, torch.as_tensor(to_numpy(points).astype(np.float32)))
 
-    def sample(self, n: int = 1, seed: int | None = None) -> np.ndarray[Any, Any]:
-        """Points (n, d) drawn from the fitted law."""
+    def sample(self, n: int = 1, seed: Any = None) -> np.ndarray[Any, Any]:
+        """Draw points (n, d) from the fitted density.
+
+        Parameters
+        ----------
+        n : int
+            The number of points.
+        seed : int, generator or None
+            Where the random numbers come from: a torch.Generator for a flow, a numpy Generator for "kde". None draws
+            afresh.
+        """
         self._require_fit()
         n = as_whole_number("n", n, 1, "the number of points")
         if self.model == "kde":
@@ -327,19 +342,19 @@ class DensityEstimator:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "DensityEstimator":
-        """The model that `save` wrote.
+        """Read a model that `save` wrote.
 
         Raises
         ------
         ValueError
-            For a file that is truncated, or no such model.
+            For a file that is truncated, or is no density model.
         """
         tensors, description = read_model(path)
         try:
             return cls._from_file(tensors, description)
         except MemoryError:
             raise
-        except Exception as error:  # descriptions can be wrong in every way; the file is named in all cases
+        except Exception as error:  # a description can be wrong in any way; the message names the file in all cases
             raise ValueError(
                 f"{path}: this model file is damaged, or does not fit this version of sphereot ({reason_of(error)})."
             ) from error
@@ -364,10 +379,10 @@ class DensityEstimator:
             kde = SphericalKDE(float(description["bandwidth_"]), weights=tensors["weights"].numpy())
             model.kde_ = kde.fit(tensors["points"].numpy())
             return model
-        # Before the flow is made: a wrong number in the description could ask for any amount of memory.
-        expected, held = model._parameter_count(), sum(tensor.numel() for tensor in tensors.values())
-        if expected != held:
-            raise ValueError(f"its description asks for {expected:,} parameters, but it holds {held:,}")
+        # Before the flow is made: a wrong number in the description could need any amount of memory.
+        expected, stored = model._parameter_count(), sum(tensor.numel() for tensor in tensors.values())
+        if expected != stored:
+            raise ValueError(f"its description asks for {expected:,} parameters, but it holds {stored:,}")
         model.flow_ = model._new_flow()
         model.flow_.load_state_dict(tensors)
         return model
@@ -375,11 +390,11 @@ class DensityEstimator:
     # ---- scikit-learn's protocol ----
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters that the estimator was made with."""
+        """The constructor arguments by name."""
         return {name: getattr(self, name) for name in _parameter_names()}
 
     def set_params(self, **params: Any) -> "DensityEstimator":
-        """Change parameters before the next fit."""
+        """Change constructor arguments before the next fit."""
         for name, value in params.items():
             if name not in _parameter_names():
                 raise ValueError(f"there is no parameter {name!r}; there are {', '.join(_parameter_names())}.")
@@ -401,34 +416,34 @@ def _network_size(inputs: int, outputs: int) -> int:
     return sum((before + 1) * after for before, after in pairwise(widths))
 
 
-class _Named:
-    """A store of the states of a training, which adds what they belong to."""
+class _LabeledStore:
+    """Checkpoint store that adds to each state what it belongs to."""
 
-    def __init__(self, store: CheckpointStore, belongs_to: dict[str, Any]):
-        self._store, self._belongs_to, self.path = store, belongs_to, getattr(store, "path", None)
+    def __init__(self, store: CheckpointStore, label: dict[str, Any]):
+        self._store, self._label, self.path = store, label, getattr(store, "path", None)
 
     def load(self) -> Any | None:
         return self._store.load()
 
     def save(self, state: Callable[[], Any]) -> None:
-        self._store.save(lambda: self._belongs_to | {"training": state()})
+        self._store.save(lambda: self._label | {"training": state()})
 
 
-def _taken_up(store: CheckpointStore, work: dict[str, Any]) -> dict[str, Any] | None:
-    """The state that the store has for this work, or None."""
+def _load_state(store: CheckpointStore, work: dict[str, Any]) -> dict[str, Any] | None:
+    """The saved state, or None; raises if it belongs to other work."""
     saved = store.load()
     if saved is None:
         return None
     if not isinstance(saved, dict) or not {"work", "seed", "training"} <= set(saved):
         raise ValueError(
-            f"{store_name(store)}: holds no state of a density fit; remove the file to begin anew (--fresh)."
+            f"{store_name(store)}: holds no state of a density fit; remove the file to start again (--fresh)."
         )
     require_same_work(store_name(store), saved["work"], work)
     return saved
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy as Python's, which a state can hold."""
+    """Convert a NumPy number to a Python number, which a state can hold."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -1,4 +1,4 @@
-"""Model files: tensors and JSON in one safetensors file, which is read without running any code from it."""
+"""Model files: tensors and a JSON description in one safetensors file, which is read without running code from it."""
 
 import json
 import os
@@ -17,11 +17,11 @@ FORMAT = "sphereot-density-1"
 
 
 def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Path:
-    """Write tensors by name and a description, as JSON has it, into one file; it is there whole or not at all."""
+    """Write tensors by name and a JSON-like description into one file; the write is atomic."""
     from safetensors.torch import save
 
     metadata = {"format": FORMAT, "description": json.dumps(description, default=_as_python)}
-    # Bytes first: the library's own writing of a file ends in errors of its own where there is no room for it.
+    # Bytes first: the library's own writing of a file raises errors of its own on a full disk.
     content = save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata)
     with write_aside(path) as aside:
         aside.write_bytes(content)
@@ -29,7 +29,7 @@ def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], des
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the description that `write_model` wrote.
+    """Read the tensors and the description that `write_model` wrote.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[st
     for name, tensor in tensors.items():
         if tensor.dtype not in (torch.float32, torch.float64) or not bool(torch.isfinite(tensor).all()):
             raise ValueError(
-                f"{file}: this model file is damaged: {name!r} is to hold finite numbers in float32 or float64; write "
+                f"{file}: this model file is damaged: {name!r} must hold finite numbers in float32 or float64; write "
                 "it again with `density fit`."
             )
     try:
@@ -72,12 +72,12 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[st
 
 
 def as_tensor(values: Any) -> Tensor:
-    """Values of a NumPy array as a tensor of their own."""
+    """Copy the values of a NumPy array into a tensor."""
     return torch.as_tensor(values).clone()
 
 
 def _as_python(value: Any) -> Any:
-    """A number of NumPy as JSON can hold it: settings may come from a grid or a table."""
+    """Convert a NumPy number for JSON: settings may come from a grid or a table."""
     if not hasattr(value, "tolist"):
         raise TypeError(f"{value!r} cannot be written to a model file; give a plain number or text.")
     return value.tolist()

@@ -1,4 +1,4 @@
-"""What a flow is trained on: the distance of the transformed data from the prior, or their likelihood, or both."""
+"""Training losses of normalizing flows: SSW or SW of the transformed data to the base, likelihood, or both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,55 +11,55 @@ from sphereot.flows import Flow
 from sphereot.slicing.circles import great_circles
 from sphereot.torch.euclidean import sliced_wasserstein
 
-__all__ = ["OBJECTIVES", "Objective", "Slices"]
+__all__ = ["OBJECTIVES", "CircleSampling", "Objective"]
 
 
 @dataclass(frozen=True)
-class Slices:
-    """How many great circles (or directions) an epoch draws, by which method, from where."""
+class CircleSampling:
+    """Number of great circles (or directions) per epoch, method to draw them, and random generator."""
 
-    count: int
+    n_projections: int
     method: str
     generator: torch.Generator
 
 
-Objective = Callable[[Flow, Tensor, Slices], Tensor]
-"""A loss of a flow at a batch (n, d)."""
+Objective = Callable[[Flow, Tensor, CircleSampling], Tensor]
+"""Loss of a flow at points (n, d)."""
 
 
-def _ssw(flow: Flow, x: Tensor, slices: Slices) -> Tensor:
-    """SSW_2^2 of the transformed data to the uniform measure, exact on every slice (Proposition 1)."""
+def _ssw(flow: Flow, x: Tensor, circles: CircleSampling) -> Tensor:
+    """SSW_2^2 of the transformed data to the uniform distribution, exact on every great circle (Proposition 1)."""
     z = flow.transform(x)
     if z.shape[-1] != x.shape[-1]:
         raise ValueError(
-            "loss: 'ssw' compares with the uniform measure on the sphere, but this model takes data to a plane; "
-            "choose 'sw' or 'nll' for it."
+            "loss: got 'ssw', which compares with the uniform distribution on the sphere, but this model maps data to "
+            "R^m; choose 'sw' or 'nll'."
         )
-    return _to_uniform(z, slices)
+    return _to_uniform(z, circles)
 
 
-def _sw(flow: Flow, x: Tensor, slices: Slices) -> Tensor:
-    """SW_2^2 between the transformed data and as large a sample of the prior, in the space around it."""
-    prior = flow.base.sample((len(x),), seed=slices.generator)
-    return sliced_wasserstein(flow.transform(x), prior, slices.count, slices.generator)
+def _sw(flow: Flow, x: Tensor, circles: CircleSampling) -> Tensor:
+    """Euclidean SW_2^2 between the transformed data and a sample of the base of the same size."""
+    prior = flow.base.sample((len(x),), seed=circles.generator)
+    return sliced_wasserstein(flow.transform(x), prior, circles.n_projections, circles.generator)
 
 
-def _nll(flow: Flow, x: Tensor, slices: Slices) -> Tensor:
+def _nll(flow: Flow, x: Tensor, circles: CircleSampling) -> Tensor:
     """Mean negative log-likelihood."""
     return -flow.log_prob(x).mean()
 
 
-def _ssw_and_nll(flow: Flow, x: Tensor, slices: Slices) -> Tensor:
-    """Likelihood, with SSW that keeps the transformed data uniform at large scales. One pass gives both."""
+def _ssw_and_nll(flow: Flow, x: Tensor, circles: CircleSampling) -> Tensor:
+    """SSW_2^2 to the uniform distribution plus the mean negative log-likelihood, in one pass of the flow."""
     z, log_det = flow.transform.forward_and_log_det(x)
     if z.shape[-1] != x.shape[-1]:
-        raise ValueError("loss: 'ssw+nll' needs a model that stays on the sphere; choose 'nll' for this one.")
+        raise ValueError("loss: got 'ssw+nll', which needs a model from the sphere to itself; choose 'nll'.")
     likelihood = (flow.base.log_prob(z) + log_det).mean()
-    return _to_uniform(z, slices) - likelihood
+    return _to_uniform(z, circles) - likelihood
 
 
-def _to_uniform(z: Tensor, slices: Slices) -> Tensor:
-    frames = great_circles(slices.count, z.shape[-1], method=slices.method, seed=slices.generator, like=z)
+def _to_uniform(z: Tensor, circles: CircleSampling) -> Tensor:
+    frames = great_circles(circles.n_projections, z.shape[-1], method=circles.method, seed=circles.generator, like=z)
     value: Tensor = ssw_uniform(z, projections=frames)
     return value
 

@@ -1,4 +1,4 @@
-"""Training of a flow on the whole data at once, with a history, checkpoints and early stopping."""
+"""Training of a normalizing flow on the full batch, with history, checkpoints and early stopping."""
 
 import copy
 import math
@@ -14,24 +14,24 @@ from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, store_name
 from sphereot._support.errors import DivergenceError
-from sphereot.density.objectives import OBJECTIVES, Slices
+from sphereot.density.objectives import OBJECTIVES, CircleSampling
 from sphereot.flows import Flow
 
 __all__ = ["History", "log_likelihood", "train"]
 
-_BLOCK = 1 << 14  # points at a time where only values are wanted
+_BLOCK = 1 << 14  # points at a time where no gradients are needed
 
 
 @dataclass
 class History:
-    """What happened, epoch by epoch.
+    """Losses and validation likelihoods of a training, epoch by epoch.
 
     Attributes
     ----------
     losses : list of float
         The loss before each step.
     validation : list of (int, float)
-        After which epoch, and the mean negative log-likelihood of the validation points then.
+        The number of epochs done, and the mean negative log-likelihood of the validation points then.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -50,7 +50,7 @@ def train(
     loss: str,
     epochs: int,
     lr: float,
-    slices: Slices,
+    circles: CircleSampling,
     validation: Tensor | None = None,
     validate_every: int = 50,
     patience: int | None = None,
@@ -64,15 +64,15 @@ def train(
     ----------
     loss : {"ssw", "sw", "nll", "ssw+nll"}
         The objective.
-    slices : Slices
-        Where SSW and SW take their slices from, new ones in every epoch.
+    circles : CircleSampling
+        How SSW and SW draw great circles or directions, anew in every epoch.
     validation : tensor, optional
-        Points whose likelihood is computed every `validate_every` epochs. With `patience`, the flow gets back its best
-        parameters, and training stops when so many epochs have brought no better ones.
+        Points whose likelihood is computed every `validate_every` epochs. With `patience`, training
+        stops after so many epochs without improvement, and the flow has its best parameters at the end.
     start : mapping, optional
-        The state to go on from, as `checkpoint` was given it.
+        The state to resume from, as saved to `checkpoint`.
     checkpoint : CheckpointStore, optional
-        Given the state after every epoch but the last.
+        Where the state is saved after every epoch but the last.
     callback : callable (epoch, loss, flow), optional
         Called after every epoch; training stops early if it returns True.
     """
@@ -81,39 +81,39 @@ def train(
     history, best, done = History(), None, 0
     if start is not None:
         try:
-            history, best, done = _restore(start, flow, optimizer, slices.generator)
+            history, best, done = _restore(start, flow, optimizer, circles.generator)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             name = "checkpoint" if checkpoint is None else store_name(checkpoint)
             raise ValueError(
-                f"{name}: its state does not fit this training ({reason_of(error)}); remove the file to begin anew "
+                f"{name}: its state does not fit this training ({reason_of(error)}); remove the file to start again "
                 "(--fresh)."
             ) from error
-    good = copy.deepcopy(flow.state_dict())
+    last_good = copy.deepcopy(flow.state_dict())
     for epoch in range(done + 1, epochs + 1):
         optimizer.zero_grad()
-        value = objective(flow, x, slices)
-        found = value.item()
-        if not math.isfinite(found):
-            flow.load_state_dict(good)
+        value = objective(flow, x, circles)
+        loss_value = value.item()
+        if not math.isfinite(loss_value):
+            flow.load_state_dict(last_good)
             raise DivergenceError(
-                f"the loss is {found} in epoch {epoch}: the learning rate lr={lr:g} is too large; give a smaller one. "
-                "The model has the last parameters that gave a finite loss.",
+                f"the loss is {loss_value} in epoch {epoch}: the learning rate lr={lr:g} is too large; give a smaller "
+                "one. The model has the last parameters that gave a finite loss.",
                 history,
             )
-        _copy_into(good, flow)
+        _copy_into(last_good, flow)
         value.backward()
         optimizer.step()
-        history.losses.append(found)
+        history.losses.append(loss_value)
         if validation is not None and (epoch % validate_every == 0 or epoch == epochs):
             history.validation.append((epoch, -log_likelihood(flow, validation)))
             if history.best[0] == epoch:
                 best = copy.deepcopy(flow.state_dict())
-        if asks_to_stop(callback, epoch, found, flow):
+        if asks_to_stop(callback, epoch, loss_value, flow):
             break
         if patience is not None and history.validation and epoch - history.best[0] >= patience:
             break
         if checkpoint is not None and epoch < epochs:
-            checkpoint.save(partial(_state, flow, optimizer, slices.generator, history, best, epoch))
+            checkpoint.save(partial(_state, flow, optimizer, circles.generator, history, best, epoch))
     if patience is not None and best is not None:
         flow.load_state_dict(best)
     return history
@@ -143,7 +143,7 @@ def _state(
 def _restore(
     state: Mapping[str, Any], flow: Flow, optimizer: torch.optim.Optimizer, generator: torch.Generator
 ) -> tuple[History, Any, int]:
-    """Load what `_state` gave; the history, the best parameters and the number of epochs that are done."""
+    """Load what `_state` returned; returns the history, the best parameters and the number of epochs done."""
     done, losses = state["epoch"], state["losses"]
     parameters = list(flow.parameters())
     for k, moments in state["optimizer"]["state"].items():
