@@ -26,7 +26,7 @@ KAPPA = 15.0
 
 
 def mixture(n: int, means: np.ndarray = MEANS, kappa: float = KAPPA, seed: int = 0) -> np.ndarray:
-    """Draw from a mixture of von Mises-Fisher laws on S^2, of equal weights."""
+    """Draw from a mixture of von Mises-Fisher distributions on S^2, of equal weights."""
     rng = np.random.default_rng(seed)
     mean = means[rng.integers(len(means), size=n)]
     height = 1 + np.log(rng.uniform(np.exp(-2 * kappa), 1, size=n)) / kappa  # the cdf along the mean, inverted

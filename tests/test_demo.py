@@ -1,4 +1,4 @@
-"""The demo: its data follow the law it names, and it ends in files that are there."""
+"""The demo: its data follow the distribution it names, and it ends in files that are there."""
 
 import importlib
 

@@ -294,4 +294,4 @@ def test_replot_of_a_damaged_record_gets_one_line(record, tmp_path):
     (tmp_path / "result.json").write_text(record)
     done = run("reproduce", "kappa", "--replot", "--out", tmp_path)
     assert done.exit_code == 2
-    assert f"Error: {tmp_path}: holds no whole record of 'kappa'" in done.stderr
+    assert f"Error: {tmp_path}: holds no complete record of 'kappa'" in done.stderr

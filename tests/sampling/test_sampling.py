@@ -1,4 +1,4 @@
-"""Langevin chains against exact laws, effective sample sizes, and samplers fitted by SSW variational inference."""
+"""Langevin chains against exact distributions, effective sample sizes, and variational inference with SSW."""
 
 import copy
 import math
@@ -31,12 +31,12 @@ KAPPA = 5.0
 
 
 def vmf_potential(x):
-    """Of a von Mises-Fisher law around the first axis."""
+    """Of a von Mises-Fisher distribution around the first axis."""
     return -KAPPA * x[..., 0]
 
 
 def height_cdf(t):
-    """Of the height of that law on S^2, where it is a truncated exponential."""
+    """Of the height of that distribution on S^2, where it is a truncated exponential."""
     return np.expm1(KAPPA * (np.asarray(t) + 1)) / np.expm1(2 * KAPPA)
 
 
@@ -59,9 +59,9 @@ def test_corrected_langevin_is_exact(step_size, steps):
 
 def test_correction_leaves_the_target_as_it_is():
     """Chains that start in the target stay in it, in d = 5 and with two modes, one long step after another."""
-    law = VonMisesFisher(torch.eye(5, dtype=torch.float64)[0], 6.0)
+    distribution = VonMisesFisher(torch.eye(5, dtype=torch.float64)[0], 6.0)
     generator = torch.Generator().manual_seed(2)
-    start = law.sample((20_000,), seed=generator)
+    start = distribution.sample((20_000,), seed=generator)
     sign = torch.rand(20_000, 1, generator=generator) < 0.25
     start = torch.where(sign, -start, start)
 
@@ -133,11 +133,11 @@ def test_seed_decides_and_global_state_is_left_alone():
         ({"start": np.eye(3)}, TypeError, "start: got ndarray"),
         ({"start": 2 * torch.eye(3)}, ValueError, "normalize"),
         ({"steps": 0}, ValueError, "steps"),
-        ({"step_size": -0.1}, ValueError, "step_size: found -0.1"),
-        ({"step_size": "wide"}, ValueError, "step_size: found 'wide'"),
+        ({"step_size": -0.1}, ValueError, "step_size: got -0.1"),
+        ({"step_size": "wide"}, ValueError, "step_size: got 'wide'"),
         ({"keep_every": 0}, ValueError, "keep_every"),
-        ({"potential": lambda x: x}, ValueError, "one value a point"),
-        ({"potential": lambda x: x.detach().sum(-1)}, ValueError, "no gradient"),
+        ({"potential": lambda x: x}, ValueError, "one value per point"),
+        ({"potential": lambda x: x.detach().sum(-1)}, ValueError, "without a gradient"),
         ({"potential": lambda x: x.sum(-1) / 0}, ValueError, "potential: .*start"),
         ({"seed": -1}, ValueError, "seed: got -1"),
         ({"seed": False}, TypeError, "seed: got bool"),
@@ -201,8 +201,8 @@ def test_bad_weights_are_refused(given, error):
 
 
 def power_spherical_potential(mean, kappa):
-    law = PowerSpherical(torch.tensor(mean), kappa, validate_args=False)
-    return lambda x: -law.log_prob(x)
+    distribution = PowerSpherical(torch.tensor(mean), kappa, validate_args=False)
+    return lambda x: -distribution.log_prob(x)
 
 
 def test_power_spherical_target_is_recovered():
@@ -222,9 +222,9 @@ def test_power_spherical_target_is_recovered():
         optimizer=optimizers,
         seed=0,
     )
-    law = sampler.law()
-    assert math.degrees(math.acos(min(1.0, law.loc[1].item()))) < 5
-    assert 7.5 < law.concentration.item() < 12.5
+    distribution = sampler.distribution()
+    assert math.degrees(math.acos(min(1.0, distribution.loc[1].item()))) < 5
+    assert 7.5 < distribution.concentration.item() < 12.5
     # The loss has a floor, for points that drift at random do not stay: that of a sampler which is the target already.
     there = PowerSphericalSampler(torch.tensor([0.0, 1.0, 0.0]), 10.0)
     still = torch.optim.SGD(there.parameters(), lr=0.0)
@@ -235,7 +235,7 @@ def test_power_spherical_target_is_recovered():
     assert np.mean(fit.losses[-50:]) < 1.5 * np.mean(floor.losses)
 
 
-def test_network_learns_a_law():
+def test_network_learns_a_distribution():
     """A small perceptron with normalized output: the mean vector of its points comes to that of the target."""
     torch_generator = torch.Generator().manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(3, 32), torch.nn.Tanh(), torch.nn.Linear(32, 3))
@@ -395,7 +395,7 @@ def test_fit_repeats_and_leaves_global_state_alone():
         ({"lr": -1.0}, ValueError, "lr"),
         ({"optimizer": []}, TypeError, "optimizer"),
         ({"sampler": torch.nn.Linear(3, 3)}, TypeError, "NetworkSampler"),
-        ({"sampler": HypersphericalUniform(3)}, ValueError, "optimizer: the sampler"),
+        ({"sampler": HypersphericalUniform(3)}, ValueError, "optimizer: got None, but the sampler"),
     ],
 )
 def test_bad_input_of_fit(change, error, said):
@@ -429,7 +429,7 @@ def test_concentration_is_turned_back_at_zero():
     sampler = PowerSphericalSampler(torch.ones(3), 1.0)
     with torch.no_grad():
         sampler.concentration.fill_(-2.0)
-    assert sampler.law().concentration == 2.0
+    assert sampler.distribution().concentration == 2.0
     with pytest.raises(ValueError, match="positive"):
         PowerSphericalSampler(torch.ones(3), 0.0)
 

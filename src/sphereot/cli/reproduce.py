@@ -73,7 +73,7 @@ def reproduce(
         files = experiments.replot(folder, experiment)
         console.print(f"Written: {', '.join(map(str, files))}", highlight=False)
         return
-    console.print(f"[bold]{experiment.title}[/bold]\n{experiment.place}; preset {preset}, seed {seed}")
+    console.print(f"[bold]{experiment.title}[/bold]\n{experiment.section}; preset {preset}, seed {seed}")
     with Progress(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=console, transient=True,
@@ -88,7 +88,7 @@ def reproduce(
 
 def _listing(experiments: Any) -> RichTable:
     known = [experiments.find(name) for name in experiments.NAMES]
-    rows = [(experiment.name, experiment.title, experiment.place) for experiment in known]
+    rows = [(experiment.name, experiment.title, experiment.section) for experiment in known]
     return _table(("name", "what it shows", "in the paper"), rows, "")
 
 

@@ -1,6 +1,6 @@
-"""Experiments of the paper: one module a figure or table, on the public names of the package only.
+"""The experiments of the paper: one module per figure or table, written with the public API.
 
-`find` gives one by name, `run_experiment` runs it; the command line does both with `sphereot reproduce`.
+`find` returns an experiment by name, `run_experiment` runs it; the command line does both with `sphereot reproduce`.
 """
 
 import difflib
@@ -27,17 +27,17 @@ NAMES = (
 
 
 def find(name: str) -> Experiment:
-    """The experiment of that name.
+    """Find an experiment by its name.
 
     Examples
     --------
     >>> from sphereot import experiments
-    >>> experiments.find("rotation").place
+    >>> experiments.find("rotation").section
     "Appendix C.1, Figure 'Evolution of SW between vMF samples'"
     """
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"there is no experiment {name!r}; {hint}All: {', '.join(NAMES)}.")
+        hint = f"did you mean {near[0]!r}? Else " if near else ""
+        raise ValueError(f"name: got {name!r}, but there is no such experiment; {hint}choose from {', '.join(NAMES)}.")
     experiment: Experiment = import_module(f"sphereot.experiments.{name}").EXPERIMENT
     return experiment

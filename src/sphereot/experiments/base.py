@@ -1,4 +1,4 @@
-"""What an experiment is, and how one is run: configuration in; rows, a table, figures and a record of it out."""
+"""Definition and execution of an experiment: a configuration in; rows, a table, figures and a record out."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ _LOG_NAME, _LOCK_NAME = "unfinished.jsonl", "unfinished.lock"
 
 @dataclass(frozen=True)
 class Table:
-    """A small table for people: columns, rows of text, and what to read from it."""
+    """Table to print: columns, rows of text, and a note."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[str]]
@@ -34,29 +34,29 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table of the paper.
+    """An experiment: how to reproduce one figure or table of the paper.
 
     Attributes
     ----------
     name, title : str
-        What to type, and what it shows.
-    place : str
-        Where it stands in the paper.
+        Its name on the command line, and what it shows.
+    section : str
+        Section and figure of the paper.
     paper : str
-        What the paper reports, in words.
+        What the paper reports.
     presets : mapping
         Configurations (frozen dataclasses) by name: "quick" (under a minute), "cpu", "paper" (the paper's scale).
     run : callable (config, context) -> rows
-        Measures; long work goes through `context.measure`, which reports, seeds and resumes.
+        Takes the measurements, through `context.measure`, which reports progress, seeds and resumes.
     plot : callable (rows, config) -> figures by file name
     summarize : callable (rows, config) -> Table
     measured : tuple of str
-        The columns of the rows that are measurements; the record has their mean and spread over runs.
+        The columns that are measurements; the record has their mean and standard deviation over runs.
     """
 
     name: str
     title: str
-    place: str
+    section: str
     paper: str
     presets: Mapping[str, Any]
     run: Callable[[Any, RunContext], list[Row]]
@@ -67,7 +67,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gave: `rows` of measurements, the `table`, and the `files` written, `result.json` first."""
+    """Result of a run: `rows` of measurements, the `table`, and the `files` written, `result.json` first."""
 
     experiment: Experiment
     preset: str
@@ -91,27 +91,27 @@ def run_experiment(
     Parameters
     ----------
     experiment : Experiment
-        As `sphereot.experiments.find` gives.
+        As returned by `sphereot.experiments.find`.
     preset : str
         One of its presets.
     seed : int
-        Where its random numbers come from.
+        Where the random numbers come from.
     out : path
         Folder for `result.json` (configuration, seed, versions, machine, means over runs), `result.csv` (every row),
-        `series.json` (rows with lists, such as losses step by step) and the figures. A run that was broken off there is
-        taken up again.
+        `series.json` (rows with lists, such as losses step by step) and the figures. A run that was interrupted
+        there is resumed.
     reporter : Reporter, optional
-        Who is told of progress.
+        Called with the progress.
     fresh : bool
-        Begin anew, even where a broken run could be taken up.
+        Start again, even where an interrupted run could be resumed.
     """
     if preset not in experiment.presets:
         raise ValueError(
-            f"preset: {experiment.name!r} has no preset {preset!r}; choose one of {', '.join(experiment.presets)}."
+            f"preset: got {preset!r}; for {experiment.name!r} choose one of {', '.join(experiment.presets)}."
         )
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    busy = f"{folder}: another run is at work in this folder; choose another folder, or wait for its end."
+    busy = f"{folder}: another run is at work in this folder; choose another folder, or wait until it ends."
     with locked(folder / _LOCK_NAME, busy):
         return _run(experiment, preset, seed, folder, reporter, fresh)
 
@@ -132,7 +132,7 @@ def _run(
     record = header | {
         "preset": preset,
         "title": experiment.title,
-        "place": experiment.place,
+        "section": experiment.section,
         "date": datetime.now(UTC).date().isoformat(),
         "seconds": round(seconds, 1),
         "resumed": log.resumed,
@@ -150,7 +150,7 @@ def _run(
 
 
 def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
-    """Draw the figures of a finished run again, from its `result.csv` and `series.json`."""
+    """Redraw the figures of a finished run from its `result.csv` and `series.json`."""
     folder = Path(out)
     try:
         record = json.loads((folder / "result.json").read_text(encoding="utf-8"))
@@ -160,13 +160,13 @@ def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
         rows = _rows_of(folder)
     except (LookupError, TypeError, ValueError, RecursionError, csv.Error) as error:
         raise ValueError(
-            f"{folder}: holds no whole record of {experiment.name!r} ({reason_of(error)}); run it again."
+            f"{folder}: holds no complete record of {experiment.name!r} ({reason_of(error)}); run it again."
         ) from error
     return _figures(experiment.plot(rows, config), folder)
 
 
 def _rows_of(folder: Path) -> list[Row]:
-    """The rows that a run has written."""
+    """Read the rows that a run has written."""
     with (folder / "result.csv").open(encoding="utf-8", newline="") as file:
         rows = [{name: _value(text) for name, text in row.items() if text != ""} for row in csv.DictReader(file)]
     if (folder / "series.json").exists():
@@ -176,7 +176,7 @@ def _rows_of(folder: Path) -> list[Row]:
 
 
 def _value(text: str) -> Any:
-    """A cell of the CSV: a number where it is one."""
+    """Convert a cell of the CSV to a number if possible."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -192,14 +192,16 @@ def _figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def _without_lists(rows: list[Row]) -> list[Row]:
-    """The rows as a table can hold them."""
+    """The rows without their lists, as a CSV file can hold them."""
     return [{name: value for name, value in row.items() if not isinstance(value, list)} for row in rows]
 
 
 def _series(rows: list[Row]) -> str:
-    """JSON of the rows that have lists, one a line, each with its number among all."""
-    found = [{"row": k} | row for k, row in enumerate(rows) if any(isinstance(value, list) for value in row.values())]
-    return "[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n"
+    """JSON of the rows that have lists, one per line, each with its index among all rows."""
+    with_lists = [
+        {"row": k} | row for k, row in enumerate(rows) if any(isinstance(value, list) for value in row.values())
+    ]
+    return "[\n" + ",\n".join(map(json.dumps, with_lists)) + "\n]\n"
 
 
 def _csv(rows: list[Row]) -> str:
@@ -212,20 +214,20 @@ def _csv(rows: list[Row]) -> str:
 
 
 def _json(record: Row) -> str:
-    """JSON with one setting a line, which is what a person compares."""
+    """JSON with one setting per line, so that records can be compared by eye."""
     lines = ",\n".join(f"    {json.dumps(row)}" for row in record["figures"])
     head = json.dumps(record | {"figures": []}, indent=2)
     return head.replace('"figures": []\n}', f'"figures": [\n{lines}\n  ]\n}}') + "\n"
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in ("sphereot", "numpy", "scipy", "torch", "POT", "matplotlib"):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _machine() -> Row:

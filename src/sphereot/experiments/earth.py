@@ -1,4 +1,4 @@
-"""Density estimation on earth data: the paper's Table 1 and map (Section 5.2, Appendix C.4), and more."""
+"""Density estimation on earth data: the paper's Table 1 and map (Section 5.2, Appendix C.4), and more losses."""
 
 import math
 import time
@@ -51,7 +51,7 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """One training for each data set, column and split, with the test likelihood on the way."""
+    """Train once per data set, column and split, and record the test likelihood along the training."""
 
     def work(data: str, column: str, split: int, seed: int, checkpoint: Any) -> Row:
         train, test = datasets.load(data).split(split)
@@ -71,7 +71,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
             parameters |= {"n_blocks": config.n_blocks, "n_components": config.n_components}
         estimator = DensityEstimator(**parameters)
         stops = {max(1, round(epochs * (k + 1) / config.curve_points)) for k in range(config.curve_points)}
-        # The curve belongs to the state: a run that goes on after a kill keeps what it had measured.
+        # The curve belongs to the state: a run that resumes after a kill keeps what it had measured.
         curve = _Curve(checkpoint)
 
         def follow(epoch: int, loss: float, flow: Flow) -> None:
@@ -81,7 +81,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         start = time.perf_counter()
         estimator.fit(train.points, checkpoint=curve, callback=follow)
         seconds = time.perf_counter() - start
-        mapped = split == 0 and column == config.columns[0]  # the one that `plot` shows
+        mapped = split == 0 and column == config.columns[0]  # shown by `plot`
         density = estimator.density(plotting.map_points(config.grid).reshape(-1, 3)) if mapped else None
         return {
             "test_nll": -estimator.score(test.points),
@@ -103,7 +103,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
 
 class _Curve:
-    """Likelihoods along a training, kept with its state."""
+    """Checkpoint store that adds the likelihoods along a training to its state."""
 
     def __init__(self, store: Any):
         self._store = store
@@ -117,18 +117,18 @@ class _Curve:
         self.nll.append(nll)
 
     def load(self) -> Any | None:
-        found = self._store.load()
-        if found is None:
+        saved = self._store.load()
+        if saved is None:
             return None
-        self.epochs, self.losses, self.nll = found["curve"]
-        return found["training"]
+        self.epochs, self.losses, self.nll = saved["curve"]
+        return saved["training"]
 
     def save(self, state: Any) -> None:
         self._store.save(lambda: {"training": state(), "curve": [self.epochs, self.losses, self.nll]})
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Maps of the density learned by SSW with the test points, and learning curves of all columns."""
+    """Draw maps of the density learned by SSW with the test points, and learning curves of all columns."""
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
@@ -138,9 +138,9 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         first = config.columns[0]
         for k, name in enumerate(config.data):
             ax = maps.add_subplot(rows_of_maps, 2, k + 1, projection="mollweide")
-            found = select(rows, data=name, column=first, split=0)[0]["map"]
-            grid = np.asarray(found).reshape(plotting.map_points(config.grid).shape[:-1])
-            # Densities range over many decades; below the uniform one, 0.08 / sr, there is little to see.
+            values = select(rows, data=name, column=first, split=0)[0]["map"]
+            grid = np.asarray(values).reshape(plotting.map_points(config.grid).shape[:-1])
+            # Densities range over many decades; below the uniform density, 0.08 / sr, there is little to see.
             norm = LogNorm(0.01, max(float(grid.max()), 0.1), clip=True)
             plotting.density_map(
                 grid, ax=ax, label="density [1/sr]", norm=norm, graticule="lines", coastlines=has_coastlines()
@@ -154,12 +154,12 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         for k, name in enumerate(config.data):
             ax = curves.add_subplot(rows_of_maps, 2, k + 1)
             for column, color in zip(config.columns, plotting.PALETTE, strict=False):
-                own = select(rows, data=name, column=column)
+                selected = select(rows, data=name, column=column)
                 if column == "KDE":
-                    ax.axhline(np.mean([row["test_nll"] for row in own]), color=color, linestyle=":", label=column)
+                    ax.axhline(np.mean([row["test_nll"] for row in selected]), color=color, linestyle=":", label=column)
                     continue
-                nll = np.array([row["curve_nll"] for row in own])
-                ax.plot(own[0]["curve_epochs"], nll.mean(axis=0), color=color, label=column)
+                nll = np.array([row["curve_nll"] for row in selected])
+                ax.plot(selected[0]["curve_epochs"], nll.mean(axis=0), color=color, label=column)
             ax.set(xlabel="epoch", ylabel="test NLL [nats]", title=name)
         curves.axes[0].legend()
     return {"maps": maps, "curves": curves}
@@ -185,7 +185,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
 EXPERIMENT = Experiment(
     name="earth",
     title="Density estimation on earth data: SSW, SW, Stereo, likelihood, kernels",
-    place="Section 5.2, Table 1 and Figure 'Density estimation of models trained on earth data'; Appendix C.4",
+    section="Section 5.2, Table 1 and Figure 'Density estimation of models trained on earth data'; Appendix C.4",
     paper="SSW has the least test NLL of the three methods on all three data sets; the numbers are in brackets.",
     presets={
         "quick": Config(

@@ -1,4 +1,4 @@
-"""Minimizing SSW to a mixture of six von Mises-Fisher laws, over particles and over a network (Section 5.1, C.3)."""
+"""SSW minimization to a mixture of six von Mises-Fisher distributions, by particles and by a network (Section 5.1)."""
 
 import math
 import time
@@ -48,14 +48,14 @@ class Config:
     step_size: float = 1.0
     layers: int = 5
     units: int = 100
-    learning_rate: float = 1e-4
+    lr: float = 1e-4
     runs: int = 5
     fresh_samples: int = 10
     timed_steps: int = 100
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """Every model from every seed, compared with fresh samples of the target; then what a step costs."""
+    """Run every model from every seed, compare it with fresh samples of the target, and time a step."""
 
     def work(model: str, run: int, seed: int, checkpoint: CheckpointStore) -> Row:
         generator = torch.Generator().manual_seed(seed)
@@ -67,17 +67,17 @@ def run(config: Config, context: RunContext) -> list[Row]:
             points, losses = _descend(target, _RETRACTIONS[model], config, seed, checkpoint)
             many = points
         frames = sphereot.great_circles(1000, 3, method="quasi", seed=seed, like=points)
-        own = np.mean([float(sphereot.ssw(points, one, projections=frames)) for one in fresh])
+        to_fresh = np.mean([float(sphereot.ssw(points, sample, projections=frames)) for sample in fresh])
         among = sphereot.pairwise_ssw(fresh, projections=frames).numpy()
         between = among[np.triu_indices(len(fresh), 1)].mean()
         start = sphere.random_uniform(config.n, 3, seed=seed, like=points)
         cosines, nearest = (many @ _MODES.T).max(dim=1)
         masses = torch.bincount(nearest, minlength=6).numpy() / len(many)
         return {
-            "ssw": own,
+            "ssw": to_fresh,
             "ssw_between_samples": between,
-            "ratio": own / between,
-            "ratio_of_uniform": np.mean([float(sphereot.ssw(start, one, projections=frames)) for one in fresh])
+            "ratio": to_fresh / between,
+            "ratio_of_uniform": np.mean([float(sphereot.ssw(start, sample, projections=frames)) for sample in fresh])
             / between,
             "ssw_to_all": sphereot.ssw(points, target, projections=frames),
             "mean_cosine": cosines.mean(),
@@ -127,7 +127,7 @@ def _train(
     """A sample of the trained network as large as a batch, one as large as the target sample, and the losses."""
     generator = torch.Generator().manual_seed(seed)
     network = _network(config, seed)
-    optimizer = torch.optim.Adam(network.parameters(), config.learning_rate)
+    optimizer = torch.optim.Adam(network.parameters(), config.lr)
     losses: list[float] = []
     saved = checkpoint.load()
     if saved is not None:
@@ -163,7 +163,7 @@ def _train(
 
 @contextmanager
 def _one_torch_thread() -> Iterator[None]:
-    """The network is small: threads of torch would only stand in the way of those that compute SSW."""
+    """Run torch on one thread: the network is small, and torch's threads would compete with those that compute SSW."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -173,8 +173,8 @@ def _one_torch_thread() -> Iterator[None]:
 
 
 def _network(config: Config, seed: int) -> nn.Sequential:
-    """From the sphere to space, by layers with leaky ReLU; its output is then normalized."""
-    with torch.random.fork_rng(devices=[]):  # torch draws first weights from its global generator
+    """Multilayer perceptron from R^3 to R^3 with leaky ReLU, whose output is then normalized."""
+    with torch.random.fork_rng(devices=[]):  # torch draws initial weights from its global generator
         torch.manual_seed(seed)
         widths = [3] + [config.units] * config.layers
         hidden = [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.LeakyReLU())]
@@ -183,7 +183,7 @@ def _network(config: Config, seed: int) -> nn.Sequential:
 
 def _cost_of(config: Config) -> Any:
     def work(seed: int) -> Row:
-        """Milliseconds of a step of the flow, and of the call of SSW with its gradient that it makes."""
+        """Milliseconds per step of the flow, and per call of SSW with its gradient."""
         target = _draw(config.target_size, config, torch.Generator().manual_seed(seed))
         flow = _particle_flow(target, "exp", config, seed)
         x, y = flow.particles.detach().clone().requires_grad_(), target[: config.n].contiguous()
@@ -192,11 +192,11 @@ def _cost_of(config: Config) -> Any:
             sphereot.ssw(x, y, n_projections=config.n_projections).backward()
 
         flow_times, call_times = [], []
-        for _ in range(config.timed_steps):  # in turn, so that other work on the machine meets both alike
+        for _ in range(config.timed_steps):  # alternating, so that other load on the machine affects both alike
             flow_times.append(_milliseconds(flow.step))
             call_times.append(_milliseconds(call))
-        step, alone = np.median(flow_times), np.median(call_times)
-        return {"step_ms": step, "ssw_ms": alone, "cost_ratio": step / alone}
+        step, ssw_alone = np.median(flow_times), np.median(call_times)
+        return {"step_ms": step, "ssw_ms": ssw_alone, "cost_ratio": step / ssw_alone}
 
     return work
 
@@ -208,13 +208,13 @@ def _milliseconds(action: Any) -> float:
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Densities on maps, the target first; then the losses by epoch."""
+    """Draw the densities on maps, the target first, and the losses by epoch."""
     from matplotlib.figure import Figure
 
     with plotting.style():
         maps = Figure(figsize=(5.6, 3.9))
         highest = float(np.max(_density(plotting.map_points(90).reshape(-1, 3), config)))
-        panels: dict[str, Any] = {"target: six von Mises-Fisher laws": lambda x: _density(x, config)}
+        panels: dict[str, Any] = {"target: six von Mises-Fisher distributions": lambda x: _density(x, config)}
         for model, label in _LABELS.items():
             points = np.asarray(select(rows, part="flows", model=model, run=0)[0]["points"])
             panels[f"{label} (KDE)"] = SphericalKDE(_BANDWIDTH).fit(sphere.normalize(points)).density
@@ -242,25 +242,25 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 def _density(points: Any, config: Config) -> Any:
     at = torch.as_tensor(points, dtype=torch.float64)
-    law = VonMisesFisher(_MODES.double(), config.kappa)
-    return (torch.logsumexp(law.log_prob(at[:, None, :]), dim=1) - math.log(6)).exp().numpy()
+    distribution = VonMisesFisher(_MODES.double(), config.kappa)
+    return (torch.logsumexp(distribution.log_prob(at[:, None, :]), dim=1) - math.log(6)).exp().numpy()
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """The claim, model by model: worst of all seeds."""
+    """Tabulate distances and masses of the modes per model; worst of all seeds."""
     lines = []
     for model, label in _LABELS.items():
-        own = select(rows, part="flows", model=model)
+        selected = select(rows, part="flows", model=model)
         lines.append(
             [
                 label,
-                f"{np.mean([row['ssw'] for row in own]):.3g}",
-                f"{np.mean([row['ssw_between_samples'] for row in own]):.3g}",
-                f"{max(row['ratio'] for row in own):.2f}",
-                f"{100 * min(row['least_mass'] for row in own):.1f} to "
-                f"{100 * max(row['greatest_mass'] for row in own):.1f} %",
-                f"{np.mean([row['ssw_to_all'] for row in own]):.2g}",
-                f"{np.mean([row['mean_cosine'] for row in own]):.3f}",
+                f"{np.mean([row['ssw'] for row in selected]):.3g}",
+                f"{np.mean([row['ssw_between_samples'] for row in selected]):.3g}",
+                f"{max(row['ratio'] for row in selected):.2f}",
+                f"{100 * min(row['least_mass'] for row in selected):.1f} to "
+                f"{100 * max(row['greatest_mass'] for row in selected):.1f} %",
+                f"{np.mean([row['ssw_to_all'] for row in selected]):.2g}",
+                f"{np.mean([row['mean_cosine'] for row in selected]):.3f}",
             ]
         )
     cost = select(rows, part="cost")[0]
@@ -268,7 +268,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
     note = (
         f"SSW_2^2 in turns^2, means over {config.runs} seeds; ratio of the first two columns and masses: the worst "
         f"seed. Uniform points, the start, have a ratio of {before:.2f}, so "
-        "the last columns tell more: the distance to all target points, and the mean cosine to the nearest mode, "
+        "the last columns say more: the distance to all target points, and the mean cosine to the nearest mode, "
         f"{_mean_cosine(config):.3f} for the target and 0.832 for uniform points. A step of the particle flow took "
         f"{cost['step_ms']:.2f} ms, {cost['cost_ratio']:.2f} times its call of SSW with gradient."
     )
@@ -285,16 +285,16 @@ def _mean_cosine(config: Config) -> float:
 
 EXPERIMENT = Experiment(
     name="flow_mixture",
-    title="Minimizing SSW to a mixture of six von Mises-Fisher laws, over particles and over a network",
-    place="Section 5.1 and Appendix C.3, Figure 'Minimization of SSW with respect to a mixture of vMF'",
+    title="Minimizing SSW to a mixture of six von Mises-Fisher distributions, over particles and over a network",
+    section="Section 5.1 and Appendix C.3, Figure 'Minimization of SSW with respect to a mixture of vMF'",
     paper="Densities of 500 particles and of a network that show the six modes of the target. No numbers are printed, "
     "and for the particles neither a step size nor the size of the target sample. Batches of 500 from 10,000 points "
-    "are what the published code takes in the flow to one law.",
+    "are what the published code takes in the flow to one distribution.",
     presets={
         "quick": Config(
-            epochs=250, n_projections=100, step_size=2.0, learning_rate=2e-3, runs=2, fresh_samples=5, timed_steps=20
+            epochs=250, n_projections=100, step_size=2.0, lr=2e-3, runs=2, fresh_samples=5, timed_steps=20
         ),
-        "cpu": Config(epochs=1000, n_projections=200, runs=5, learning_rate=2e-4),
+        "cpu": Config(epochs=1000, n_projections=200, runs=5, lr=2e-4),
         "paper": Config(),
     },
     run=run,

@@ -1,4 +1,4 @@
-"""The SSW gradient flow of particles to one von Mises-Fisher law, epoch by epoch (Appendix C.3)."""
+"""SSW gradient flow of particles to one von Mises-Fisher distribution, epoch by epoch (Appendix C.3)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +40,7 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """One flow for each seed; rows for the epochs shown, with the distance to fresh samples of the target."""
+    """Run one flow per seed, and measure the distance to fresh samples of the target at the epochs shown."""
 
     def work(run: int, seed: int, checkpoint: CheckpointStore) -> Row:
         generator = torch.Generator().manual_seed(seed)
@@ -53,10 +53,10 @@ def run(config: Config, context: RunContext) -> list[Row]:
         fresh = [_draw(config.n, config, generator) for _ in range(config.fresh_samples)]
         points = sphere.normalize(torch.tensor(select(flows, run=run)[0][f"points_{epoch}"]))
         frames = sphereot.great_circles(1000, 3, method="quasi", seed=seed, like=points)
-        own = np.mean([float(sphereot.ssw(points, one, projections=frames)) for one in fresh])
+        to_fresh = np.mean([float(sphereot.ssw(points, sample, projections=frames)) for sample in fresh])
         among = sphereot.pairwise_ssw(fresh, projections=frames).numpy()
         between = among[np.triu_indices(len(fresh), 1)].mean()
-        return {"ssw": own, "ssw_between_samples": between, "ratio": own / between}
+        return {"ssw": to_fresh, "ssw_between_samples": between, "ratio": to_fresh / between}
 
     runs = range(config.runs)
     flows = context.measure("flow", [{"run": r} for r in runs], work, checkpoints=True)
@@ -95,15 +95,15 @@ def _descend(
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Maps of the densities, the particles in space, and the distance to the target by epoch."""
+    """Draw maps of the densities, the particles on the sphere, and the distance to the target by epoch."""
     from matplotlib.figure import Figure
 
     first = select(rows, part="flow", run=0)[0]
     shown = {epoch: sphere.normalize(np.asarray(first[f"points_{epoch}"])) for epoch in config.epochs}
-    law = VonMisesFisher(_MEAN.double(), config.kappa)
+    distribution = VonMisesFisher(_MEAN.double(), config.kappa)
 
     def density(points: Any) -> Any:
-        return law.log_prob(torch.as_tensor(points)).exp().numpy()
+        return distribution.log_prob(torch.as_tensor(points)).exp().numpy()
 
     with plotting.style():
         maps = Figure(figsize=(5.6, 3.9))
@@ -111,7 +111,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         panels |= {
             f"epoch {epoch} (KDE)": SphericalKDE(_BANDWIDTH).fit(points).density for epoch, points in shown.items()
         }
-        highest = float(law.log_prob(law.mode).exp())
+        highest = float(distribution.log_prob(distribution.mode).exp())
         for k, (title, height) in enumerate(panels.items()):
             ax = maps.add_subplot(2, (len(panels) + 1) // 2, k + 1, projection="mollweide")
             plotting.density_map(height, ax=ax, resolution=90, vmax=highest, colorbar=False, graticule="lines")
@@ -137,7 +137,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """The distance to fresh samples of the target, by epoch."""
+    """Tabulate the distance to fresh samples of the target by epoch."""
     epochs, values = by_run(select(rows, part="distance"), "epoch", "ssw")
     ratios = by_run(select(rows, part="distance"), "epoch", "ratio")[1]
     lines = [
@@ -153,8 +153,8 @@ def summarize(rows: list[Row], config: Config) -> Table:
 
 EXPERIMENT = Experiment(
     name="flow_vmf",
-    title="SSW gradient flow of particles to one von Mises-Fisher law",
-    place="Appendix C.3, Figures 'Gradient Flows on SW with a vMF target'",
+    title="SSW gradient flow of particles to one von Mises-Fisher distribution",
+    section="Appendix C.3, Figures 'Gradient Flows on SW with a vMF target'",
     paper="Particles and their density at epochs 0, 100 and 1000, which come to the target. No numbers and no step "
     "size are printed; the one here shows the particles on their way at epoch 100.",
     presets={

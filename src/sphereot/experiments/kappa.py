@@ -1,4 +1,4 @@
-"""KL and SSW between a von Mises-Fisher law and the uniform one, against its concentration (Appendix C.1)."""
+"""KL and SSW between von Mises-Fisher and uniform distributions, against the concentration (Appendix C.1)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,15 +28,15 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """Values of SSW_2^2 between samples of both laws, and to the exact uniform law; KL by its closed form."""
+    """Compute SSW_2^2 between samples of both, and to the exact uniform distribution; KL by its closed form."""
 
     def work(dim: int, kappa: float, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(seed)
-        law, uniform = _laws(dim, kappa)
-        x, y = (one.sample((config.n,), seed=generator) for one in (law, uniform))
+        distribution, uniform = _distributions(dim, kappa)
+        x, y = (each.sample((config.n,), seed=generator) for each in (distribution, uniform))
         slices: dict[str, Any] = {"n_projections": config.n_projections, "seed": generator}
         return {
-            "kl": kl_divergence(law, uniform),
+            "kl": kl_divergence(distribution, uniform),
             "ssw": sphereot.ssw(x, y, **slices),
             "ssw_uniform": sphereot.ssw_uniform(x, **slices),
         }
@@ -46,16 +46,16 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """KL on the left, SSW on the right."""
+    """Draw KL on the left, SSW on the right."""
     from matplotlib.figure import Figure
 
     with plotting.style():
         figure = Figure(figsize=(6.6, 2.6))
         left, right = figure.subplots(1, 2)
         for dim in config.dims:
-            own = select(rows, dim=dim)
-            left.plot(*means(own, "kappa", "kl"), marker="o", label=f"d = {dim}")
-            plotting.evolution(*by_run(own, "kappa", "ssw"), ax=right, label=f"d = {dim}", marker="o")
+            selected = select(rows, dim=dim)
+            left.plot(*means(selected, "kappa", "kl"), marker="o", label=f"d = {dim}")
+            plotting.evolution(*by_run(selected, "kappa", "ssw"), ax=right, label=f"d = {dim}", marker="o")
         left.set(xlabel=r"concentration $\kappa$", ylabel="KL(vMF, uniform) [nats]", title="(a) Kullback-Leibler")
         right.set(xlabel=r"concentration $\kappa$", ylabel=r"$SSW_2^2$ [turns$^2$]", title="(b) SSW")
         left.legend()
@@ -63,7 +63,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """KL and SSW at the least and the greatest concentration."""
+    """Tabulate KL and SSW at the smallest and largest concentration."""
     low, high = min(config.kappas), max(config.kappas)
     lines = []
     for dim in config.dims:
@@ -76,7 +76,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
     return Table(columns, lines, "SSW_2^2 in square turns; mean over runs.")
 
 
-def _laws(dim: int, kappa: float) -> tuple[VonMisesFisher, HypersphericalUniform]:
+def _distributions(dim: int, kappa: float) -> tuple[VonMisesFisher, HypersphericalUniform]:
     pole = torch.zeros(dim, dtype=torch.float64)
     pole[0] = 1.0
     return VonMisesFisher(pole, torch.tensor(float(kappa), dtype=torch.float64)), HypersphericalUniform(
@@ -87,7 +87,7 @@ def _laws(dim: int, kappa: float) -> tuple[VonMisesFisher, HypersphericalUniform
 EXPERIMENT = Experiment(
     name="kappa",
     title="KL and SSW between von Mises-Fisher and uniform, against the concentration",
-    place="Appendix C.1, Figure 'Evolution w.r.t. kappa between vMF(mu, kappa) and vMF(., 0)'",
+    section="Appendix C.1, Figure 'Evolution w.r.t. kappa between vMF(mu, kappa) and vMF(., 0)'",
     paper="Both grow with kappa; KL grows with the dimension, SSW seems to get lower with it. No numbers are printed.",
     presets={
         "quick": Config(dims=(3, 10), kappas=(1, 10, 50, 250), runs=3),

@@ -1,4 +1,4 @@
-"""SSW against the number of great circles, and how they are drawn (Appendix C.1)."""
+"""SSW against the number of great circles and the method to draw them (Appendix C.1)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """SSW_2^2 of fresh samples in every run, as in the paper; then of one pair of samples, so that only slices vary."""
+    """Compute SSW_2^2 of new samples in every run, as in the paper, and of one fixed pair, so that only slices vary."""
 
     def fresh(dim: int, kappa: float, count: int, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(seed)
@@ -50,8 +50,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
     def units(runs: int, **lists: Any) -> list[Row]:
         settings: list[Row] = [{}]
         for name, values in lists.items():
-            settings = [one | {name: value} for one in settings for value in values]
-        return [one | {"run": r} for one in settings for r in range(runs)]
+            settings = [setting | {name: value} for setting in settings for value in values]
+        return [setting | {"run": r} for setting in settings for r in range(runs)]
 
     counts = config.counts
     rows = context.measure("kappas", units(config.runs, dim=(3,), kappa=config.kappas, count=counts), fresh)
@@ -63,13 +63,13 @@ def run(config: Config, context: RunContext) -> list[Row]:
 def _samples(dim: int, kappa: float, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     pole = torch.zeros(dim, dtype=torch.float64)
     pole[0] = 1.0
-    law = VonMisesFisher(pole, torch.tensor(float(kappa), dtype=torch.float64))
+    distribution = VonMisesFisher(pole, torch.tensor(float(kappa), dtype=torch.float64))
     uniform = HypersphericalUniform(dim, dtype=torch.float64)
-    return law.sample((n,), seed=generator), uniform.sample((n,), seed=generator)
+    return distribution.sample((n,), seed=generator), uniform.sample((n,), seed=generator)
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Values by concentration and by dimension; then the standard deviation that each method leaves."""
+    """Draw SSW by concentration and by dimension, and the standard deviation of each method."""
     from matplotlib.figure import Figure
 
     with plotting.style():
@@ -104,13 +104,13 @@ def _spread(rows: list[Row], dim: int, method: str) -> tuple[Any, Any]:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """The relative standard deviation over slices, by method, at three numbers of them."""
+    """Tabulate the relative standard deviation per method, at three numbers of great circles."""
     shown = [config.counts[len(config.counts) // 3], config.counts[2 * len(config.counts) // 3], config.counts[-1]]
     lines = []
     for dim in config.method_dims:
         for method in _METHODS:
-            own = select(rows, part="methods", dim=dim, method=method)
-            counts, values = by_run(own, "count", "ssw")
+            selected = select(rows, part="methods", dim=dim, method=method)
+            counts, values = by_run(selected, "count", "ssw")
             relative = values.std(axis=0, ddof=1) / values.mean(axis=0)
             cells = [f"{100 * r:.2g} %" for c, r in zip(counts, relative, strict=True) if c in shown]
             lines.append([str(dim), method, *cells])
@@ -121,7 +121,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
 EXPERIMENT = Experiment(
     name="projections",
     title="SSW against the number of great circles, drawn in three ways",
-    place="Appendix C.1, Figure 'Influence of the number of projections'",
+    section="Appendix C.1, Figure 'Influence of the number of projections'",
     paper="For around 100 projections the variance seems low enough. No numbers are printed.",
     presets={
         "quick": Config(

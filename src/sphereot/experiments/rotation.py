@@ -1,4 +1,4 @@
-"""SSW_2, SSW_1 and SW_2 between two von Mises-Fisher laws, one of which turns along a great circle (Appendix C.1)."""
+"""SSW_2, SSW_1 and SW_2 between two von Mises-Fisher distributions, against the angle of their means (Appendix C.1)."""
 
 import math
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """The three distances between fresh samples, for every angle and run."""
+    """Compute the three distances between new samples, for every angle and run."""
 
     def work(dim: int, step: int, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(seed)
@@ -55,12 +55,12 @@ def run(config: Config, context: RunContext) -> list[Row]:
 def _sample(dim: int, angle: float, config: Config, generator: torch.Generator) -> torch.Tensor:
     mean = torch.zeros(dim, dtype=torch.float64)
     mean[0], mean[1] = math.cos(angle), math.sin(angle)
-    law = VonMisesFisher(mean, torch.tensor(config.kappa, dtype=torch.float64))
-    return law.sample((config.n,), seed=generator)
+    distribution = VonMisesFisher(mean, torch.tensor(config.kappa, dtype=torch.float64))
+    return distribution.sample((config.n,), seed=generator)
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """One panel a distance."""
+    """Draw one panel per distance."""
     from matplotlib.figure import Figure
 
     with plotting.style():
@@ -75,7 +75,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """Where each curve has its maximum, and how high it is."""
+    """Tabulate the maximum of each curve, and its angle."""
     lines = []
     for dim in config.dims:
         cells = [str(dim)]
@@ -88,8 +88,8 @@ def summarize(rows: list[Row], config: Config) -> Table:
 
 EXPERIMENT = Experiment(
     name="rotation",
-    title="SSW_2, SSW_1 and SW_2 between two von Mises-Fisher laws, one of which turns",
-    place="Appendix C.1, Figure 'Evolution of SW between vMF samples'",
+    title="SSW_2, SSW_1 and SW_2 between two von Mises-Fisher distributions, against the angle of their means",
+    section="Appendix C.1, Figure 'Evolution of SW between vMF samples'",
     paper="A bell that is highest where the means are opposite (180 degrees), with the same shape for the three "
     "distances and different scales. No numbers are printed.",
     presets={

@@ -1,4 +1,4 @@
-"""Rows of measurements: choosing, arranging by run, summing up."""
+"""Rows of measurements: select them, arrange them by run, summarize them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["by_run", "means", "select", "summary"]
 
 
 def select(rows: Sequence[Row], **values: Any) -> list[Row]:
-    """The rows that have these values.
+    """Select the rows that have given values.
 
     >>> select([{"dim": 3, "ssw": 0.1}, {"dim": 4, "ssw": 0.2}], dim=4)
     [{'dim': 4, 'ssw': 0.2}]
@@ -21,7 +21,7 @@ def select(rows: Sequence[Row], **values: Any) -> list[Row]:
 
 
 def by_run(rows: Sequence[Row], x: str, y: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """The distinct values of `x`, in order, and `y` by run and x, shape (runs, len(x)).
+    """Arrange `y` by run and by `x`: the sorted distinct values of `x`, and an array of shape (runs, len(x)).
 
     >>> by_run([{"n": 10, "run": r, "w": n + r} for n in (10, 20) for r in (0, 1)][:2], "n", "w")[0]
     array([10])
@@ -33,13 +33,13 @@ def by_run(rows: Sequence[Row], x: str, y: str) -> tuple[NDArray[Any], NDArray[n
 
 
 def means(rows: Sequence[Row], x: str, y: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """The distinct values of `x`, in order, and the mean of `y` at each."""
+    """Average `y` over runs: the sorted distinct values of `x`, and the mean at each."""
     xs, runs = by_run(rows, x, y)
     return xs, runs.mean(axis=0)
 
 
 def summary(rows: Sequence[Row], measured: Sequence[str]) -> list[Row]:
-    """One row a setting: mean and standard deviation of what was `measured`, over the runs.
+    """Mean and standard deviation over runs of the columns `measured`, one row per setting.
 
     >>> summary([{"n": 1, "run": 0, "w": 1.0}, {"n": 1, "run": 1, "w": 3.0}], ["w"])
     [{'n': 1, 'runs': 2, 'w_mean': 2.0, 'w_std': 1.4142135623730951}]
@@ -50,12 +50,12 @@ def summary(rows: Sequence[Row], measured: Sequence[str]) -> list[Row]:
         groups.setdefault(setting, []).append(row)
     result = []
     for setting, group in groups.items():
-        one: Row = dict(setting) | {"runs": len(group)}
+        row_of_setting: Row = dict(setting) | {"runs": len(group)}
         for name in measured:
             values = [row[name] for row in group if name in row]
             if values:
-                one[f"{name}_mean"] = float(np.mean(values))
+                row_of_setting[f"{name}_mean"] = float(np.mean(values))
                 if len(values) > 1:
-                    one[f"{name}_std"] = float(np.std(values, ddof=1))
-        result.append(one)
+                    row_of_setting[f"{name}_std"] = float(np.std(values, ddof=1))
+        result.append(row_of_setting)
     return result

@@ -1,4 +1,4 @@
-"""The context an experiment runs in: seeds, progress, a log of finished units, and checkpoints inside long ones."""
+"""Run context of an experiment: seeds, progress, a log of finished units, and checkpoints inside long units."""
 
 import json
 import zlib
@@ -14,17 +14,17 @@ from sphereot._support.checkpoints import StateFile, WriteWarning
 __all__ = ["Checkpoint", "Reporter", "Row", "RunContext", "UnitLog"]
 
 Row = dict[str, Any]
-"""One measurement: named numbers, names and flags, as JSON has them."""
+"""One row of measurements: numbers, strings and flags by name, as JSON has them."""
 
 
 class Reporter(Protocol):
-    """Where progress goes: the bar of the command line, or nowhere."""
+    """Receiver of progress reports, such as the progress bar of the command line."""
 
     def begin(self, label: str, total: int, done: int) -> None:
-        """A part of the experiment begins, `done` of its `total` units known from before."""
+        """A part of the experiment starts, with `done` of its `total` units finished in an earlier run."""
 
     def advance(self) -> None:
-        """One more unit is done."""
+        """One more unit is finished."""
 
 
 class _Silent:
@@ -36,16 +36,16 @@ class _Silent:
 
 
 class UnitLog:
-    """Finished units, a line each, written as they end: a run that was killed goes on behind the last whole line.
+    """Log of finished units, one line per unit, written as they end: a killed run resumes after the last whole line.
 
     Parameters
     ----------
     path : Path
-        The log; made if missing.
+        The log file; created if missing.
     header : dict
-        What the units depend on (experiment, configuration, seed, version). A log with another header is not taken up.
+        What the units depend on (experiment, configuration, seed, version). A log with another header is an error.
     fresh : bool
-        Discard what is there.
+        Discard an existing log.
     """
 
     def __init__(self, path: Path, header: Row, *, fresh: bool = False):
@@ -59,7 +59,7 @@ class UnitLog:
         entries = [entry for entry in map(_entry, text.splitlines()) if entry is not None]
         if text.strip() and (not entries or entries[0] != self.header):
             raise ValueError(
-                f"{path.parent} holds an unfinished run with other settings, or a damaged log of one ({path.name}); "
+                f"{path.parent}: holds an unfinished run with other settings, or a damaged log ({path.name}); "
                 "choose another folder, or discard that run with --fresh."
             )
         units = [entry for entry in entries[1:] if _is_unit(entry)]
@@ -71,12 +71,12 @@ class UnitLog:
         self._end, self._waiting = path.stat().st_size, b""
 
     def add(self, unit: Row, result: Row) -> None:
-        """Note that a unit is done; where there is no room for it now, with the next one."""
+        """Append a finished unit; if the disk is full, it is written with the next unit."""
         self._waiting += (json.dumps({"unit": unit, "result": result}) + "\n").encode()
         try:
             with self.path.open("r+b") as log:
                 log.seek(self._end)
-                log.truncate()  # what a writing that failed has left
+                log.truncate()  # what a failed write has left
                 log.write(self._waiting)
         except OSError as error:
             self._warning(self.path, error)
@@ -84,36 +84,36 @@ class UnitLog:
         self._end, self._waiting = self._end + len(self._waiting), b""
 
     def checkpoint(self, unit: Row) -> "Checkpoint":
-        """Where a long unit may keep how far it is."""
+        """The checkpoint of a long unit."""
         owner = {"header": self.header, "unit": unit}
         return Checkpoint(_checkpoint_path(self.path), owner, self._state_warning)
 
     def remove(self) -> None:
-        """Forget the units: the run is complete."""
+        """Remove the log and the checkpoint: the run is complete."""
         Checkpoint(_checkpoint_path(self.path)).remove()
         self.path.unlink(missing_ok=True)
 
 
 def _checkpoint_path(log: Path) -> Path:
-    """The file, beside the log, with the state inside the unit that is being measured."""
+    """The file, beside the log, with the state inside the current unit."""
     return log.with_suffix(".pt")
 
 
 class Checkpoint(StateFile):
-    """The state in the middle of a unit that takes minutes, from which a killed run goes on.
+    """Checkpoint inside a unit that takes minutes, from which a killed run resumes.
 
     Parameters
     ----------
     path : Path, optional
-        The file; by default nothing is kept.
+        The file; by default nothing is saved.
     owner : dict, optional
-        What the state belongs to. A state of another owner is not taken up.
+        What the state belongs to. `load` ignores a state of another owner.
     on_failure : callable (path, error), optional
         Called where the file cannot be written.
     """
 
     every: float = 10.0
-    """Seconds between two writings."""
+    """Seconds between two writes."""
 
     def __init__(
         self,
@@ -125,17 +125,17 @@ class Checkpoint(StateFile):
 
 
 class RunContext:
-    """What `run` of an experiment is given.
+    """The context in which an experiment takes its measurements.
 
     Parameters
     ----------
     seed : int
-        Every unit's seed comes from this one and from what the unit is, so that the order of units, or a break between
-        two of them, does not show in the numbers.
+        The seed of a unit is derived from this seed and from the unit's values, so that neither the order of units nor
+        an interruption changes the numbers.
     log : UnitLog, optional
-        Where finished units are kept; by default nowhere.
+        Log of finished units; none by default.
     reporter : Reporter, optional
-        Who is told of progress; by default nobody.
+        Receiver of progress reports; none by default.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class RunContext:
         *,
         checkpoints: bool = False,
     ) -> list[Row]:
-        """Rows `unit | work(**unit, seed=...)` of every unit, from the log where it knows them.
+        """Measure units: rows `unit | work(**unit, seed=...)`, taken from the log for finished units.
 
         Parameters
         ----------
@@ -164,10 +164,10 @@ class RunContext:
         units : iterable of dict
             What to measure, by name; values as JSON has them.
         work : callable
-            Takes the values of a unit by name, and `seed`; returns what it measured, by name: numbers, names, flags,
-            or lists of numbers for the figures.
+            Takes the values of a unit by name, and `seed`; returns measurements by name: numbers, strings, flags, or
+            lists of numbers for the figures.
         checkpoints : bool
-            Give `work` a `checkpoint` besides, a `Checkpoint`: for units that take a minute or more.
+            Pass a `Checkpoint` to `work` as `checkpoint`: for units that take a minute or more.
         """
         todo = [{"part": part, **unit} for unit in units]
         known = {} if self._log is None else self._log.known
@@ -210,5 +210,5 @@ def _is_unit(entry: Row) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON keeps it, digit for digit: numbers of NumPy and torch become Python's, and arrays lists."""
+    """Convert numbers of NumPy and torch to Python numbers, and arrays to lists, without loss of digits."""
     return value.tolist() if hasattr(value, "tolist") else value

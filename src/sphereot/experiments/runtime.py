@@ -1,4 +1,4 @@
-"""Time of SSW beside other distances, against points, slices and dimensions (Figure 'Runtime comparison')."""
+"""Runtime of SSW and of other distances, against points, slices and dimensions (Figure 'Runtime comparison')."""
 
 import math
 import time
@@ -91,7 +91,7 @@ _METHODS: dict[str, tuple[str, Callable[[torch.Tensor, torch.Tensor, int], float
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """Times of all methods on S^2; then of SSW_2 by slices and dimension, and by points and dimension."""
+    """Time all methods on S^2; then SSW_2 by slices and dimension, and by points and dimension."""
 
     def on_sphere(method: str, n: int, seed: int) -> Row:
         x, y = _samples(3, n, config.kappa, seed)
@@ -127,7 +127,7 @@ def _times(
     count: int,
     config: Config,
 ) -> Row:
-    if len(x) <= 1000:  # the first call pays for loading; a long one does not notice
+    if len(x) <= 1000:  # the first call includes loading, which is negligible for long calls
         method(x, y, count)
     times: list[float] = []
     while len(times) < config.repeats and sum(times) < config.seconds:
@@ -144,17 +144,17 @@ def _times(
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """All methods on log-log axes; then SSW_2 against slices and against points."""
+    """Draw all methods on log-log axes, and SSW_2 against slices and against points."""
     from matplotlib.figure import Figure
 
     with plotting.style():
         methods = Figure(figsize=(4.6, 3.2))
         ax = methods.subplots()
         for k, (method, (label, _)) in enumerate(_METHODS.items()):
-            own = select(rows, part="methods", method=method)
+            selected = select(rows, part="methods", method=method)
             ours = not method.startswith("pot") and method.startswith("ssw")
             line = "-" if ours else "--"
-            _curve(ax, own, "n", label, color=plotting.PALETTE[(3 + k) % 7], linestyle=line)
+            _curve(ax, selected, "n", label, color=plotting.PALETTE[(3 + k) % 7], linestyle=line)
         ax.set(xlabel="points in each sample $n$", ylabel="time [s]", xscale="log", yscale="log")
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
@@ -176,7 +176,7 @@ def _curve(ax: Any, rows: list[Row], x: str, label: str, **style: Any) -> None:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """Seconds by method and size."""
+    """Tabulate seconds by method and size."""
     times = {(row["method"], row["n"]): row["seconds"] for row in select(rows, part="methods")}
     lines = []
     for method, (label, _) in _METHODS.items():
@@ -191,7 +191,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
 EXPERIMENT = Experiment(
     name="runtime",
     title="Time of SSW beside W, Sinkhorn, SW and the SSW of POT",
-    place="Section 4, Figure 'Runtime comparison', and Appendix C.2",
+    section="Section 4, Figure 'Runtime comparison', and Appendix C.2",
     paper="On a GPU, for large samples SSW is much faster than W and grows quasi-linearly; for small ones it takes "
     "longer than W. SSW_1 and SSW_2 to uniform are the fastest. Time is linear in L. No numbers are printed.",
     presets={

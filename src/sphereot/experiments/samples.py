@@ -1,4 +1,4 @@
-"""Sample complexity of SSW beside that of the geodesic Wasserstein distance (Appendix C.1, Proposition on it)."""
+"""Sample complexity of SSW and of the geodesic Wasserstein distance (Appendix C.1)."""
 
 import math
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """SSW_2 and W_2 between two uniform samples, both in turns."""
+    """Compute SSW_2 and W_2 between two uniform samples, both in turns."""
 
     def work(dim: int, n: int, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(seed)
-        law = HypersphericalUniform(dim, dtype=torch.float64)
-        x, y = (law.sample((n,), seed=generator) for _ in range(2))
+        distribution = HypersphericalUniform(dim, dtype=torch.float64)
+        x, y = (distribution.sample((n,), seed=generator) for _ in range(2))
         row: Row = {"ssw": sphereot.ssw(x, y, n_projections=config.n_projections, seed=generator, root=True)}
         if n <= config.largest_program:
             turns = sphere.geodesic_distance(x[:, None, :], y[None, :, :]).numpy() / (2 * math.pi)
@@ -47,16 +47,16 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Both distances against the sample size: SSW solid, W dashed."""
+    """Draw both distances against the sample size: SSW solid, W dashed."""
     from matplotlib.figure import Figure
 
     with plotting.style():
         figure = Figure(figsize=(3.8, 3.0))
         ax = figure.subplots()
         for dim, color in zip(config.dims, plotting.PALETTE, strict=False):
-            own = select(rows, dim=dim)
-            plotting.evolution(*by_run(own, "n", "ssw"), ax=ax, color=color, label=f"SSW, d = {dim}", log="both")
-            solved = by_run([row for row in own if "w" in row], "n", "w")
+            selected = select(rows, dim=dim)
+            plotting.evolution(*by_run(selected, "n", "ssw"), ax=ax, color=color, label=f"SSW, d = {dim}", log="both")
+            solved = by_run([row for row in selected if "w" in row], "n", "w")
             plotting.evolution(*solved, ax=ax, color=color, label=f"W, d = {dim}", log="both", linestyle="--")
         ax.set(xlabel="sample size $n$", ylabel="distance of order 2 [turns]")
         ax.legend(ncols=2, fontsize=6)
@@ -64,11 +64,11 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """The exponents of n, fitted over the sizes from 100 on."""
+    """Tabulate the exponents of n, fitted over the sizes from 100 on."""
     lines = []
     for dim in config.dims:
-        own = [row for row in select(rows, dim=dim) if row["n"] >= min(100, sorted(config.sizes)[-2])]
-        slopes = [_exponent(*means([row for row in own if name in row], "n", name)) for name in ("ssw", "w")]
+        selected = [row for row in select(rows, dim=dim) if row["n"] >= min(100, sorted(config.sizes)[-2])]
+        slopes = [_exponent(*means([row for row in selected if name in row], "n", name)) for name in ("ssw", "w")]
         rate = f"-1/{dim - 1}" if dim > 3 else "-1/2, with a logarithm"
         lines.append([str(dim), *(f"{slope:.3f}" for slope in slopes), "-1/2", rate])
     note = "Slope of log distance against log n, least squares over n of at least 100; theory for n to infinity."
@@ -82,7 +82,8 @@ def _exponent(sizes: Any, values: Any) -> float:
 EXPERIMENT = Experiment(
     name="samples",
     title="Sample complexity of SSW and of the geodesic Wasserstein distance",
-    place="Appendix C.1, Figure 'Spherical Sliced-Wasserstein and Wasserstein distance between samples of the uniform'",
+    section="Appendix C.1, Figure 'Spherical Sliced-Wasserstein and Wasserstein distance between samples of the "
+    "uniform'",
     paper="The rate of SSW does not depend on the dimension; that of W does. No numbers are printed.",
     presets={
         "quick": Config(dims=(3, 10), sizes=(10, 32, 100, 316), largest_program=316, runs=5),

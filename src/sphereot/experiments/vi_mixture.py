@@ -1,4 +1,4 @@
-"""SSW variational inference of a mixture of four vMF laws by an exponential-map flow, beside SWVI (Appendix C.5)."""
+"""Variational inference of a mixture of four von Mises-Fisher distributions, by SSW and by SW (Appendix C.5)."""
 
 import math
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ _MODES = ((1.5, 0.7 + math.pi / 2), (1.0, -1.0 + math.pi / 2), (5.0, 0.6 + math.
 
 @dataclass(frozen=True)
 class Config:
-    """The fit, how often and with how many points it is looked at, the flow, and runs of each method.
+    """The fit, how often and with how many points it is evaluated, the flow, and runs of each method.
 
     The paper gives steps, Langevin steps and their size, learning rate, blocks and components. The number of points is
-    that of its other example; slices and the start of the flow are ours: equal weights 1 / (components + 1).
+    that of its other example; slices and the initial flow are ours: equal weights 1 / (components + 1).
     `exact_runs` are with the Metropolis correction, which the paper suggests and does not try.
     """
 
@@ -64,15 +64,15 @@ _MEANS = modes().float()
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """The effective sample size along each fit, and at its end with the shares of the modes."""
+    """Record the effective sample size along each fit, and at its end the shares of the modes."""
 
     def work(method: str, run: int, seed: int, checkpoint: Checkpoint) -> Row:
         # All methods of a run start from the same flow, with the same noise.
-        own_seed = context.unit_seed({"run": run})
-        flow = _flow(config, own_seed)
+        run_seed = context.unit_seed({"run": run})
+        flow = _flow(config, run_seed)
 
         def ess_after(step: int, flow: Flow) -> float:
-            return _ess(flow, config, own_seed + step)[0]
+            return _ess(flow, config, run_seed + step)[0]
 
         fit = fit_sampler(
             _potential,
@@ -85,12 +85,12 @@ def run(config: Config, context: RunContext) -> list[Row]:
             loss=method.removesuffix("_exact"),
             n_projections=config.n_projections,
             lr=config.lr,
-            seed=own_seed,
+            seed=run_seed,
             evaluate=ess_after,
             evaluate_every=config.record_every,
             checkpoint=checkpoint,
         )
-        ess, points = _ess(flow, config, own_seed)
+        ess, points = _ess(flow, config, run_seed)
         nearest = (points @ modes().to(points.dtype).T).argmax(-1)
         shares = (nearest.bincount(minlength=4) / len(points)).tolist()
         return {
@@ -102,7 +102,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         }
 
     runs = {"ssw": config.runs, "sw": config.runs, "ssw_exact": config.exact_runs}
-    # Run by run, so that a broken run has both methods to compare.
+    # Run by run, so that an interrupted experiment has both methods to compare.
     units = [{"method": name, "run": r} for r in range(config.runs) for name in _METHODS if r < runs[name]]
     rows = context.measure("fits", units, work, checkpoints=True)
     curves = [
@@ -126,7 +126,7 @@ def _potential(x: Tensor) -> Tensor:
 
 
 def _ess(flow: Flow, config: Config, seed: int) -> tuple[float, Tensor]:
-    """The effective sample size, in percent, and the points it is estimated with."""
+    """Estimate the effective sample size, in percent; returns also the points used."""
     with torch.no_grad():
         points, log_density = flow.rsample_and_log_prob((config.ess_points,), seed=seed)
         share = effective_sample_size(-_potential(points) - log_density, relative=True)
@@ -134,7 +134,7 @@ def _ess(flow: Flow, config: Config, seed: int) -> tuple[float, Tensor]:
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Target and learned density of the first run; the effective sample size along the fits."""
+    """Draw the target and the learned densities of the first run, and the effective sample size along the fits."""
     from matplotlib.figure import Figure
 
     with plotting.style():
@@ -156,11 +156,13 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         curves = Figure(figsize=(3.8, 2.8))
         ax = curves.subplots()
         for method, label in _METHODS.items():
-            own = select(rows, part="ess", method=method)
-            if own:
-                n_runs = len({row["run"] for row in own})
+            selected = select(rows, part="ess", method=method)
+            if selected:
+                n_runs = len({row["run"] for row in selected})
                 plotting.evolution(
-                    *by_run(own, "step", "ess"), ax=ax, label=f"{label} ({n_runs} run{'s' * (n_runs > 1)})"
+                    *by_run(selected, "step", "ess"),
+                    ax=ax,
+                    label=f"{label} ({n_runs} {'run' if n_runs == 1 else 'runs'})",
                 )
         ax.set(xlabel="step", ylabel="effective sample size [%]", ylim=(0, 100))
         ax.legend(loc="lower right")
@@ -175,7 +177,7 @@ def _learned(parameters: list[float], points: Tensor, config: Config) -> Any:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """The effective sample size half-way and at the end, and how the modes are held."""
+    """Tabulate the effective sample size half-way and at the end, and the shares of the modes."""
     half = config.steps // 2 // config.record_every * config.record_every
     lines = []
     for method, label in _METHODS.items():
@@ -199,8 +201,8 @@ def summarize(rows: list[Row], config: Config) -> Table:
 
 EXPERIMENT = Experiment(
     name="vi_mixture",
-    title="SSW variational inference of a mixture of four von Mises-Fisher laws, beside SWVI",
-    place="Appendix C.5, Figures 'SSWVI on mixture of vMF' and 'Comparison of the ESS between SWVI et SSWVI'",
+    title="SSW variational inference of a mixture of four von Mises-Fisher distributions, beside SWVI",
+    section="Appendix C.5, Figures 'SSWVI on mixture of vMF' and 'Comparison of the ESS between SWVI et SSWVI'",
     paper="The flow learns the four modes, and a figure compares the ESS of SSWVI and SWVI along the fit, mean over 10 "
     "runs. No numbers are printed.",
     presets={

@@ -1,4 +1,4 @@
-"""SSW variational inference of a power spherical law by a power spherical sampler (Appendix C.5)."""
+"""Variational inference of a power spherical distribution by a power spherical sampler, with SSW (Appendix C.5)."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _START_MEAN, _START_KAPPA = (1.0, 1.0, 1.0), 0.1
 
 @dataclass(frozen=True)
 class Config:
-    """Steps of the fit and how often it is looked at; points, Langevin steps, slices, learning rates, runs."""
+    """Steps of the fit and how often it is evaluated; points, Langevin steps, slices, learning rates, runs."""
 
     steps: int = 2000
     record_every: int = 50
@@ -37,14 +37,14 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """Mean direction and concentration along the fit, a row for each look."""
+    """Record mean direction and concentration along the fit, one row per evaluation."""
 
     def work(run: int, seed: int, checkpoint: Checkpoint) -> Row:
         target = PowerSpherical(torch.tensor(_MEAN), _KAPPA, validate_args=False)
         sampler = PowerSphericalSampler(torch.tensor(_START_MEAN), _START_KAPPA)
 
         def parameters(step: int, sampler: PowerSphericalSampler) -> list[float]:
-            return [*sampler.law().loc.tolist(), sampler.law().concentration.item()]
+            return [*sampler.distribution().loc.tolist(), sampler.distribution().concentration.item()]
 
         fit = fit_sampler(
             lambda x: -target.log_prob(x),
@@ -86,7 +86,7 @@ def _row(run: int, step: int, x: float, y: float, z: float, kappa: float) -> Row
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """The densities of the first run beside the target, as the paper shows them; and the parameters along the fit."""
+    """Draw the densities of the first run beside the target, as in the paper, and the parameters along the fit."""
     from matplotlib.figure import Figure
 
     with plotting.style():
@@ -120,16 +120,16 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 def _density(mean: Any, kappa: float, points: Any) -> Any:
     mean = torch.tensor(mean, dtype=torch.float64)
-    law = PowerSpherical(mean / torch.linalg.vector_norm(mean), kappa)
-    return law.log_prob(torch.as_tensor(points)).exp().numpy()
+    distribution = PowerSpherical(mean / torch.linalg.vector_norm(mean), kappa)
+    return distribution.log_prob(torch.as_tensor(points)).exp().numpy()
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """Where the runs are at the start, half-way and at the end."""
+    """Tabulate the parameters at the start, half-way and at the end."""
     lines = []
     for step in (0, config.steps // 2, config.steps):
-        own = select(rows, step=step)
-        degrees, kappa = ([row[name] for row in own] for name in ("degrees", "kappa"))
+        selected = select(rows, step=step)
+        degrees, kappa = ([row[name] for row in selected] for name in ("degrees", "kappa"))
         lines.append([f"{step:,}", f"{np.mean(degrees):.2f}", f"{max(degrees):.2f}", _mean_and_range(kappa)])
     note = f"Target: kappa = {_KAPPA:g}, angle 0. {config.runs} runs, Langevin step {config.step_size:g}."
     return Table(("step", "angle [degrees]", "greatest angle", "kappa (least to greatest)"), lines, note)
@@ -141,10 +141,10 @@ def _mean_and_range(values: list[float]) -> str:
 
 EXPERIMENT = Experiment(
     name="vi_power_spherical",
-    title="SSW variational inference of a power spherical law",
-    place="Appendix C.5, Figure 'SWVI on Power Spherical Distributions with Mollweide projections'",
-    paper="After 2000 steps from mu = (1, 1, 1), kappa = 0.1, the learned law is 'close enough' to the target with "
-    "mu = (0, 1, 0), kappa = 10; pictures only, at steps 0, 1000 and 2000.",
+    title="SSW variational inference of a power spherical distribution",
+    section="Appendix C.5, Figure 'SWVI on Power Spherical Distributions with Mollweide projections'",
+    paper="After 2000 steps from mu = (1, 1, 1), kappa = 0.1, the learned distribution is 'close enough' to the target "
+    "with mu = (0, 1, 0), kappa = 10; pictures only, at steps 0, 1000 and 2000.",
     presets={
         "quick": Config(steps=300, record_every=10, n_particles=200, n_projections=30, runs=2),
         "cpu": Config(runs=2),

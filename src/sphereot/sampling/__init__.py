@@ -1,4 +1,4 @@
-"""Sampling on the sphere: Langevin chains, importance weights, and samplers fitted by SSW variational inference."""
+"""Sampling on the sphere: Langevin dynamics, importance weights, and variational inference with SSW."""
 
 from sphereot._support.extras import require
 

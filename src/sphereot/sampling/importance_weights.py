@@ -1,4 +1,4 @@
-"""Importance weights: how many of the points that carry them count."""
+"""Effective sample size of importance weights."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ __all__ = ["effective_sample_size"]
 
 
 def effective_sample_size(log_weights: Tensor, *, relative: bool = False) -> Tensor:
-    """Effective size of a sample with importance weights, (sum of w)^2 / sum of w^2.
+    """Effective sample size of importance weights, (sum of w)^2 / sum of w^2.
 
     Parameters
     ----------
@@ -38,14 +38,18 @@ def effective_sample_size(log_weights: Tensor, *, relative: bool = False) -> Ten
     if not isinstance(log_weights, Tensor):
         raise TypeError(f"log_weights: got {type(log_weights).__name__}; pass a torch tensor of shape (..., n).")
     if not log_weights.is_floating_point():
-        raise TypeError(f"log_weights: dtype is {log_weights.dtype}, but a floating dtype is needed.")
+        raise TypeError(
+            f"log_weights: got dtype {log_weights.dtype}, but a floating dtype is needed; convert with .float()."
+        )
     if log_weights.ndim == 0 or log_weights.shape[-1] == 0:
-        raise ValueError(f"log_weights: shape is {tuple(log_weights.shape)}; give at least one weight, shape (..., n).")
+        raise ValueError(
+            f"log_weights: got shape {tuple(log_weights.shape)}; give at least one weight, shape (..., n)."
+        )
     largest = log_weights.amax(dim=-1, keepdim=True)
     if not bool(torch.isfinite(largest).all()) or bool(torch.isnan(log_weights).any()):
         raise ValueError(
-            "log_weights: found NaN, +inf, or nothing but zero weights; give logarithms of finite weights, some of "
-            "them positive."
+            "log_weights: got NaN, +inf, or nothing but zero weights; give logarithms of finite weights, some of them "
+            "positive."
         )
     weights = torch.exp(log_weights - largest)
     size = weights.sum(-1).square() / weights.square().sum(-1)

@@ -1,4 +1,4 @@
-"""Langevin dynamics on the sphere (Appendix C.5): the geodesic Langevin algorithm, and its Metropolis correction."""
+"""Langevin dynamics on the sphere (Appendix C.5), with or without Metropolis correction."""
 
 import math
 from collections.abc import Callable
@@ -19,15 +19,15 @@ Potential = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Chains:
-    """What `langevin` gives.
+    """Result of `langevin`: the chains, their acceptance rates and their history.
 
     Attributes
     ----------
     points : tensor, shape (..., d)
-        Where the chains are after the last step.
+        The chains after the last step.
     acceptance : tensor, shape (...), or None
-        The share of its proposals that each chain took; None without Metropolis correction, where it is all of them.
-    history : tensor, shape (kept, ..., d), or None
+        The share of its proposals that each chain accepted; None without Metropolis correction.
+    history : tensor, shape (n, ..., d), or None
         The chains after every `keep_every` steps.
     """
 
@@ -46,25 +46,25 @@ def langevin(
     keep_every: int | None = None,
     seed: int | torch.Generator | None = None,
 ) -> Chains:
-    """Run Langevin chains on the sphere, toward the law with density proportional to exp(-V).
+    """Sample a density proportional to exp(-V) on the sphere by Langevin dynamics.
 
     Parameters
     ----------
     potential : callable, points (..., d) -> (...)
-        V, up to a constant; its gradient comes from autograd. For a law, ``lambda x: -law.log_prob(x)``.
+        V, up to a constant; its gradient comes from autograd. For a distribution p, ``lambda x: -p.log_prob(x)``.
     start : tensor, shape (..., d)
-        Unit vectors from which the chains start, each for itself.
+        Unit vectors from which the chains start, independently.
     steps : int
         How many steps each chain takes.
     step_size : float
         gamma, in squared radians: a step has a drift of gamma |grad V| and a spread of sqrt(2 gamma) in each direction.
     metropolis : bool
-        Accept or refuse each step, so that the chains are exact, at the cost of a few operations. Without it
+        Accept or reject each step, so that the chains are exact, at the cost of a few operations. Without it
         they have a bias that goes to zero with the step.
     keep_every : int, optional
-        Keep the chains after every so many steps in `Chains.history`.
+        Steps between two entries of `Chains.history`; by default there is no history.
     seed : int, torch.Generator or None
-        Source of randomness; torch's global state is neither read nor changed.
+        Where the random numbers come from; None draws afresh. torch's global random state is neither read nor changed.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def langevin(
     -----
     The geodesic Langevin algorithm steps to exp_x(v), v = Proj_x(-gamma grad V(x) + sqrt(2 gamma) Z), Z ~ N(0, I).
 
-    The correction takes v, refused if |v| >= pi, as the proposal. Inside this ball exp_x is one to one, so that
+    The correction takes v, rejected if |v| >= pi, as the proposal. Inside this ball exp_x is one to one, so that
     y = exp_x(v) has the density N(v; m(x), 2 gamma) (|v| / sin |v|)^{d-2} with m(x) = -gamma Proj_x(grad V(x)), and the
     way back is the single vector r = log_y(x), as long as v. The Jacobians are then equal, and what is left to accept
     by is exp(V(x) - V(y) + |v - m(x)|^2 / 4 gamma - |r - m(y)|^2 / 4 gamma): exact, for nothing wraps.
@@ -102,7 +102,9 @@ def langevin(
     steps = as_whole_number("steps", steps, 1, "the number of steps")
     step_size = as_positive("step_size", step_size, "the step of the Langevin algorithm")
     if keep_every is not None:
-        keep_every = as_whole_number("keep_every", keep_every, 1, "the number of steps between two that are kept")
+        keep_every = as_whole_number(
+            "keep_every", keep_every, 1, "the number of steps between two entries of the history"
+        )
     if not isinstance(start, Tensor):
         raise TypeError(f"start: got {type(start).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
     x = as_unit_vectors("start", start).detach()
@@ -110,8 +112,8 @@ def langevin(
     value, gradient = _value_and_gradient(potential, x)
     if not bool(torch.isfinite(value).all() and torch.isfinite(gradient).all()):
         raise ValueError(
-            "potential: it or its gradient is NaN or infinite at points of start; start where the density is positive "
-            "and smooth."
+            "potential: got NaN or infinity, as a value or in its gradient, at points of start; start where the "
+            "density is positive and smooth."
         )
     accepted = torch.zeros_like(value) if metropolis else None
     history = []
@@ -126,20 +128,20 @@ def langevin(
             log_ratio = value - new_value + _log_proposal_ratio(proposal, new_gradient, step_size)
             chance = torch.rand(value.shape, generator=generator, dtype=value.dtype, device=value.device)
             # A NaN compares as false: where V or its gradient is not a number the chain stays.
-            take = (chance.log() < log_ratio) & (proposal.length[..., 0] < math.pi)
-            x = torch.where(take[..., None], proposal.point, x)
-            gradient = torch.where(take[..., None], new_gradient, gradient)
-            value = torch.where(take, new_value, value)
-            accepted += take
+            accept = (chance.log() < log_ratio) & (proposal.length[..., 0] < math.pi)
+            x = torch.where(accept[..., None], proposal.point, x)
+            gradient = torch.where(accept[..., None], new_gradient, gradient)
+            value = torch.where(accept, new_value, value)
+            accepted += accept
         if keep_every is not None and step % keep_every == 0:
             history.append(x)
     if not bool(torch.isfinite(x).all()):
         raise FloatingPointError(
-            f"the Langevin chains ran into NaN at step_size = {step_size:g}; give a smaller one, or metropolis=True, "
-            "which refuses such steps."
+            f"the Langevin chains became NaN with step_size = {step_size:g}; give a smaller step_size, or "
+            "metropolis=True, which rejects such steps."
         )
-    kept = None if keep_every is None else torch.stack(history) if history else x.new_empty(0, *x.shape)
-    return Chains(x, None if accepted is None else accepted / steps, kept)
+    kept_points = None if keep_every is None else torch.stack(history) if history else x.new_empty(0, *x.shape)
+    return Chains(x, None if accepted is None else accepted / steps, kept_points)
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def _propose(x: Tensor, gradient: Tensor, step_size: float, generator: torch.Gen
 
 
 def _log_proposal_ratio(proposal: _Proposal, new_gradient: Tensor, step_size: float) -> Tensor:
-    """The ratio log q(x | y) - log q(y | x), in which the Jacobians of the exponential map cancel."""
+    """Compute log q(x | y) - log q(y | x), in which the Jacobians of the exponential map cancel."""
     x, y, length = proposal.x, proposal.point, proposal.length
     forth = _tangent_part(x, proposal.noise)  # v - m(x) = sqrt(2 gamma) times this
     back = length * torch.sin(length) * x - torch.cos(length) * proposal.v
@@ -188,20 +190,20 @@ def _value_and_gradient(potential: Potential, x: Tensor) -> tuple[Tensor, Tensor
 
 def _check_values(value: Any, points: Tensor) -> None:
     if not isinstance(value, Tensor) or value.shape != points.shape[:-1]:
-        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(
-            f"potential: for points of shape {tuple(points.shape)} it gave {found}, but a potential gives one value a "
-            f"point, shape {tuple(points.shape[:-1])}."
+            f"potential: got {got} for points of shape {tuple(points.shape)}; return one value per point, shape "
+            f"{tuple(points.shape[:-1])}."
         )
     if not value.requires_grad:
         raise ValueError(
-            "potential: its values have no gradient in the points; compute it with torch operations on them. For a "
-            "constant potential, return 0 * x.sum(-1)."
+            "potential: got values without a gradient in the points; compute them with torch operations on the points. "
+            "For a constant potential, return 0 * x.sum(-1)."
         )
 
 
 def as_positive(name: str, value: Any, what: str) -> float:
-    """`value`, which is `what`, as a positive float.
+    """Validate a positive, finite number; `what` describes it in the message.
 
     >>> as_positive("step_size", 1, "the step")
     1.0
@@ -211,5 +213,5 @@ def as_positive(name: str, value: Any, what: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not 0.0 < number < math.inf:
-        raise ValueError(f"{name}: found {value!r}, but {what} must be a positive number; give such a number.")
+        raise ValueError(f"{name}: got {value!r}, but {what} must be positive and finite; give such a number.")
     return number

@@ -1,4 +1,4 @@
-"""Samplers to fit: modules whose points have gradients in their parameters."""
+"""Samplers for variational inference: modules that draw points with gradients in their parameters."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -13,14 +13,14 @@ __all__ = ["NetworkSampler", "PowerSphericalSampler", "Sampler"]
 
 
 class Sampler(Protocol):
-    """What `fit_sampler` fits: anything with `rsample`, as laws and normalizing flows have it."""
+    """What `fit_sampler` needs of a sampler: `rsample`, as distributions and normalizing flows have it."""
 
     def rsample(self, sample_shape: Sequence[int], *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw unit vectors (*sample_shape, d) that have gradients in the parameters."""
 
 
 class PowerSphericalSampler(nn.Module):
-    """The power spherical law with parameters to learn.
+    """Power spherical distribution with learnable mean direction and concentration.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class PowerSphericalSampler(nn.Module):
 
     Notes
     -----
-    The parameters are `loc` and `concentration`. The law takes loc / |loc|, so that an optimizer that leaves the sphere
-    does no harm, and |concentration|, so that a step across zero is turned back.
+    The parameters are `loc` and `concentration`. The distribution takes loc / |loc|, so that an optimizer that leaves
+    the sphere does no harm, and |concentration|, so that a step across zero is reflected.
 
     Examples
     --------
@@ -47,29 +47,29 @@ class PowerSphericalSampler(nn.Module):
         super().__init__()
         loc = torch.as_tensor(loc).detach()
         if not concentration > 0:
-            raise ValueError(f"concentration: found {concentration}, but a positive number is needed to start from.")
-        law = PowerSpherical(loc / torch.linalg.vector_norm(loc), concentration)
-        self.loc = nn.Parameter(law.loc.clone())
-        self.concentration = nn.Parameter(law.concentration.clone())
+            raise ValueError(f"concentration: got {concentration}, but the start must be positive; give such a number.")
+        start = PowerSpherical(loc / torch.linalg.vector_norm(loc), concentration)
+        self.loc = nn.Parameter(start.loc.clone())
+        self.concentration = nn.Parameter(start.concentration.clone())
 
-    def law(self) -> PowerSpherical:
-        """The law at the present parameters, with gradients in them."""
-        # Not checked again: NaN parameters are the business of whoever runs the optimizer.
+    def distribution(self) -> PowerSpherical:
+        """The distribution with the current parameters, and gradients in them."""
+        # Not validated: whoever runs the optimizer looks for NaN in the parameters.
         return PowerSpherical(
             self.loc / torch.linalg.vector_norm(self.loc), self.concentration.abs(), validate_args=False
         )
 
     def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points (*sample_shape, d) with gradients in the parameters."""
-        return self.law().rsample(sample_shape, seed=seed)
+        return self.distribution().rsample(sample_shape, seed=seed)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Logarithm of the density at points (..., d)."""
-        return self.law().log_prob(value)
+        return self.distribution().log_prob(value)
 
 
 class NetworkSampler(nn.Module):
-    """A network that takes uniform points of a sphere to points of the sphere: its output, scaled to unit length.
+    """Sampler that maps uniform noise on a sphere by a network, whose output is scaled to unit length.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Sliced-Wasserstein variational inference (Algorithm 2): a sampler learns from where its own points drift to."""
+"""Sliced-Wasserstein variational inference (Algorithm 2): fit a sampler to a density known up to a constant."""
 
 import math
 import os
@@ -26,12 +26,12 @@ __all__ = ["SamplerFit", "fit_sampler"]
 
 @dataclass(frozen=True)
 class SamplerFit:
-    """What `fit_sampler` gives; the sampler itself is fitted in place.
+    """History of a fit by `fit_sampler`; the sampler itself is fitted in place.
 
     Attributes
     ----------
     losses : list of float
-        SSW_2^2 [turns^2] or SW_2^2 between the points and where they drifted to, before each step.
+        SSW_2^2 [turns^2] or SW_2^2 between the points and the same points after the Langevin steps, before each step.
     records : list of (int, value)
         After which step, and what `evaluate` returned then.
     """
@@ -41,7 +41,7 @@ class SamplerFit:
 
     @property
     def steps(self) -> int:
-        """How many steps were taken."""
+        """The number of steps taken."""
         return len(self.losses)
 
 
@@ -67,37 +67,37 @@ def fit_sampler(
 ) -> SamplerFit:
     """Fit a sampler to a density known up to a constant, by SSW variational inference.
 
-    Each step draws points, lets copies of them drift by some Langevin steps toward the target, and moves the sampler's
-    parameters down the gradient of the distance between the two samples.
+    Each step draws points, moves copies of them by some Langevin steps toward the target, and descends the gradient of
+    the distance between the two samples in the sampler's parameters.
 
     Parameters
     ----------
     potential : callable, points (n, d) -> (n,)
-        V; the target has a density proportional to exp(-V). For a law, ``lambda x: -law.log_prob(x)``.
+        V; the target has a density proportional to exp(-V). For a distribution p, ``lambda x: -p.log_prob(x)``.
     sampler : object with `rsample`
         `PowerSphericalSampler`, `NetworkSampler`, a flow of `sphereot.flows`, or any other whose
         ``rsample((n,), seed=...)`` gives unit vectors with gradients in its parameters. It is fitted in place.
     steps : int
-        K, the steps of the optimizer.
+        The number K of steps of the optimizer.
     n_particles : int
-        N, the points drawn for each.
+        The number N of points drawn per step.
     mcmc_steps : int
-        How many Langevin steps they take.
+        The number of Langevin steps that these points take.
     step_size : float
-        gamma of the Langevin steps, in squared radians. The bias of plain Langevin is learned as well.
+        Step size gamma of the Langevin steps, in squared radians. The bias of uncorrected steps is learned as well.
     metropolis : bool
-        Correct the Langevin steps, so that the target is their law exactly.
+        Correct the Langevin steps, so that the target is their exact stationary distribution.
     loss : {"ssw", "sw"}
-        SSW_2^2 in turns^2, or the Euclidean sliced distance SW_2^2 of the space around the sphere.
+        SSW_2^2 in turns^2, or the Euclidean sliced distance SW_2^2 of the ambient space.
     n_projections : int
-        Slices, new ones in every step.
+        The number of great circles (or directions), drawn anew in every step.
     optimizer : torch.optim.Optimizer or sequence of them, optional
         Over the sampler's parameters; Adam with learning rate `lr` by default. Several, if some parameters are points
         of a sphere and belong to an optimizer of `sphereot.optim`.
     lr : float
         Learning rate of the default optimizer. Not used with `optimizer`.
     seed : int, torch.Generator or None
-        Source of all randomness here; torch's global state is neither read nor changed.
+        Where the random numbers come from; None draws afresh. torch's global random state is neither read nor changed.
     evaluate : callable (step, sampler) -> value, optional
         Measures the sampler before the first step (as step 0) and after every `evaluate_every` steps. The values are
         in `SamplerFit.records`, and in a checkpoint. It should draw random numbers from a generator of its own, seeded
@@ -111,10 +111,11 @@ def fit_sampler(
         Show a progress bar, or call a function with the number of steps taken and their total; as in
         `sphereot.gradient_flow`.
     checkpoint : path, optional
-        File to keep the state in, every ten seconds: a call with the same arguments goes on from there and ends with
-        the same numbers as one that was not broken off. Removed at the end. A state of a fit with another target, other
-        settings or another seed is refused. Instead of a path, an object with ``load()``, which gives a state or None,
-        and ``save(state)``, which is told after each step and may call `state` for what to keep.
+        File for the state of the fit, written every ten seconds: a call with the same arguments resumes from there and
+        ends with the same numbers as one that was not interrupted. Removed at the end. A state of a fit with another
+        target, other settings or another seed is refused. Instead of a path, an object with ``load()``, which returns
+        a state or None, and ``save(state)``, which is called after each step and may call `state()` and store the
+        result.
 
     Returns
     -------
@@ -124,8 +125,8 @@ def fit_sampler(
     Raises
     ------
     DivergenceError
-        If points or loss are not finite. The message names the step sizes, the sampler gets back the last parameters
-        that gave a finite loss, and the error has the history as `result`.
+        If points or loss are not finite. The message names the step size and learning rate, the sampler has the last
+        parameters that gave a finite loss, and `result` of the error is the history.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def fit_sampler(
     >>> sampler = PowerSphericalSampler(torch.tensor([1.0, 1.0, 1.0]), 1.0)
     >>> fit = fit_sampler(lambda x: -10 * x[:, 1], sampler, steps=150, n_particles=200, step_size=0.02,
     ...                   n_projections=50, lr=0.1, seed=0)
-    >>> fit.steps, bool(sampler.law().loc[1] > 0.98)
+    >>> fit.steps, bool(sampler.distribution().loc[1] > 0.98)
     (150, True)
     """
     steps = as_whole_number("steps", steps, 1, "the number of steps")
@@ -156,8 +157,8 @@ def fit_sampler(
             "sphereot.sampling.NetworkSampler."
         )
     optimizers = _optimizers(optimizer, sampler, lr)
-    groups = [group for one in optimizers for group in one.param_groups]
-    parameters: list[Tensor] = [one for group in groups for one in group["params"]]
+    groups = [group for each in optimizers for group in each.param_groups]
+    parameters: list[Tensor] = [parameter for group in groups for parameter in group["params"]]
     generator = torch_generator(seed, parameters[0].device)
     store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     work = {} if store is None else _work(settings, optimizers, parameters, seed)
@@ -168,19 +169,19 @@ def fit_sampler(
         if state.fit.steps > steps:
             raise ValueError(
                 f"steps: got {steps}, but the state in {store_name(store)} is that after {state.fit.steps} steps; "
-                "give more steps, or remove the file to begin anew."
+                "give more steps, or remove the file to start again."
             )
     elif evaluate is not None:
         state.fit.records.append((0, evaluate(0, sampler)))
-    good = [one.detach().clone() for one in parameters]
+    last_good = [parameter.detach().clone() for parameter in parameters]
 
     def diverged(what: str) -> DivergenceError:
         with torch.no_grad():
-            for one, last in zip(parameters, good, strict=True):
-                one.copy_(last)
+            for parameter, good in zip(parameters, last_good, strict=True):
+                parameter.copy_(good)
         rates = ", ".join(f"{group['lr']:g}" for group in groups if "lr" in group)
         return DivergenceError(
-            f"{what} in step {state.fit.steps + 1}: the optimizer's learning rate ({rates or 'its own'}) or the "
+            f"{what} in step {state.fit.steps + 1}: the optimizer's learning rate ({rates or 'not named'}) or the "
             f"Langevin step_size ({settings['step_size']:g}) is too large; give smaller ones. The sampler has the last "
             "parameters that gave a finite loss.",
             state.fit,
@@ -190,7 +191,7 @@ def fit_sampler(
         for step in range(state.fit.steps + 1, steps + 1):
             points = sampler.rsample((n_particles,), seed=generator)
             if not bool(torch.isfinite(points.detach()).all()):
-                raise diverged("the sampler gave NaN")
+                raise diverged("the sampler returned NaN")
             if step == 1:
                 _check_points(points)
             try:
@@ -203,30 +204,30 @@ def fit_sampler(
                     seed=generator,
                 ).points
             except FloatingPointError:
-                raise diverged("the Langevin chains gave NaN") from None
+                raise diverged("the Langevin chains became NaN") from None
             if store is not None and state.probe is None:
                 state.probe = _values_at(potential, points.detach())
             value = _LOSSES[loss](points, drifted, settings["n_projections"], generator)
-            found = value.item()
-            if not math.isfinite(found):
-                raise diverged(f"the loss is {found}")
-            for one, last in zip(parameters, good, strict=True):
-                last.copy_(one.detach())
-            for descent in optimizers:
-                descent.zero_grad()
+            loss_value = value.item()
+            if not math.isfinite(loss_value):
+                raise diverged(f"the loss is {loss_value}")
+            for parameter, good in zip(parameters, last_good, strict=True):
+                good.copy_(parameter.detach())
+            for each in optimizers:
+                each.zero_grad()
             value.backward()
-            for descent in optimizers:
-                descent.step()
-            if step == steps and not all(bool(torch.isfinite(one).all()) for one in parameters):
+            for each in optimizers:
+                each.step()
+            if step == steps and not all(bool(torch.isfinite(parameter).all()) for parameter in parameters):
                 raise diverged("a parameter is NaN")
-            state.fit.losses.append(found)
+            state.fit.losses.append(loss_value)
             if evaluate is not None and step % every == 0:
                 state.fit.records.append((step, evaluate(step, sampler)))
             show(step)
-            if asks_to_stop(callback, step, found, sampler):
+            if asks_to_stop(callback, step, loss_value, sampler):
                 break
             if store is not None and step < steps:
-                store.save(state.kept)
+                store.save(state.as_dict)
     if store is not checkpoint and isinstance(store, StateFile):
         store.remove()
     return state.fit
@@ -246,14 +247,14 @@ _LOSSES: dict[str, Callable[[Tensor, Tensor, int, torch.Generator], Tensor]] = {
 }
 
 
-# ---- what a run carries along ----
+# ---- the state of a fit ----
 
 
 @dataclass
 class _State:
-    """History, optimizers, parameters and source of randomness: all that a later step depends on.
+    """History, optimizers, parameters and random generator: all that a later step depends on.
 
-    `work` says by settings what a fit is, and `probe` by points and the potential there what its target is.
+    `work` identifies the fit by its settings; `probe`, points and the values of the potential there, its target.
     """
 
     fit: SamplerFit
@@ -263,32 +264,32 @@ class _State:
     work: dict[str, Any]
     probe: tuple[Tensor, Tensor] | None = None
 
-    def kept(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "work": self.work,
             "probe": self.probe,
             "losses": self.fit.losses,
             "records": self.fit.records,
-            "parameters": [one.detach() for one in self.parameters],
-            "optimizers": [descent.state_dict() for descent in self.optimizers],
+            "parameters": [parameter.detach() for parameter in self.parameters],
+            "optimizers": [each.state_dict() for each in self.optimizers],
             "generator": self.generator.get_state(),
         }
 
     def restore(self, saved: Any, potential: Potential, name: str) -> None:
-        if not isinstance(saved, dict) or not set(self.kept()) <= set(saved):
-            raise ValueError(f"{name}: holds no state of a sampler's fit; remove the file to begin anew.")
+        if not isinstance(saved, dict) or not set(self.as_dict()) <= set(saved):
+            raise ValueError(f"{name}: holds no state of a sampler's fit; remove the file to start again.")
         require_same_work(name, saved["work"], self.work)
         self.probe = saved["probe"]
         if self.probe is not None and _is_other_target(potential, *self.probe):
             raise ValueError(
-                f"{name}: holds the unfinished work of a fit to another target (the potential has other values at the "
-                "points of its first step); give that potential to go on with it, or remove the file to begin anew."
+                f"{name}: holds the state of a fit to another target (the potential has other values at the points of "
+                "its first step); give that potential to resume it, or remove the file to start again."
             )
         with torch.no_grad():
-            for one, kept in zip(self.parameters, saved["parameters"], strict=True):
-                one.copy_(kept)
-        for descent, kept in zip(self.optimizers, saved["optimizers"], strict=True):
-            descent.load_state_dict(kept)
+            for parameter, value in zip(self.parameters, saved["parameters"], strict=True):
+                parameter.copy_(value)
+        for each, optimizer_state in zip(self.optimizers, saved["optimizers"], strict=True):
+            each.load_state_dict(optimizer_state)
         self.generator.set_state(saved["generator"])
         self.fit.losses.extend(saved["losses"])
         self.fit.records.extend(saved["records"])
@@ -300,16 +301,16 @@ def _work(
     parameters: Sequence[Tensor],
     seed: int | torch.Generator | None,
 ) -> dict[str, Any]:
-    """What a state belongs to, as plain values; the target is known by its values alone, see `_State.probe`."""
+    """What identifies a fit, as plain values; for its target see `_State.probe`."""
     rates = [
-        [type(one).__name__, [{k: str(v) for k, v in group.items() if k != "params"} for group in one.param_groups]]
-        for one in optimizers
+        [type(each).__name__, [{k: str(v) for k, v in group.items() if k != "params"} for group in each.param_groups]]
+        for each in optimizers
     ]
-    # A generator is told by where it stands, a seed by its number; None is another one each time, and fits any.
+    # A generator is identified by its state, a seed by its number; None is another seed each time, and fits any.
     source = digest(seed.get_state().numpy()) if isinstance(seed, torch.Generator) else seed
     return settings | {
         "optimizer": str(rates),
-        "parameters": str([list(one.shape) for one in parameters]),
+        "parameters": str([list(parameter.shape) for parameter in parameters]),
         "seed": source if source is None or isinstance(source, str) else int(source),
     }
 
@@ -319,7 +320,7 @@ def _values_at(potential: Potential, points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _is_other_target(potential: Potential, points: Tensor, values: Tensor) -> bool:
-    """Whether a potential has other values than those at points; not if it is random, and has new ones each time."""
+    """Whether a potential has other values at points than given; a potential that is random always fits."""
     first, second = (_values_at(potential, points.to(values.device))[1] for _ in range(2))
     if first.shape != values.shape:
         return True
@@ -330,19 +331,20 @@ def _is_other_target(potential: Potential, points: Tensor, values: Tensor) -> bo
 
 def _optimizers(given: Any, sampler: Any, lr: float) -> Sequence[torch.optim.Optimizer]:
     if given is not None:
-        several = [given] if isinstance(given, torch.optim.Optimizer) else list(given)
-        if not several or not all(isinstance(one, torch.optim.Optimizer) for one in several):
+        optimizers = [given] if isinstance(given, torch.optim.Optimizer) else list(given)
+        if not optimizers or not all(isinstance(each, torch.optim.Optimizer) for each in optimizers):
             raise TypeError(f"optimizer: got {given!r}; give an optimizer of torch or sphereot.optim, or several.")
-        return several
-    own = list(sampler.parameters()) if isinstance(sampler, torch.nn.Module) else []
-    if not own:
+        return optimizers
+    parameters = list(sampler.parameters()) if isinstance(sampler, torch.nn.Module) else []
+    if not parameters:
         raise ValueError(
-            "optimizer: the sampler is not a torch module with parameters; give an optimizer over what is to be fitted."
+            "optimizer: got None, but the sampler is not a torch module with parameters; give an optimizer over what "
+            "is to be fitted."
         )
-    return [torch.optim.Adam(own, lr=as_positive("lr", lr, "the learning rate"))]
+    return [torch.optim.Adam(parameters, lr=as_positive("lr", lr, "the learning rate"))]
 
 
 def _check_points(points: Any) -> None:
     as_points("sampler", points)
     if not points.requires_grad:
-        raise ValueError("sampler: its points have no gradient in the parameters; rsample must be differentiable.")
+        raise ValueError("sampler: got points that have no gradient in the parameters; make rsample differentiable.")
