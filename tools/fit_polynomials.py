@@ -5,8 +5,8 @@
 
 `octant_turn` in cpp/circle/grid.hpp is atan(a) / (2 pi) as a times a polynomial in a^2, on [0, 1] for float and on
 [0, tan(pi/8)] for double. Among the polynomials of its degree it has the least maximum absolute error. The series in
-cpp/support/exp.hpp, cpp/slicing/normal.hpp and cpp/expmap/block.hpp are Taylor series, whose coefficients are written as
-quotients and need no fit.
+cpp/support/exp.hpp, cpp/slicing/normal.hpp and cpp/expmap/block.hpp are Taylor series, whose coefficients are quotients
+and need no fit.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def target(a: mpf) -> mpf:
 
 
 def evaluate(coefficients: Sequence[mpf], a: mpf) -> mpf:
-    """a P(a^2), with coefficients in ascending order."""
+    """The value of a P(a^2), with coefficients in ascending order."""
     return a * mp.polyval(list(reversed(coefficients)), a * a)
 
 
@@ -80,7 +80,7 @@ def extrema(coefficients: Sequence[mpf], points: Sequence[mpf]) -> list[mpf]:
 
 
 def remez(high: mpf, terms: int) -> tuple[list[mpf], mpf]:
-    """The polynomial of least maximum error on the grid, in ascending order, and its error on a grid ten times finer."""
+    """The polynomial of least maximum error on the grid, in ascending order, and its error on a finer grid."""
     points = grid(high, terms)
     # Positive extrema of the Chebyshev polynomial of degree 2 terms + 1: the error is odd.
     nodes = [high * mp.cos(mp.pi * k / (2 * terms + 1)) for k in range(terms, -1, -1)]
