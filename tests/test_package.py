@@ -72,7 +72,7 @@ def test_info():
 def test_environment_variables_are_checked():
     for variable, value, message in (
         ("SPHEREOT_KERNEL", "mmx", "choose 'auto', 'off' or one of"),
-        ("SPHEREOT_NUM_THREADS", "many", "whole number of at least 1"),
+        ("SPHEREOT_NUM_THREADS", "many", "must be an integer of at least 1"),
     ):
         code = "try:\n import sphereot\nexcept ImportError as error:\n print(error)"
         assert message in run_python(code, **{variable: value})

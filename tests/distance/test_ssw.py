@@ -265,7 +265,7 @@ def test_whoever_projects_the_costs_are_the_same(rng, monkeypatch):
         ]
 
     whole = costs()
-    for name, value in (("MOST_COORDINATES_BY_TILE", 0), ("PLANAR_BYTES", 1), ("LARGEST_DIM_WITHOUT_PRODUCT", 1000)):
+    for name, value in (("MAX_COORDINATES_BY_TILE", 0), ("PLANAR_BYTES", 1), ("LARGEST_DIM_WITHOUT_PRODUCT", 1000)):
         monkeypatch.setattr(blocks, name, value)
         for ours, theirs in zip(costs(), whole, strict=True):
             assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)

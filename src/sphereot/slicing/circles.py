@@ -11,7 +11,7 @@ from typing import Any
 from sphereot._arrays.libraries import Array, is_torch_compiling
 from sphereot._arrays.validation import as_frames, as_method, as_points, as_whole_number
 from sphereot._backends import backend_for
-from sphereot._backends.native.frames import FramesToDraw
+from sphereot._backends.native.frames import FrameSeed
 from sphereot._support.keyword_options import options_by_name
 from sphereot.slicing.drawing import draw_frames, fresh_frames
 
@@ -107,7 +107,7 @@ def great_circles(
     return draw_frames(n_projections, dim, method, seed, like)
 
 
-def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> Array | FramesToDraw:
+def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> Array | FrameSeed:
     """`great_circles` without a seed, for losses; those that the kernel draws are left for it to draw."""
     if is_torch_compiling(like):
         return great_circles(n_projections, dim, method=method, like=like)

@@ -20,7 +20,7 @@ from sphereot._arrays.libraries import (
 )
 from sphereot._arrays.random import fresh_generator, is_own_generator, normal_source, require_seed_when_staged
 from sphereot._backends import native
-from sphereot._backends.native.frames import FramesToDraw, frames_to_draw
+from sphereot._backends.native.frames import FrameSeed, fresh_frame_seed
 from sphereot.slicing.designs import harmonic_planes, spread_planes
 
 __all__ = ["draw_frames", "fresh_frames", "independent_frames"]
@@ -33,7 +33,7 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
     """Frames (L, d, 2) of great circles in the library, dtype and device of `like`; see `sphereot.great_circles`."""
     if seed is None:
         if _kernel_draws(method, like):
-            return to_kind(frames_to_draw(n_projections, dim).array(), like)
+            return to_kind(fresh_frame_seed(n_projections, dim).array(), like)
         seed = fresh_generator(like)
     if is_own_generator(seed):
         draw = normal_source(seed, like)
@@ -46,10 +46,10 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
     return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
 
 
-def fresh_frames(n_projections: int, dim: int, method: str, like: Array) -> Array | FramesToDraw:
+def fresh_frames(n_projections: int, dim: int, method: str, like: Array) -> Array | FrameSeed:
     """`draw_frames` without a seed; frames that the kernel draws are left for it to draw where it needs them."""
     if _kernel_draws(method, like):
-        return frames_to_draw(n_projections, dim)
+        return fresh_frame_seed(n_projections, dim)
     return draw_frames(n_projections, dim, method, None, like)
 
 

@@ -13,7 +13,7 @@ from sphereot._arrays.libraries import is_torch_traced
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
 from sphereot._arrays.random import seed_of_draw
 from sphereot._arrays.validation import as_method, as_order, as_points, as_slice_count, as_weights, as_whole_number
-from sphereot._backends.native.frames import FramesToDraw
+from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
 from sphereot.distance import two_measures
@@ -159,11 +159,11 @@ class _SlicedLoss(nn.Module):
             self.frames = _outside_of_transforms(frames)
         return frames
 
-    def _slices_to_draw(self, x: Tensor) -> Tensor | FramesToDraw:
+    def _frames_or_seed(self, x: Tensor) -> Tensor | FrameSeed:
         """The great circles of this rank; those that only one sample has to see are drawn inside the kernel."""
         if self.fixed or self.seed is not None or self.gather or x.ndim == 3:
             return self._over_ranks(self._slices(x))
-        frames: Tensor | FramesToDraw = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
+        frames: Tensor | FrameSeed = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
         return frames
 
     def _points(self, name: str, points: Tensor) -> Tensor:
@@ -315,14 +315,14 @@ class UniformityLoss(_SlicedLoss):
             raise ValueError("gather: weights are not gathered; leave them out.")
         if self.gather:
             require_like_batches(x=x)
-        frames = self._slices_to_draw(x)
+        frames = self._frames_or_seed(x)
         values = [
             self._rooted(self._to_uniform(self._whole(one), a, frames))
             for one, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
         ]
         return self._reduced(values, x.ndim == 3)
 
-    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FramesToDraw) -> Tensor:
+    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FrameSeed) -> Tensor:
         try:
             points = as_points("x", x)
         except ValueError as error:

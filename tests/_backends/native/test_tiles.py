@@ -51,7 +51,7 @@ def test_tiles_are_products_of_matrices(n, m, dim, n_slices, p, dtype, tolerance
     """Sizes about those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
     arguments = problem(n, m, dim, n_slices, dtype)
     found = results(*arguments, p)
-    monkeypatch.setattr(blocks, "MOST_COORDINATES_BY_TILE", 0)
+    monkeypatch.setattr(blocks, "MAX_COORDINATES_BY_TILE", 0)
     for ours, theirs in zip(found, results(*arguments, p), strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours - theirs).max() <= tolerance * max(1.0, np.abs(theirs).max())

@@ -1,4 +1,4 @@
-"""The compiled kernel: which build of it runs here, and its functions on NumPy arrays.
+"""The compiled kernel: loads the build for this machine, and sets the number of threads.
 
 The kernel is built once for each instruction set (see CMakeLists.txt); the best one that this machine can run is
 imported. The environment variable SPHEREOT_KERNEL names another (`baseline`, `avx2`, `avx512`) or turns it `off`.
@@ -14,7 +14,7 @@ from typing import Any
 from sphereot._arrays.libraries import Array, is_numpy, is_torch
 from sphereot._arrays.unit_length import check_numpy_rows_with
 
-_THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # more threads than any machine has are refused as well
+_THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # six digits: more threads than any machine has are an error too
 
 __all__ = ["available", "get_num_threads", "instruction_set", "kernel", "serves", "set_num_threads"]
 
@@ -35,7 +35,7 @@ def _load() -> tuple[str | None, ModuleType | None]:
     for name in supported if wanted == "auto" else [wanted]:
         try:
             return name, importlib.import_module(f"sphereot._backends.native._kernel_{name}")
-        except ModuleNotFoundError:  # not among the builds of this platform
+        except ModuleNotFoundError:  # this platform has no such build
             continue
     return "baseline", baseline
 
@@ -48,7 +48,7 @@ if kernel is not None:
 
 
 def serves(array: Array) -> bool:
-    """Whether the kernel can take `array`: it was built, and the numbers are in the memory that NumPy uses."""
+    """Whether the kernel can compute on `array`: it was built, and the array is in the main memory."""
     return available and (is_numpy(array) or (is_torch(array) and array.device.type == "cpu"))
 
 
@@ -57,7 +57,7 @@ def _default_threads() -> int:
     if named is not None:
         if not _THREADS.fullmatch(named):
             raise ImportError(
-                f"SPHEREOT_NUM_THREADS is {named[:40]!r}; it must be a whole number of at least 1, e.g. 4, or unset."
+                f"SPHEREOT_NUM_THREADS is {named[:40]!r}; it must be an integer of at least 1, e.g. 4, or unset."
             )
         return int(named)
     if hasattr(os, "sched_getaffinity"):
@@ -99,5 +99,5 @@ def set_num_threads(n: int) -> None:
     """
     global _threads
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"n: got {n!r}, but the number of threads is a whole number of at least 1.")
+        raise ValueError(f"n: got {n!r}, but the number of threads must be an integer of at least 1.")
     _threads = int(n)

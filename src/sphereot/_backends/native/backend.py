@@ -1,4 +1,4 @@
-"""The backend for NumPy arrays: the compiled kernel."""
+"""NumPy backend: the functions of the backend protocol, computed by the compiled kernel."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, r
 from sphereot._backends.array_api.circle import plan_of_cut
 from sphereot._backends.native.blocks import PLANAR_BYTES, Floats, blocks, from_turns
 from sphereot._backends.native.calls import kernel, threads_for
-from sphereot._backends.native.frames import Frames
+from sphereot._backends.native.frames import Frames, frame_count
 from sphereot._backends.native.permutations import relabeled_costs
 from sphereot._backends.protocol import Measure, Measures, Plan, n_atoms
 
@@ -81,33 +81,32 @@ def circle_costs(measures: Measures, p: float) -> Floats:
 
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
-    # A turn just below 1 may round to 0 on the kernel's grid. It stays where it is on the circle, but comes first
-    # instead of last, and a cut counts from the first.
+    # A turn just below 1 may round to 0 on the kernel's grid. That is the same point of the circle, but it is then the
+    # first atom instead of the last, and a cut counts from the first.
     u, v = (Measure(_on_grid(turns), weights) for turns, weights in (u, v))
-    # In double precision, as the levels whose difference it is.
-    cut = np.empty(1)
+    cut = np.empty(1)  # float64, like the levels whose difference it is
     kernel().cuts(*from_turns([u, v]), p, threads_for(u.points.size + v.points.size), cut)
     return plan_of_cut(u, v, cut, circle_costs([u, v], p))
 
 
 def _on_grid(turns: Floats) -> Floats:
-    """Turns (B, n) as the kernel sees them: in [0, 1), on the grid that it counts in."""
+    """Turns (B, n) rounded to the grid of the kernel, in [0, 1)."""
     out = np.empty(turns.shape, turns.dtype)
     kernel().turns(*from_turns([Measure(turns)]), threads_for(turns.size), out)
     return out
 
 
 def _solve_slices(measures: Measures, frames: Frames, p: float, root: bool = False) -> NDArray[np.float64]:
-    out = np.empty(frames.shape[0])
-    atoms = n_atoms(measures)
+    out = np.empty(frame_count(frames))
+    atoms, dim = n_atoms(measures), measures[0].points.shape[1]
     solve = kernel().costs if len(measures) == 2 else kernel().costs_uniform
     for block, sliced, _ in blocks(measures, frames):
-        solve(*sliced, p, threads_for(out[block].size * atoms, frames.shape[1]), out[block], root)
+        solve(*sliced, p, threads_for(out[block].size * atoms, dim), out[block], root)
     return out
 
 
 def _pairwise_distances(measures: Measures, frames: Floats, p: float) -> NDArray[np.float64]:
-    """SSW_p of the pairs, for large orders: sums in units of the largest distance so far."""
+    """SSW_p of the pairs, for large orders: costs are summed in units of the largest distance so far."""
     largest = total = np.zeros(len(measures) * (len(measures) - 1) // 2)
     for distances in _pairwise_rows(measures, frames, p, root=True):
         before, largest = largest, np.maximum(largest, distances)
@@ -118,10 +117,10 @@ def _pairwise_distances(measures: Measures, frames: Floats, p: float) -> NDArray
 
 
 def _pairwise_rows(measures: Measures, frames: Floats, p: float, root: bool = False) -> Iterator[NDArray[np.float64]]:
-    """The costs of all pairs on one slice after another: added in this order, blocks do not show in a sum."""
+    """Yield the costs of all pairs per slice; summed slice by slice, the result does not depend on the blocks."""
     pairs = len(measures) * (len(measures) - 1) // 2
     atoms = n_atoms(measures)
-    for block, sliced, _ in blocks(measures, frames, most=max(1, PLANAR_BYTES // (8 * pairs))):
+    for block, sliced, _ in blocks(measures, frames, max_slices=max(1, PLANAR_BYTES // (8 * pairs))):
         out = np.empty((block.stop - block.start, pairs))
         kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms, frames.shape[1]), out, root)
         yield from out

@@ -1,4 +1,4 @@
-"""What every call of the kernel asks first: which build, and how many threads."""
+"""The kernel build in use, and the number of threads worth starting for a call."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ __all__ = ["kernel", "threads_for"]
 
 
 def kernel() -> Any:
-    """The build of the kernel in use."""
+    """Return the build of the kernel in use; asked for per call, because tests exchange it."""
     return _native.kernel
 
 
 def threads_for(points: int, dim: int = 0) -> int:
-    """A thread costs some ten microseconds to start: small work stays on the calling one.
+    """Number of threads worth starting.
 
-    `points` counts a point once a slice. Where the kernel projects too, that takes as long as sorting in some 200
-    dimensions.
+    Starting one costs about 10 us, so small jobs run on the calling thread. `points` is points times slices. Projecting
+    `dim` coordinates costs about dim / 200 of sorting one point.
     """
     return 1 if points * (200 + dim) < 20_000 * 200 else _native.get_num_threads()

@@ -1,7 +1,7 @@
-"""The exponential-map flow on S^2, all blocks in one call of the kernel, and its gradient in another.
+"""Exponential-map normalizing flow on S^2 in the compiled kernel: all blocks in one call, their gradient in another.
 
-The forward pass keeps where the points were before each block and the moments there, some ten numbers a point and
-block; exponentials, one a point and component, are computed again on the way back rather than kept.
+The forward pass stores the points before each block and the moments there, some ten numbers per point and block. The
+exponentials, one per point and component, are computed again in the backward pass instead of being stored.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from sphereot._backends.native.calls import kernel, threads_for
 
 __all__ = ["Record", "flow_backward", "flow_forward"]
 
-_RUN = 256  # points that the kernel takes through the blocks together
-_MOST_GROUPS = 16  # sums over points, added up at the end: a matter of sizes alone, so threads cannot show in a result
-_EXPONENTIALS_A_POINT = 8  # about as many take the time that the kernel needs to sort one point
+_RUN = 256  # points that the kernel moves through the blocks together
+_MAX_GROUPS = 16  # partial sums over points; their number depends on sizes alone, so threads cannot change a result
+_EXPONENTIALS_PER_POINT = 8  # `threads_for` counts in sorted points; sorting one takes as long as these
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the way back needs of the way there, for n points and B blocks.
+    """What the backward pass needs from the forward pass, for n points and B blocks.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Record:
 
 
 def flow_forward(x: Floats, slopes: Floats, loads: Floats) -> Record:
-    """Take points (3, n) through the blocks with slopes (B, K, 4) and loads (B, K, 3), or 12 for determinants too."""
+    """Map points (3, n) through blocks with slopes (B, K, 4) and loads (B, K, 3), or 12 for determinants too."""
     n_blocks, (_, n) = slopes.shape[0], x.shape
     hessian = loads.shape[2] == 12
     states = np.empty((n_blocks + 1, 3, n), x.dtype)
@@ -55,7 +55,7 @@ def flow_backward(
 ) -> tuple[Floats, Floats, Floats]:
     """Gradients in points, slopes and loads from cotangents (3, n) of the images and (n,) of the log-determinants."""
     n = d_y.shape[1]
-    groups = min(_MOST_GROUPS, -(-n // _RUN))
+    groups = min(_MAX_GROUPS, -(-n // _RUN))
     d_x: Any = np.empty(d_y.shape, d_y.dtype)
     d_slopes, d_loads = (np.zeros((groups, *of.shape), of.dtype) for of in (slopes, loads))
     kernel().flow_backward(
@@ -75,4 +75,4 @@ def flow_backward(
 
 
 def _threads(slopes: Floats, n: int) -> int:
-    return threads_for(slopes.shape[0] * slopes.shape[1] * n // _EXPONENTIALS_A_POINT)
+    return threads_for(slopes.shape[0] * slopes.shape[1] * n // _EXPONENTIALS_PER_POINT)

@@ -1,7 +1,7 @@
-"""Costs together with their gradients, in one call of the kernel; never an array of slices by points.
+"""Costs with their gradients in one call of the compiled kernel, without an array of slices times points.
 
 The envelope theorem holds the cut, so the gradient in the points is that of the matched pairs, and the gradient in the
-weights is the dual potential. What is not wanted is not computed, and comes back as None.
+weights is the dual potential. Gradients that are not requested are not computed, and are None.
 """
 
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ from sphereot._arrays.orders import power_mean
 from sphereot._backends.native.backend import slice_distances
 from sphereot._backends.native.blocks import LARGEST_DIM_BY_SLICE, Floats, blocks, from_turns
 from sphereot._backends.native.calls import kernel, threads_for
-from sphereot._backends.native.frames import Frames, as_array
+from sphereot._backends.native.frames import Frames, as_array, frame_block, frame_count
 from sphereot._backends.protocol import Measures, n_atoms
 
 __all__ = ["Gradient", "Wanted", "circle_gradients", "distance_gradients", "mean_gradients"]
 
-# Slices are added up in groups, each of which needs a sum of its own. In low dimension sums are small; in tiles of
-# slices (see `blocks`) a group should be long, and a thread is not worth starting for less.
+# Gradients are added up per group of slices, and each group needs an array of its own. In low dimension these arrays
+# are small. Where the kernel projects several slices at a time (see `blocks`), shorter groups are not worth a thread.
 SLICES_PER_GROUP_BY_TILE = 100
 GROUP_BYTES = 64 << 20
-MOST_GROUPS = 16
+MAX_GROUPS = 16
 
 Gradient: TypeAlias = tuple[Floats | None, NDArray[np.float64] | None]
 """The gradient in the points of a measure and the gradient in its weights."""
@@ -55,9 +55,9 @@ def mean_gradients(
 ) -> tuple[float, list[Gradient]]:
     """SSW_p^p, as `mean_cost`, and its gradients in points (n, d) and weights (n,) of each measure.
 
-    Of large orders (see `sphereot._arrays.orders`) it may be wanted in a unit of length: that of (W_p / unit)^p.
+    For large orders (see `sphereot._arrays.orders`), the mean of (W_p / unit)^p, with `unit` a length.
     """
-    n_slices, dim, _ = frames.shape
+    n_slices, dim = frame_count(frames), measures[0].points.shape[1]
     call = kernel().differentiate if len(measures) == 2 else kernel().differentiate_uniform
     costs = np.empty(n_slices)
     atoms = n_atoms(measures)
@@ -71,7 +71,8 @@ def mean_gradients(
         gradients = [array for pair in outputs for array in pair]
         call(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *gradients, unit)
         if planar:
-            outputs = [(_pulled_back(points, as_array(frames[block])), weights) for points, weights in outputs]
+            block_frames = as_array(frame_block(frames, block))
+            outputs = [(_pulled_back(points, block_frames), weights) for points, weights in outputs]
         total = [_added(*pairs) for pairs in zip(total, outputs, strict=True)] if total else outputs
     return float(np.add.reduce(costs)) / n_slices, total
 
@@ -79,9 +80,9 @@ def mean_gradients(
 def distance_gradients(
     measures: Measures, frames: Frames, p: float, wanted: Sequence[Wanted]
 ) -> tuple[float, list[Gradient]]:
-    """SSW_p, for large orders, and its gradients.
+    """SSW_p and its gradients, for large orders.
 
-    In two calls: the distance is the unit in which neither the mean cost nor its gradients vanish.
+    It takes two calls: measured in units of the distance, neither the mean cost nor its gradients underflow.
     """
     distance = float(power_mean(slice_distances(measures, frames, p), p))
     mean, total = mean_gradients(measures, frames, p, wanted, distance or 1.0)
@@ -95,15 +96,15 @@ def _times(gradient: Any, factor: float) -> Any:
 
 
 def _output(x: Floats, planar: Floats | None, wanted: Wanted) -> Gradient:
-    """Arrays for the gradients that are wanted."""
+    """Allocate the arrays of the requested gradients."""
     points = None
-    if wanted.points:  # That of a planar point takes the place of the point, which the kernel has done with by then.
+    if wanted.points:  # The gradient of a planar point overwrites the point, which the kernel does not read again.
         points = np.empty(x.shape, x.dtype) if planar is None else planar
     return points, np.empty(len(x)) if wanted.weights else None
 
 
 def _pulled_back(planar: Floats | None, frames: Floats) -> Floats | None:
-    """The sum over slices of U times the gradient of the planar points."""
+    """Gradient in the points from that in the planar points U^T x: the sum over slices of U times the latter."""
     if planar is None:
         return None
     rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
@@ -117,12 +118,12 @@ def _added(first: Gradient, second: Gradient) -> Gradient:
 
 
 def _groups(n_slices: int, dim: int, measures: Measures, planar: bool) -> int:
-    """The number of partial sums over slices. It depends on sizes alone, so that threads cannot change a result."""
+    """The number of partial sums over slices; it depends on sizes alone, so threads cannot change a result."""
     if planar:
-        return min(MOST_GROUPS, n_slices)
+        return min(MAX_GROUPS, n_slices)
     size = sum(int(x.nbytes) for x, _ in measures)
-    most = MOST_GROUPS if dim <= LARGEST_DIM_BY_SLICE else -(-n_slices // SLICES_PER_GROUP_BY_TILE)
-    return min(n_slices, max(2, min(MOST_GROUPS, most, GROUP_BYTES // size)))
+    by_length = MAX_GROUPS if dim <= LARGEST_DIM_BY_SLICE else -(-n_slices // SLICES_PER_GROUP_BY_TILE)
+    return min(n_slices, max(2, min(MAX_GROUPS, by_length, GROUP_BYTES // size)))
 
 
 def _row_gradients(u: Floats, wanted: Wanted) -> tuple[Any, Any]:

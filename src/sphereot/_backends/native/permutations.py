@@ -1,4 +1,4 @@
-"""Costs of a pooled sample under many labelings, by the kernel: the pool is projected and sorted once per slice."""
+"""Permutation-test costs with the compiled kernel: the pooled sample is projected and sorted once per slice."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from sphereot._backends.protocol import Labelings, Measure
 
 __all__ = ["relabeled_costs"]
 
-# Some seconds of work on one core, so that progress shows.
+# Points times permutations per call of the kernel: some seconds on one core, so that progress can be reported.
 POINTS_PER_CALL = 1_000_000_000
-LEAST_SLICES_PER_CALL = 8
+MIN_SLICES_PER_CALL = 8
 
 
 def relabeled_costs(
@@ -27,8 +27,8 @@ def relabeled_costs(
     bits, count, n_first = labelings
     work = count * len(pool)
     large = p > LARGEST_PLAIN_ORDER
-    most = min(POINTS_PER_CALL // work, PLANAR_BYTES // (8 * count))
-    for block, (sliced,), _ in blocks([Measure(pool)], frames, most=max(most, LEAST_SLICES_PER_CALL)):
+    max_slices = min(POINTS_PER_CALL // work, PLANAR_BYTES // (8 * count))
+    for block, (sliced,), _ in blocks([Measure(pool)], frames, max_slices=max(max_slices, MIN_SLICES_PER_CALL)):
         out = np.empty((block.stop - block.start, count))
         kernel().costs_relabeled(sliced, n_first, bits, p, threads_for(len(out) * work), out, large)
         yield block, costs_of(out, p) if large else out

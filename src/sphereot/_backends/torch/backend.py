@@ -24,7 +24,7 @@ from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs, row_distances
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK, on_circles, project
 from sphereot._backends.native import backend as kernel
-from sphereot._backends.native.frames import FramesToDraw
+from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, n_atoms
 from sphereot._backends.torch import operators
 
@@ -93,7 +93,7 @@ def slice_costs(measures: Measures, frames: Tensor, p: float) -> Tensor:
 
 def mean_cost(
     measures: Measures,
-    frames: Tensor | FramesToDraw,
+    frames: Tensor | FrameSeed,
     p: float,
     *,
     root: bool = False,
@@ -109,7 +109,7 @@ def mean_cost(
         value = operators.mean_cost(measures, frames, p, root=large)
     else:
         _refuse_weight_gradients(measures)
-        if isinstance(frames, FramesToDraw):
+        if isinstance(frames, FrameSeed):
             frames = torch.from_numpy(frames.array())
         mean = _distance_in_blocks if large else _mean_in_blocks
         value = mean(measures, frames, p, block_size)

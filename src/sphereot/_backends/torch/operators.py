@@ -16,7 +16,7 @@ from torch import Tensor
 from sphereot._arrays.libraries import aligned, is_torch_traced
 from sphereot._backends.native import backend as native
 from sphereot._backends.native import gradients
-from sphereot._backends.native.frames import FramesToDraw
+from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures
 
@@ -130,7 +130,7 @@ def _(u: Tensor, a: Any, p: float, wanted: Sequence[bool]) -> tuple[Tensor, ...]
 
 def _mean_and_gradients(
     tensors: Sequence[tuple[Tensor, Tensor | None]],
-    frames: Tensor | FramesToDraw,
+    frames: Tensor | FrameSeed,
     p: float,
     wanted: Sequence[bool],
     root: bool,
@@ -162,7 +162,7 @@ def _wanted_by_measure(wanted: Sequence[bool]) -> list[Wanted]:
     return [Wanted(*wanted[k : k + 2]) for k in range(0, len(wanted), 2)]
 
 
-def _numpy(*tensors: Tensor | FramesToDraw | None) -> Any:
+def _numpy(*tensors: Tensor | FrameSeed | None) -> Any:
     return [aligned(t.detach().contiguous().numpy()) if isinstance(t, Tensor) else t for t in tensors]
 
 
@@ -371,22 +371,22 @@ def _with_linear_terms(
     return value
 
 
-_PLAIN = {Tensor, torch.nn.Parameter, FramesToDraw, type(None)}
+_PLAIN = {Tensor, torch.nn.Parameter, FrameSeed, type(None)}
 
 
-def _are_plain(tensors: Sequence[Tensor | FramesToDraw | None]) -> bool:
+def _are_plain(tensors: Sequence[Tensor | FrameSeed | None]) -> bool:
     """Whether nothing stands between the tensors and their numbers: no subclass, no tracer, no mode that listens."""
     return (
         all(type(t) in _PLAIN for t in tensors) and not is_torch_traced() and not torch._C._len_torch_dispatch_stack()
     )
 
 
-def _call(op: Any, given: Sequence[Tensor | FramesToDraw | None], *rest: Any) -> Tensor:
+def _call(op: Any, given: Sequence[Tensor | FrameSeed | None], *rest: Any) -> Tensor:
     """The cost that an operator gives, on tensors of any kind."""
     if _are_plain(given):
         plain_result: Tensor = _AtOnce.apply(op, *given, *rest)
         return plain_result
-    tensors = [torch.from_numpy(t.array()) if isinstance(t, FramesToDraw) else t for t in given]
+    tensors = [torch.from_numpy(t.array()) if isinstance(t, FrameSeed) else t for t in given]
     if torch.compiler.is_compiling() and _differentiated_by_func():
         return _with_linear_terms(op, tensors, *rest)
     transformed = not torch.compiler.is_compiling() and any(
@@ -399,7 +399,7 @@ def _call(op: Any, given: Sequence[Tensor | FramesToDraw | None], *rest: Any) ->
 # ---- what the backend calls ----
 
 
-def mean_cost(measures: Measures, frames: Tensor | FramesToDraw, p: float, *, root: bool) -> Tensor:
+def mean_cost(measures: Measures, frames: Tensor | FrameSeed, p: float, *, root: bool) -> Tensor:
     """SSW_p^p, differentiable in points and weights; with `root`, for large orders only, SSW_p."""
     op = _mean_cost if len(measures) == 2 else _mean_cost_uniform
     return _call(op, (*_points_then_weights(measures), frames), p, _wanted(measures), root)
