@@ -23,13 +23,15 @@ def test_operators_pass_opcheck():
     frames = sphereot.great_circles(4, 3, seed=0, like=x.detach())
     a, b = weights(6, grad=True), weights(5, grad=True)
     u, v = torch.rand(3, 6, dtype=torch.float64), torch.rand(3, 5, dtype=torch.float64)
-    torch.library.opcheck(ops._mean_cost, (x, y, None, None, frames, 2.0, [True, False, True, False], False))
-    torch.library.opcheck(ops._mean_cost, (x, y, a, b, frames, 1.5, [True, True, True, True], False))
-    torch.library.opcheck(ops._mean_cost, (x, y, a, b, frames, 50.0, [True, True, True, True], True))
-    torch.library.opcheck(ops._mean_cost_uniform, (x, a, frames, 2.0, [True, True], False))
-    torch.library.opcheck(ops._mean_cost_uniform, (x, a, frames, 50.0, [True, True], True))
-    torch.library.opcheck(ops._circle_costs, (u.requires_grad_(), v, None, None, 2.0, [True, False, False, False]))
-    torch.library.opcheck(ops._circle_costs_uniform, (u, None, 2.0, [True, False]))
+    torch.library.opcheck(ops._MEAN_COST.registered, (x, y, None, None, frames, 2.0, [True, False, True, False], False))
+    torch.library.opcheck(ops._MEAN_COST.registered, (x, y, a, b, frames, 1.5, [True, True, True, True], False))
+    torch.library.opcheck(ops._MEAN_COST.registered, (x, y, a, b, frames, 50.0, [True, True, True, True], True))
+    torch.library.opcheck(ops._MEAN_COST_UNIFORM.registered, (x, a, frames, 2.0, [True, True], False))
+    torch.library.opcheck(ops._MEAN_COST_UNIFORM.registered, (x, a, frames, 50.0, [True, True], True))
+    torch.library.opcheck(
+        ops._CIRCLE_COSTS.registered, (u.requires_grad_(), v, None, None, 2.0, [True, False, False, False])
+    )
+    torch.library.opcheck(ops._CIRCLE_COSTS_UNIFORM.registered, (u, None, 2.0, [True, False]))
     torch.library.opcheck(circles._next_great_circles, (4, 3, "iid", 0, torch.zeros((), dtype=torch.int64), x.detach()))
 
 

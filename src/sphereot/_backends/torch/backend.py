@@ -27,6 +27,7 @@ from sphereot._backends.native import backend as kernel
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, n_atoms
 from sphereot._backends.torch import operators
+from sphereot._backends.torch.derivatives import differentiable_once
 
 __all__ = [
     "circle_costs",
@@ -234,7 +235,7 @@ class _MeanWithGradients(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         saved, count = ctx.saved_tensors, sum(ctx.needed)  # once: a checkpoint computes them when they are asked for
         gradients, inputs = saved[:count], saved[count:]
-        scaled = iter(operators.once(gradient * upstream[0], inputs) for gradient in gradients)
+        scaled = iter(differentiable_once(gradient * upstream[0], inputs) for gradient in gradients)
         return None, None, *(next(scaled) if need else None for need in ctx.needed)
 
 
