@@ -368,7 +368,7 @@ FAULTS = {
     "other count": (
         lambda: dual_radon_transform(lambda turns, frames: turns, np.eye(3), projections=EQUATOR, n_projections=2),
         ValueError,
-        "n_projections is 2, but 1 projections were given",
+        "n_projections: got 2 beside 1 projections",
     ),
     "directions not unit": (
         lambda: hemispherical_transform(bumpy, 2 * np.eye(3)),

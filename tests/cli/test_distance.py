@@ -189,7 +189,7 @@ def test_no_permission(files, monkeypatch):
         (["--projections", "0"], "n_projections: got 0"),
         (["--rtol", "-1"], "rtol: got -1.0"),
         (["--seed", "-1"], "seed: "),
-        (["--max-projections", "0", "--rtol", "1"], "max_projections: found 0"),
+        (["--max-projections", "0", "--rtol", "1"], "max_projections: got 0"),
         (["--columns", "x,y"], "columns: there is no column 'x'"),
     ],
 )

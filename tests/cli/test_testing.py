@@ -76,7 +76,7 @@ def test_bad_files_and_numbers_end_plainly(files, command):
         ((files / "missing.npy", *others), "missing.npy"),
         ((files / "empty.npy", *others), "empty.npy"),
         ((files / "long.npy", *others), "length 3"),
-        ((files / "a.npy", *others, count, 0), f"{count[2:]}: found 0"),
+        ((files / "a.npy", *others, count, 0), f"{count[2:]}: got 0"),
         ((files / "a.npy", *others, "--p", 0.5), "p: got 0.5"),
         ((files / "a.npy", *others, "--seed", -1), "seed: got -1"),
     ]:

@@ -406,7 +406,7 @@ def test_arguments():
         read_points("a.csv", columns="x,y")
     with pytest.raises(ValueError, match="columns: got an empty list"):
         read_points("a.csv", columns=[])
-    with pytest.raises(ValueError, match="batch_rows: found 0"):
+    with pytest.raises(ValueError, match="batch_rows: got 0"):
         datasets.iter_points("a.csv", batch_rows=0)
 
 

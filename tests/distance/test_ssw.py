@@ -203,7 +203,7 @@ def test_projections_set_the_number_of_slices(rng):
     frames = sphereot.great_circles(17, 3, seed=0)
     assert sphereot.ssw_estimate(x, y, projections=frames).n_projections == 17
     assert sphereot.ssw(x, y, projections=frames, n_projections=17) == sphereot.ssw(x, y, projections=frames)
-    with pytest.raises(ValueError, match="n_projections is 200, but 17 projections were given"):
+    with pytest.raises(ValueError, match="n_projections: got 200 beside 17 projections"):
         sphereot.ssw(x, y, projections=frames, n_projections=200)
 
 

@@ -343,7 +343,7 @@ FAULTS = {
         ValueError,
         "density: got an array of shape .* points; return one value per point",
     ),
-    "resolution": (lambda: plotting.map_points(0), ValueError, "resolution: found 0"),
+    "resolution": (lambda: plotting.map_points(0), ValueError, "resolution: got 0"),
     "fade": (lambda: plotting.scatter_sphere(X, fade=2), ValueError, "fade: got 2"),
     "frames": (lambda: plotting.circle_projections(X, np.ones((2, 3, 2))), ValueError, "frame: got 2 frames"),
     "skew frame": (lambda: plotting.circle_projections(X, np.ones((3, 2))), ValueError, "not orthonormal"),

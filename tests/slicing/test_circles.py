@@ -198,7 +198,7 @@ def test_no_global_random_state_is_touched(method, library, seed):
 
 @pytest.mark.parametrize("number", [0, -3, 2.0, 1.5, "10", None, True, np.nan])
 def test_number_of_projections_must_be_a_positive_int(number):
-    with pytest.raises(ValueError, match=r"^n_projections: found .*int of at least 1; "):
+    with pytest.raises(ValueError, match=r"^n_projections: got .*int of at least 1; "):
         great_circles(number, 3)
 
 

@@ -410,7 +410,7 @@ FAULTS = {
     "plane": (lambda: sphere.inverse_stereographic(1.0), ValueError, r"u: got shape \(\)"),
     "mean weights": (lambda: sphere.frechet_mean(E, weights=np.ones(2)), ValueError, "weights: shape is"),
     "mean tolerance": (lambda: sphere.frechet_mean(E, tolerance=0), ValueError, "tolerance: got 0"),
-    "mean steps": (lambda: sphere.frechet_mean(E, max_steps=0), ValueError, "max_steps: found 0"),
+    "mean steps": (lambda: sphere.frechet_mean(E, max_steps=0), ValueError, "max_steps: got 0"),
 }
 
 test_bad_input = refusal_test(FAULTS)

@@ -271,7 +271,7 @@ FAULTS = {
     "not fitted": (lambda: SphericalKDE().density(X), ValueError, r"call fit\(x\) first"),
     "no sample": (lambda: SphericalKDE().sample(3), ValueError, r"call fit\(x\) first"),
     "dimension": (lambda: SphericalKDE(0.1).fit(X).density(np.eye(2)), ValueError, "dimension 2 and the fitted sample"),
-    "count": (lambda: SphericalKDE(0.1).fit(X).sample(0), ValueError, "n: found 0"),
+    "count": (lambda: SphericalKDE(0.1).fit(X).sample(0), ValueError, "n: got 0"),
 }
 
 test_bad_input = refusal_test(FAULTS)

@@ -256,14 +256,14 @@ def test_report(rng):
 
 X, Y = (sphere_sample(np.random.default_rng(k), 9, 3) for k in range(2))
 FAULTS = {
-    "no permutations": ({"permutations": 0}, r"permutations: found 0, but the number of permutations must be an int"),
-    "half a permutation": ({"permutations": 9.5}, r"permutations: found 9.5"),
-    "negative circles": ({"n_circles": -1}, r"n_circles: found -1"),
+    "no permutations": ({"permutations": 0}, r"permutations: got 0, but the number of permutations must be an int"),
+    "half a permutation": ({"permutations": 9.5}, r"permutations: got 9.5"),
+    "negative circles": ({"n_circles": -1}, r"n_circles: got -1"),
     "order": ({"p": 0.5}, r"p: got 0.5"),
     "projections": ({"n_projections": 0}, r"n_projections: got 0"),
     "both projections": (
         {"n_projections": 3, "projections": sphereot.great_circles(2, 3)},
-        r"n_projections is 3, but 2",
+        r"n_projections: got 3 beside 2 projections",
     ),
     "seed": ({"seed": -1}, r"seed: got -1"),
     "points": ({"y": 3 * Y}, r"y: row 0 has length 3"),

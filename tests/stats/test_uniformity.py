@@ -189,11 +189,11 @@ def test_report(rng):
 
 X = sphere_sample(np.random.default_rng(0), 9, 3)
 FAULTS = {
-    "no simulations": ({"simulations": 0}, r"simulations: found 0, but the number of simulated samples must be an int"),
+    "no simulations": ({"simulations": 0}, r"simulations: got 0, but the number of simulated samples must be an int"),
     "order": ({"p": 0.5}, r"p: got 0.5"),
     "projections": ({"n_projections": 0}, r"n_projections: got 0"),
     "too many null points": ({"null_points": 10}, r"null_points: got 10, but x has only 9 points; give at most 9"),
-    "no null points": ({"null_points": 0}, r"null_points: found 0"),
+    "no null points": ({"null_points": 0}, r"null_points: got 0"),
     "seed": ({"seed": -1}, r"seed: got -1"),
     "points": ({"x": 2 * X}, r"x: row 0 has length 2"),
     "frames": ({"projections": np.ones((2, 3, 2))}, r"projections: the frames are not orthonormal"),

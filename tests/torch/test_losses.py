@@ -165,10 +165,10 @@ def test_unnormalized_input():
         (lambda: SSWLoss(eps=1), TypeError, "got 'eps', .*; the options are p, n_projections, method, fixed, seed,"),
         (lambda: SSWLoss(p=0.5), ValueError, "p: got 0.5"),
         (lambda: SSWLoss(n_projections=0), ValueError, "n_projections: got 0"),
-        (lambda: SSWLoss(method="sobol"), ValueError, "method: found 'sobol'"),
+        (lambda: SSWLoss(method="sobol"), ValueError, "method: got 'sobol'"),
         (lambda: SSWLoss(reduction="max"), ValueError, "reduction: got 'max'"),
-        (lambda: SSWLoss(block_size=0), ValueError, "block_size: found 0"),
-        (lambda: portable_path(block_size=-1).__enter__(), ValueError, "block_size: found -1"),
+        (lambda: SSWLoss(block_size=0), ValueError, "block_size: got 0"),
+        (lambda: portable_path(block_size=-1).__enter__(), ValueError, "block_size: got -1"),
         (lambda: UniformityLoss()(torch.ones(0, 5, 3)), ValueError, r"x: shape is \(0, 5, 3\), a batch of no samples"),
         (lambda: UniformityLoss()(torch.ones(5, 1)), ValueError, "x: points have 1 coordinate"),
         (

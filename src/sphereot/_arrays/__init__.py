@@ -1,3 +1,3 @@
-"""Arrays of any library: which library, validation of arguments, random numbers."""
+"""Array utilities for every library: library detection, input validation, random numbers, large orders p."""
 
 __all__: list[str] = []

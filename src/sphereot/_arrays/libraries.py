@@ -1,6 +1,6 @@
-"""Libraries: which one an array comes from, and what has to be done differently in each.
+"""Array-library detection (NumPy, PyTorch, JAX, CuPy), and the operations that differ between the libraries.
 
-The only place that asks "which library?".
+Other modules ask here which library an array comes from.
 """
 
 import sys
@@ -53,7 +53,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def framework(array: Array) -> str:
-    """The name of the library that `array` comes from, if it is one with a path of its own: numpy, torch, jax or ""."""
+    """The library of `array` if there is a backend for it, "numpy", "torch" or "jax"; else an empty string."""
     if is_torch(array):
         return "torch"
     if is_numpy(array):
@@ -67,12 +67,12 @@ def is_numpy(array: Array) -> bool:
 
 
 def aligned(array: Array) -> Array:
-    """A NumPy `array` whose elements lie at multiples of their size, as the compiled kernel reads them."""
+    """A NumPy `array` with aligned memory, as the compiled kernel needs it; copied only if it is not aligned."""
     return array if array.flags.aligned else array.copy()
 
 
 def is_torch(array: Array) -> bool:
-    """Whether `array` is a torch tensor; asked in a way that torch.compile can follow."""
+    """Whether `array` is a torch tensor; torch.compile can trace this check."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
 
@@ -83,21 +83,23 @@ def device(array: Array) -> Any:
 
 
 def kind_of(array: Array) -> str:
+    """Library and type of an array, for error messages: "torch Tensor"."""
     return f"{type(array).__module__.partition('.')[0]} {type(array).__name__}"
 
 
 def is_half(dtype: Any) -> bool:
+    """Whether a dtype of any library is float16 or bfloat16."""
     return str(dtype).rpartition(".")[2] in {"float16", "bfloat16"}
 
 
 def floating_dtype(like: Array) -> Any:
-    """The dtype that computations on `like` have: its own if float32 or float64, else float32."""
+    """The dtype for computations on `like`: its dtype if that is float32 or float64, else float32."""
     xp = namespace(like)
     return like.dtype if like.dtype in (xp.float32, xp.float64) else xp.float32
 
 
 def is_double(array: Array) -> bool:
-    """Whether the numbers are float64."""
+    """Whether the dtype of an array is float64."""
     return bool(array.dtype == namespace(array).float64)
 
 
@@ -110,12 +112,12 @@ def take_in_rows(values: Array, indices: Array) -> Array:
 
 
 def running_sums(values: Array) -> Array:
-    """Cumulative sums along the last axis, in a way that torch.compile follows without a warning."""
+    """Cumulative sums along the last axis; torch.compile traces them without a warning."""
     return values.cumsum(-1) if is_torch(values) else namespace(values).cumulative_sum(values, axis=-1)
 
 
 def to_numpy(array: Array) -> Any:
-    """The values of `array` as a NumPy array in main memory, for what only NumPy does: pictures, estimators."""
+    """Copy or view `array` as a NumPy array in main memory, without its gradient."""
     if is_torch(array):
         return array.detach().cpu().numpy()
     if is_numpy(array) or compat.is_jax_array(array):
@@ -124,7 +126,7 @@ def to_numpy(array: Array) -> Any:
 
 
 def to_kind(values: Any, like: Array | None) -> Array:
-    """NumPy `values` in the library, floating dtype and device of `like`; as they are if None."""
+    """Convert NumPy `values` to the library, floating dtype and device of `like`; unchanged if `like` is None."""
     if like is None:
         return values
     xp, dtype = namespace(like), floating_dtype(like)
@@ -134,27 +136,27 @@ def to_kind(values: Any, like: Array | None) -> Array:
 
 
 def without_gradient(array: Array) -> Array:
-    """`array` cut off from automatic differentiation, where it takes part in it as a torch tensor."""
+    """Detach a torch tensor from automatic differentiation; arrays of other libraries are returned unchanged."""
     return array.detach() if is_torch(array) else array
 
 
 def readable(array: Array) -> Array | None:
-    """The values of `array` to look at, or None where a look is impossible or would stall a device.
+    """The values of `array` for checks on the host, or None where reading them is impossible or would stall a device.
 
-    Under a trace (jax.jit, torch.compile, torch.func.vmap) there are no values yet, and on an accelerator a look would
-    wait for all queued work. CPU tensors are looked at through NumPy: no gradient, and no threads for so little work.
+    While a graph is traced (jax.jit, torch.compile, torch.func.vmap) there are no values yet, and on an accelerator
+    reading would wait for all queued work. CPU tensors are read through NumPy: no gradient, no threads for little work.
     """
     if is_torch(array):
         return None if array.device.type != "cpu" or is_torch_traced() else array.detach().numpy()
     if compat.is_jax_array(array):
         if isinstance(array, sys.modules["jax"].core.Tracer) or any(d.platform != "cpu" for d in array.devices()):
             return None
-        return np.asarray(array)  # looked at by jax.numpy, a constant would become part of a trace around the call
+        return np.asarray(array)  # with jax.numpy, a check of a constant would become part of a trace around the call
     return None if compat.is_cupy_array(array) else array
 
 
 def peek(array: Array) -> float | None:
-    """The number in `array`, of shape (), or None where it cannot be looked at (see `readable`)."""
+    """The number in an `array` of shape (), or None where it cannot be read (see `readable`)."""
     value = readable(array)
     return None if value is None else float(value)
 
@@ -165,18 +167,18 @@ def in_host_memory(array: Array | None) -> bool:
 
 
 def is_torch_traced() -> bool:
-    """Whether torch tensors stand for others: in torch.compile, or under a transform of torch.func."""
+    """Whether torch traces: inside torch.compile, or under a transform of torch.func."""
     torch = sys.modules["torch"]
     return bool(torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None)
 
 
 def is_torch_compiling(like: Array | None) -> bool:
-    """Whether torch.compile is tracing, so that random numbers must be drawn by an operator of the graph."""
+    """Whether torch.compile traces the tensor `like`; random numbers must then be drawn by an operator of the graph."""
     return like is not None and bool(is_torch(like)) and bool(sys.modules["torch"].compiler.is_compiling())
 
 
 def full_precision(array: Array | None) -> AbstractContextManager[Any]:
-    """A context in which matrix products have the precision of their arrays: torch.autocast is off."""
+    """Context manager that turns torch.autocast off, so that matrix products have the precision of their arrays."""
     if array is None or not is_torch(array):
         return nullcontext()
     context: AbstractContextManager[Any] = sys.modules["torch"].autocast(array.device.type, enabled=False)

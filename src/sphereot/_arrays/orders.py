@@ -1,7 +1,7 @@
-"""Large orders p: |s|^p leaves the range of floating-point numbers long before s does.
+"""Large orders p without underflow: |s|^p leaves the range of floating-point numbers long before s does.
 
-Up to `LARGEST_PLAIN_ORDER` costs W_p^p are computed as they are. Beyond, what must not vanish is kept as a distance
-W_p: costs are added in units of the largest, and the root of the sum is multiplied by that.
+Up to `LARGEST_PLAIN_ORDER` costs W_p^p are computed directly. Beyond, distances W_p are computed instead: costs are
+summed in units of the largest one, and the root of the sum is multiplied by that unit.
 """
 
 from sphereot._arrays.libraries import Array, namespace, readable, without_gradient
@@ -10,18 +10,18 @@ __all__ = ["LARGEST_ORDER", "LARGEST_PLAIN_ORDER", "costs_of", "power_mean", "ro
 
 # Displacements are multiples of 2^-24 in single precision: their fourth powers are 2^-96 at least.
 LARGEST_PLAIN_ORDER = 4.0
-# What is tested; W_p is the largest displacement, but for a factor between mass^(1/p) and 1.
+# The largest order tested. There W_p equals the largest displacement up to a factor between mass^(1/p) and 1.
 LARGEST_ORDER = 1000.0
 
 
 def unit_of(sizes: Array) -> Array:
-    """`sizes`, with ones where they are not positive: fit to divide by."""
+    """`sizes` with 1 in place of values that are not positive, to divide by."""
     xp = namespace(sizes)
     return xp.where(sizes > 0, sizes, xp.ones_like(sizes))
 
 
 def power_mean(distances: Array, p: float) -> Array:
-    """(mean of d^p)^(1/p) over the first axis. It is right for every p, and not made to be differentiated.
+    """The power mean (mean of d^p)^(1/p) over the first axis, accurate for every p; without a derivative.
 
     >>> import numpy as np
     >>> float(power_mean(np.array([1e-9, 1e-9]), 100)), float(power_mean(np.zeros(2), 100))
@@ -33,7 +33,7 @@ def power_mean(distances: Array, p: float) -> Array:
 
 
 def rooted(costs: Array, p: float, root: bool) -> Array:
-    """The root of order p of costs if `root` is set, else the costs; the gradient of the root at 0 is 0, its limit."""
+    """Costs, or their p-th roots if `root` is set; the gradient of a root at 0 is 0."""
     if not root or p == 1:
         return costs
     xp = namespace(costs)
@@ -43,7 +43,7 @@ def rooted(costs: Array, p: float, root: bool) -> Array:
 
 
 def rooted_in_unit(distance: Array, mean: Array, p: float) -> Array:
-    """A distance, and 0 where it is 0, with the derivative that `mean` has: the mean cost in units of that distance.
+    """A distance with the gradient that follows from `mean`, the mean cost in units of that distance.
 
     Where the distance is 0 the root has no derivative; the gradient there is 0.
     """
@@ -54,9 +54,9 @@ def rooted_in_unit(distance: Array, mean: Array, p: float) -> Array:
 
 
 def costs_of(distances: Array, p: float) -> Array:
-    """W_p^p of W_p (L, ...), slices first. An error where all slices vanish though the distance does not.
+    """Costs W_p^p from distances W_p of shape (L, ...); an error where all slices underflow to 0.
 
-    Where one cannot look (see `readable`) there is no error, and the costs are 0.
+    Where values cannot be read (see `readable`) there is no error, and the costs are 0.
     """
     values = readable(distances)
     if values is not None:

@@ -1,4 +1,4 @@
-"""Seeds: where random numbers come from, in each library. No global random state is read or changed."""
+"""Random numbers from a seed or generator of any array library; no global random state is read or changed."""
 
 import sys
 from collections.abc import Callable
@@ -25,12 +25,12 @@ Seed: TypeAlias = Any
 
 
 def is_own_generator(seed: Seed) -> bool:
-    """Whether `seed` draws in the library of the array, rather than in NumPy."""
+    """Whether `seed` is a torch.Generator or a JAX key, which draws in its library instead of in NumPy."""
     return _is_torch_generator(seed) or (not isinstance(seed, Integral | None) and bool(compat.is_jax_array(seed)))
 
 
 def fresh_generator(like: Array | None) -> Seed:
-    """A generator of the library of `like`, newly seeded from entropy, where it draws faster than NumPy; else None."""
+    """A new torch.Generator for a tensor `like`, seeded from entropy; None (NumPy draws) for other libraries."""
     if like is None or not is_torch(like) or is_torch_traced():
         return None
     generator = sys.modules["torch"].Generator(like.device)
@@ -39,7 +39,7 @@ def fresh_generator(like: Array | None) -> Seed:
 
 
 def require_seed_when_staged(seed: Seed, like: Array | None) -> None:
-    """Raise where random numbers that should be new in every call would become constants of a JAX program.
+    """Raise an error where random numbers would become constants of a JAX program instead of new in every call.
 
     `jax.jit` runs Python once, when it traces: what NumPy draws then is the same in every later call. `jax.grad` and
     `jax.vmap` by themselves run Python in every call, and may draw.
@@ -47,18 +47,20 @@ def require_seed_when_staged(seed: Seed, like: Array | None) -> None:
     if not isinstance(seed, np.random.Generator | None) or like is None or not compat.is_jax_array(like):
         return
     jax = sys.modules["jax"]
-    # Under a trace for later, constants are part of the program too: this holds for transforms inside and outside it.
+    # While JAX stages a program, constants are tracers too, whatever transforms are inside or outside of it.
     if isinstance(jax.numpy.zeros(()), jax.core.Tracer):
-        given = "None" if seed is None else "a numpy Generator"
+        kind = "None" if seed is None else "a numpy Generator"
         raise ValueError(
-            f"seed: got {given} while JAX traces a program (jax.jit, jax.lax.scan, jax.checkpoint), where random "
+            f"seed: got {kind} while JAX traces a program (jax.jit, jax.lax.scan, jax.checkpoint), where random "
             "numbers are drawn once and are the same in every call; pass a JAX key for new ones with every key "
             "(seed=jax.random.key(0), as an argument of the function), or an int for fixed ones."
         )
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """The seed of the draws 0, 1, ... that follow each other from one seed: its own, then ones unlike those of others.
+    """Seed of the `draw`-th batch of slices.
+
+    Draw 0 uses `seed` itself; later draws hash (seed, draw), so streams of neighboring seeds do not overlap.
 
     >>> seed_of_draw(7, 0)
     7
@@ -67,13 +69,15 @@ def seed_of_draw(seed: int, draw: int) -> int:
     """
     if draw == 0:
         return seed
-    return int(np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0] >> 1)  # fits a signed word
+    return int(
+        np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0] >> 1
+    )  # torch takes signed 64-bit integers
 
 
 def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:
-    """A function `draw(shape)` of standard normals, each call going on in one stream.
+    """Return a function `draw(shape)` of standard normal numbers; its calls continue one stream.
 
-    The numbers come in the library, dtype and device of `like` (float64 NumPy if None). An int or None seeds NumPy's
+    The numbers have the library, dtype and device of `like` (float64 NumPy if None). An int or None seeds NumPy's
     generator whatever the library, so that one seed gives the same slices everywhere; a torch.Generator or a JAX key
     draws on its own device. No global random state is read or changed.
     """
@@ -92,8 +96,8 @@ def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int,
     generator = np.random.default_rng(int(seed) if isinstance(seed, Integral) else seed)  # a Generator passes through
     if like is None:
         return lambda shape: generator.standard_normal(shape)
-    xp, dtype, place = namespace(like), floating_dtype(like), device(like)
-    return lambda shape: xp.asarray(generator.standard_normal(shape), dtype=dtype, device=place)
+    xp, dtype, target = namespace(like), floating_dtype(like), device(like)
+    return lambda shape: xp.asarray(generator.standard_normal(shape), dtype=dtype, device=target)
 
 
 def _is_torch_generator(seed: Seed) -> bool:
@@ -119,8 +123,8 @@ def _jax_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], 
 
     def draw(shape: tuple[int, ...]) -> Array:
         nonlocal key
-        key, own = jax.random.split(key)
-        return jax.random.normal(own, shape, dtype=floating_dtype(like))
+        key, draw_key = jax.random.split(key)
+        return jax.random.normal(draw_key, shape, dtype=floating_dtype(like))
 
     return draw
 

@@ -1,4 +1,4 @@
-"""The rule that points have unit length: its tolerance, and the check of all rows of an array."""
+"""Unit-length check of points: the tolerance, and the test of all rows of an array."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ _numpy_check: Callable[[NDArray[Any], float], bool] | None = None
 
 
 def check_numpy_rows_with(check: Callable[[NDArray[Any], float], bool]) -> None:
-    """Let `check(rows, tolerance)` look at contiguous NumPy arrays: the compiled kernel does so in a third of the time.
+    """Use `check(rows, tolerance)` for contiguous NumPy arrays; the compiled kernel takes a third of the time.
 
     The tolerance is that of the squared length.
     """

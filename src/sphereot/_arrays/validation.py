@@ -1,7 +1,7 @@
-"""Arrays: whether they are fit to work with.
+"""Input validation.
 
-Everything here stands before the mathematics: what leaves these functions is floating, finite, of one library and of
-the right shape, and bad input has got a message that says how to mend the call.
+Each function returns its argument as a finite floating array of the expected shape, or raises an error that says how to
+fix the call.
 """
 
 import math
@@ -39,7 +39,7 @@ DEFAULT_SLICES = 200
 
 
 def require_same_kind(**arrays: Array | None) -> None:
-    """Raise unless the named arrays (None is skipped) are of one library and on one device."""
+    """Raise an error unless the named arrays (None is skipped) are of one library and on one device."""
     named = [(name, array) for name, array in arrays.items() if array is not None]
     (first_name, first), *others = named
     for name, array in others:
@@ -57,7 +57,7 @@ def require_same_kind(**arrays: Array | None) -> None:
 
 
 def _as_array(name: str, value: Any) -> Array:
-    """`value` itself if a library is behind it; a NumPy array for nested sequences of numbers."""
+    """An array of any library unchanged; nested sequences of numbers as a NumPy array."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not understood; pass {name}.compressed() or the rows to keep.")
     if isinstance(value, np.ndarray):
@@ -75,7 +75,7 @@ def _as_array(name: str, value: Any) -> Array:
 
 
 def _as_floating(name: str, array: Array) -> Array:
-    """`array` in float32 or float64; half types are widened, everything else is refused."""
+    """Convert to float32 or float64; half types are widened, other dtypes are an error."""
     xp = namespace(array)
     if not xp.isdtype(array.dtype, "real floating"):
         if is_half(array.dtype):
@@ -86,7 +86,7 @@ def _as_floating(name: str, array: Array) -> Array:
         )
     if is_half(array.dtype):
         return xp.astype(array, xp.float32)
-    # Long doubles and foreign byte orders are floating too, but nothing computes in them.
+    # Long doubles and other byte orders are floating too, but no backend computes in them.
     return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
 
 
@@ -94,7 +94,7 @@ def _as_floating(name: str, array: Array) -> Array:
 
 
 def as_points(name: str, value: Any) -> Array:
-    """Unit vectors (n, d) in float32 or float64, or an error that names the fault."""
+    """Validate points: unit vectors of shape (n, d), in float32 or float64."""
     array = _as_array(name, value)
     half = is_half(array.dtype)
     points = _as_floating(name, array)
@@ -123,7 +123,7 @@ def _require_unit_rows(name: str, points: Array, half: bool) -> None:
     fit = finite & (xp.abs(lengths - 1.0) <= tolerance)
     row = int(xp.argmin(xp.astype(fit, xp.int8)))
     if not bool(finite[row]):
-        raise ValueError(f"{name}: row {row} holds NaN or infinity; remove or mend such rows.")
+        raise ValueError(f"{name}: row {row} holds NaN or infinity; remove or fix such rows.")
     if points.shape[0] > 1 and _all_unit(points.T, tolerance):
         raise ValueError(
             f"{name}: shape is {tuple(points.shape)} and the columns are unit vectors, but points are rows of an array "
@@ -161,7 +161,7 @@ def _look_like_degrees(points: Array) -> bool:
 
 
 def as_vectors(name: str, value: Any) -> Array:
-    """Nonzero, finite vectors (..., d) in float32 or float64."""
+    """Validate vectors: nonzero and finite, of shape (..., d), in float32 or float64."""
     vectors = _as_floating(name, _as_array(name, value))
     if vectors.ndim < 1 or vectors.shape[-1] < 1:
         raise ValueError(f"{name}: shape is {tuple(vectors.shape)}, but vectors are an array of shape (..., d).")
@@ -169,14 +169,14 @@ def as_vectors(name: str, value: Any) -> Array:
     if values is not None:
         xp = namespace(values)
         if not bool(xp.all(xp.isfinite(values))):
-            raise ValueError(f"{name}: holds NaN or infinity; remove or mend such vectors.")
+            raise ValueError(f"{name}: holds NaN or infinity; remove or fix such vectors.")
         if not bool(xp.all(xp.any(values != 0, axis=-1))):
             raise ValueError(f"{name}: holds a zero vector, which has no direction; remove such vectors.")
     return vectors
 
 
 def as_unit_vectors(name: str, value: Any) -> Array:
-    """Unit vectors (..., d), one or many, in float32 or float64; as `as_points` but for the shape."""
+    """Validate unit vectors of any leading shape (..., d), in float32 or float64."""
     array = _as_array(name, value)
     half = is_half(array.dtype)
     vectors = _as_floating(name, array)
@@ -191,7 +191,7 @@ def as_unit_vectors(name: str, value: Any) -> Array:
 
 
 def as_reals(name: str, value: Any) -> Array:
-    """Finite real numbers of any shape, in float32 or float64; whole numbers become floating."""
+    """Validate finite real numbers of any shape, in float32 or float64; integers become floating."""
     array = _as_array(name, value)
     xp = namespace(array)
     if xp.isdtype(array.dtype, "integral"):
@@ -199,12 +199,12 @@ def as_reals(name: str, value: Any) -> Array:
     array = _as_floating(name, array)
     values = readable(array)
     if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
-        raise ValueError(f"{name}: holds NaN or infinity; remove or mend such values.")
+        raise ValueError(f"{name}: holds NaN or infinity; remove or fix such values.")
     return array
 
 
 def require_same_dim(x_name: str, x: Array, y_name: str, y: Array) -> None:
-    """Raise unless the points of `x` and `y` have as many coordinates."""
+    """Raise an error unless the points of `x` and `y` have the same dimension."""
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(
             f"{x_name} has points in dimension {x.shape[-1]} and {y_name} in dimension {y.shape[-1]}; both must lie on "
@@ -213,7 +213,7 @@ def require_same_dim(x_name: str, x: Array, y_name: str, y: Array) -> None:
 
 
 def require_broadcast(x_name: str, x: Array, y_name: str, y: Array, remedy: str) -> None:
-    """Raise, with a remedy, unless the leading shapes of the vectors `x` and `y` broadcast."""
+    """Raise an error with a remedy unless the leading shapes of the vectors `x` and `y` broadcast."""
     for i, j in zip(reversed(x.shape[:-1]), reversed(y.shape[:-1]), strict=False):
         if i != j and 1 not in (i, j):
             raise ValueError(
@@ -223,7 +223,7 @@ def require_broadcast(x_name: str, x: Array, y_name: str, y: Array, remedy: str)
 
 
 def as_turns(name: str, value: Any) -> Array:
-    """Turns (..., n) in float32 or float64."""
+    """Validate turns (coordinates on the circle) of shape (..., n), in float32 or float64."""
     turns = _as_floating(name, _as_array(name, value))
     if turns.ndim < 1:
         raise ValueError(f"{name}: got a single number, but turns are an array of shape (..., n).")
@@ -231,12 +231,12 @@ def as_turns(name: str, value: Any) -> Array:
         raise ValueError(f"{name}: there are no atoms (shape {tuple(turns.shape)}); give at least one.")
     values = readable(turns)
     if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
-        raise ValueError(f"{name}: holds NaN or infinity; remove or mend such atoms.")
+        raise ValueError(f"{name}: holds NaN or infinity; remove or fix such atoms.")
     return turns
 
 
 def as_weights(name: str, value: Any, points_name: str, points: Array) -> Array | None:
-    """Weights (n,) of `points`, in the dtype, library and device of `points`; None stays None, for equal weights."""
+    """Validate the weights (n,) of `points`, in their library and device; None (equal weights) stays None."""
     if value is None:
         return None
     weights = _checked_weights(name, value, points)
@@ -249,7 +249,7 @@ def as_weights(name: str, value: Any, points_name: str, points: Array) -> Array 
 
 
 def as_circle_weights(name: str, value: Any, turns_name: str, turns: Array) -> Array | None:
-    """Weights (n,) or (..., n) of `turns`, as `as_weights`."""
+    """Validate the weights (n,) or (..., n) of `turns`; None (equal weights) stays None."""
     if value is None:
         return None
     weights = _checked_weights(name, value, turns)
@@ -294,20 +294,20 @@ def _require_usable_weights(name: str, weights: Array) -> None:
 # ---- orders, slices ----
 
 
-def as_whole_number(name: str, value: Any, least: int, what: str) -> int:
-    """`value`, which is `what`, as an int of at least `least`."""
+def as_whole_number(name: str, value: Any, minimum: int, what: str) -> int:
+    """Validate an integer of at least `minimum`; `what` describes it in the error message."""
     number: int | None
     try:
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or number < least:
-        raise ValueError(f"{name}: found {value!r}, but {what} must be an int of at least {least}; give such a number.")
+    if number is None or isinstance(value, bool) or number < minimum:
+        raise ValueError(f"{name}: got {value!r}, but {what} must be an int of at least {minimum}; give such a number.")
     return number
 
 
 def as_order(p: Any) -> float:
-    """The order p of the distance as a float, at least 1 and at most `LARGEST_ORDER`."""
+    """Validate the order p of a distance: a number from 1 to `LARGEST_ORDER`."""
     if not isinstance(p, Real) or isinstance(p, bool):
         raise TypeError(f"p: got {type(p).__name__}; the order is a real number, at least 1.")
     if not 1.0 <= float(p) < math.inf:
@@ -321,7 +321,7 @@ def as_order(p: Any) -> float:
 
 
 def as_slice_count(n_projections: Any, projections: Array | None = None) -> int:
-    """The number of slices: what is asked for, or the number of `projections`, or the default."""
+    """Validate the number of great circles; by default that of `projections`, or 200."""
     if n_projections is not None:
         if not isinstance(n_projections, Integral) or isinstance(n_projections, bool):
             raise TypeError(
@@ -334,14 +334,14 @@ def as_slice_count(n_projections: Any, projections: Array | None = None) -> int:
         return DEFAULT_SLICES if n_projections is None else int(n_projections)
     if n_projections is not None and n_projections != projections.shape[0]:
         raise ValueError(
-            f"n_projections is {n_projections}, but {projections.shape[0]} projections were given; leave n_projections "
-            "out, or give as many."
+            f"n_projections: got {n_projections} beside {projections.shape[0]} projections; leave n_projections "
+            "out, or make it that number."
         )
     return int(projections.shape[0])
 
 
 def as_frames(projections: Any, points: Array) -> Array:
-    """Orthonormal frames (L, d, 2) for `points`, in their dtype."""
+    """Validate orthonormal frames (L, d, 2) for `points`, and convert them to their dtype."""
     dim = points.shape[1]
     if isinstance(projections, Real):
         raise TypeError(
@@ -376,7 +376,7 @@ def _are_orthonormal(frames: Array) -> bool:
 
 
 def as_method(method: Any) -> str:
-    """The name of the way in which great circles are drawn: "iid", "orthogonal" or "quasi".
+    """Validate how great circles are drawn: "iid", "orthogonal" or "quasi".
 
     >>> as_method("grid")
     Traceback (most recent call last):
