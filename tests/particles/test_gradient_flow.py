@@ -10,6 +10,7 @@ from helpers.generators import cloud
 
 torch = pytest.importorskip("torch")
 
+from helpers.unit_length import count_unit_length_checks
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sphereot
@@ -221,15 +222,16 @@ def test_an_exploding_step_names_its_size_and_keeps_the_last_good_state(optimize
 
 
 def test_a_loss_that_is_not_a_number_stops_the_flow(monkeypatch):
-    from sphereot.particles import descent as particles
+    from sphereot.particles import descent
 
     calls = []
+    mean_cost = descent.mean_cost
 
-    def broken(x, y, **options):
-        calls.append(x)
-        return ssw(x, y, **options) * (float("nan") if len(calls) == 4 else 1.0)
+    def broken(measures, frames, p):
+        calls.append(measures)
+        return mean_cost(measures, frames, p) * (float("nan") if len(calls) == 4 else 1.0)
 
-    monkeypatch.setattr(particles, "ssw", broken)
+    monkeypatch.setattr(descent, "mean_cost", broken)
     with pytest.raises(DivergenceError, match=r"step 4 with step_size 10: the loss is nan") as caught:
         gradient_flow(cloud(20, [1.0, 0, 0]), steps=10, seed=0)
     assert caught.value.result.steps == 3
@@ -372,3 +374,11 @@ def test_a_reproduction_killed_inside_a_flow_ends_with_the_same_numbers(name, mo
     results = [[row for row in one.rows if row["part"] != "cost"] for one in (whole, again)]
     assert results[0] == results[1]
     assert {file.name for file in (tmp_path / "broken").iterdir()} == {"result.json", "result.csv", "series.json"}
+
+
+def test_every_array_is_checked_once(monkeypatch):
+    """Not again in each of the steps."""
+    start, target = cloud(12, [0, 0, 1.0]), cloud(10, [1.0, 0, 0])
+    checks = count_unit_length_checks(monkeypatch)
+    gradient_flow(target, start=start, steps=50, n_projections=50, seed=0)
+    assert checks == {start.shape: 1, target.shape: 1}

@@ -17,9 +17,10 @@ from sphereot._arrays.validation import (
     require_same_dim,
     require_same_kind,
 )
-from sphereot.distance import ssw, ssw_uniform
+from sphereot._backends.protocol import Measure
+from sphereot._backends.torch.backend import mean_cost
 from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
-from sphereot.slicing.circles import great_circles
+from sphereot.slicing.drawing import draw_frames
 
 __all__ = ["OPTIMIZERS", "ParticleFlow"]
 
@@ -97,8 +98,46 @@ class ParticleFlow:
         batch_size: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.particles = as_points("start", start).detach().clone().requires_grad_()
-        self.targets = [self._as_target(f"target[{j}]", target) for j, target in enumerate(targets)]
+        points = as_points("start", start)
+        samples = [_as_target(f"target[{j}]", target, points) for j, target in enumerate(targets)]
+        self._begin(
+            samples,
+            points,
+            weights=weights,
+            optimizer=optimizer,
+            step_size=step_size,
+            retraction=retraction,
+            p=p,
+            n_projections=n_projections,
+            method=method,
+            batch_size=batch_size,
+            seed=seed,
+        )
+
+    @classmethod
+    def of_validated(cls, targets: Sequence[Tensor], start: Tensor, **options: Any) -> "ParticleFlow":
+        """A flow of points that were validated before; `options` are those of the class."""
+        flow = cls.__new__(cls)
+        flow._begin(targets, start, **options)
+        return flow
+
+    def _begin(
+        self,
+        targets: Sequence[Tensor],
+        start: Tensor,
+        *,
+        weights: Sequence[float] | None = None,
+        optimizer: str = "sgd",
+        step_size: float | Callable[[int], float] | None = None,
+        retraction: str = "exp",
+        p: float = 2,
+        n_projections: int | None = None,
+        method: str = "iid",
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.particles = start.detach().clone().requires_grad_()
+        self.targets = [target.detach().to(start.dtype) for target in targets]
         self.weights = _as_shares(weights, len(self.targets))
         self.p, self.n_projections = as_order(p), as_slice_count(n_projections)
         self.method, self.seed = as_method(method), as_whole_number("seed", seed, 0, "the seed")
@@ -171,18 +210,12 @@ class ParticleFlow:
         self.losses = list(state["losses"])
         self.optimizer.load_state_dict(state["optimizer"])
 
-    def _as_target(self, name: str, target: Tensor) -> Tensor:
-        points = as_points(name, target)
-        require_same_kind(**{name: points, "start": self.particles})
-        require_same_dim(name, points, "start", self.particles)
-        return points.detach().to(self.particles.dtype)
-
     def _loss(self, rng: np.random.Generator) -> Tensor:
         x = self.particles
-        frames = great_circles(self.n_projections, x.shape[1], method=self.method, seed=rng, like=x)
+        frames = draw_frames(self.n_projections, x.shape[1], self.method, rng, x)
         if not self.targets:
-            return ssw_uniform(x, p=self.p, projections=frames)
-        costs = [ssw(x, self._batch(y, rng), p=self.p, projections=frames) for y in self.targets]
+            return mean_cost((Measure(x),), frames, self.p)
+        costs = [mean_cost((Measure(x), Measure(self._batch(y, rng))), frames, self.p) for y in self.targets]
         return costs[0] if len(costs) == 1 else sum(w * c for w, c in zip(self.weights, costs, strict=True))
 
     def _batch(self, target: Tensor, rng: np.random.Generator) -> Tensor:
@@ -190,6 +223,13 @@ class ParticleFlow:
             return target
         chosen = rng.choice(len(target), self.batch_size, replace=False, shuffle=False)
         return target[torch.from_numpy(chosen).to(target.device)]
+
+
+def _as_target(name: str, target: Tensor, start: Tensor) -> Tensor:
+    points: Tensor = as_points(name, target)
+    require_same_kind(**{name: points, "start": start})
+    require_same_dim(name, points, "start", start)
+    return points
 
 
 def _as_shares(weights: Sequence[float] | None, count: int) -> list[float]:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.validation import as_points, as_whole_number, require_same_kind
+from sphereot._arrays.validation import as_points, as_whole_number, require_same_dim, require_same_kind
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.errors import DivergenceError
+from sphereot._support.extras import require
 from sphereot._support.progress import Progress, progress_bar
 from sphereot.sphere import random_uniform
 
@@ -149,17 +150,17 @@ def gradient_flow(
     >>> print(result.particles.shape, bool(result.losses[-1] < 0.02 * result.losses[0]))
     (100, 3) True
     """
-    samples, like = _samples(target, start)
-    points = _start(samples, start, n_particles, dim, seed, like)
-    try:
-        from sphereot.particles.descent import ParticleFlow
-    except ImportError as error:
-        raise ImportError("sphereot.gradient_flow needs PyTorch: pip install 'sphereot[torch]'.") from error
+    given = None if start is None else as_points("start", start)
+    samples, like = _samples(target, given)
+    points = _start(samples, given, n_particles, dim, seed, like)
+    require("torch", "sphereot.gradient_flow")
+    from sphereot.particles.descent import ParticleFlow
+
     max_steps = as_whole_number("steps", steps, 0, "the number of steps")
     at_steps = {as_whole_number("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
     if tol is not None and not 0 < tol < 1:
         raise ValueError(f"tol: got {tol}, but a number between 0 and 1 is needed; give e.g. 0.01.")
-    descent = ParticleFlow(
+    descent = ParticleFlow.of_validated(
         [_tensor(sample) for sample in samples],
         _tensor(points),
         weights=weights,
@@ -205,14 +206,17 @@ def gradient_flow(
 def _samples(target: Any, start: Array | None) -> tuple[list[Array], Array]:
     """Validate the target: its samples, none for the uniform distribution, and an array like the particles."""
     if target is None or (isinstance(target, str) and target == "uniform"):
-        return [], np.zeros(1) if start is None else as_points("start", start)
+        return [], np.zeros(1) if start is None else start
     if isinstance(target, str):
         raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform distribution.")
     several = isinstance(target, list | tuple) and len(target) > 0 and getattr(target[0], "ndim", 0) == 2
     names = [f"target[{j}]" for j in range(len(target))] if several else ["target"]
     samples = [as_points(name, sample) for name, sample in zip(names, target if several else [target], strict=True)]
-    given = {} if start is None else {"start": as_points("start", start)}
-    require_same_kind(**dict(zip(names, samples, strict=True)), **given)
+    require_same_kind(**dict(zip(names, samples, strict=True)), start=start)
+    for name, sample in zip(names, samples, strict=True):
+        require_same_dim(names[0], samples[0], name, sample)
+        if start is not None:
+            require_same_dim(name, sample, "start", start)
     # The widest dtype of the samples is that of the particles.
     dtype = namespace(*samples).result_type(*samples)
     return samples, next(sample for sample in samples if sample.dtype == dtype)
@@ -222,11 +226,10 @@ def _start(
     samples: list[Array], start: Array | None, n_particles: int | None, dim: int | None, seed: Any, like: Array
 ) -> Array:
     if start is not None:
-        points = as_points("start", start)
-        for name, given, actual in (("n_particles", n_particles, points.shape[0]), ("dim", dim, points.shape[1])):
+        for name, given, actual in (("n_particles", n_particles, start.shape[0]), ("dim", dim, start.shape[1])):
             if given is not None and given != actual:
-                raise ValueError(f"{name}: got {given}, but start has shape {tuple(points.shape)}; leave {name} out.")
-        return namespace(points).astype(points, like.dtype)
+                raise ValueError(f"{name}: got {given}, but start has shape {tuple(start.shape)}; leave {name} out.")
+        return namespace(start).astype(start, like.dtype)
     if not samples and dim is None:
         raise ValueError(
             "dim: got None, but the uniform distribution needs a sphere; give dim, e.g. dim=3 for S^2, or start."
