@@ -12,7 +12,7 @@ ROOT = Path(sphereot.__file__).parent
 LAYERS = [
     {"_support", "_arrays"},
     {"_backends"},
-    {"sphere", "slicing", "circle", "radon", "uniform_kernel"},
+    {"sphere", "slicing", "circle", "radon"},
     {"distance"},
     {"torch", "jax", "distributions", "optim", "particles", "flows", "sampling", "stats"},
     {"__init__"},  # the public names

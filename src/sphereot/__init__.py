@@ -17,6 +17,7 @@ from sphereot.distance import (
     ssw,
     ssw_estimate,
     ssw_uniform,
+    uniform_kernel,
 )
 from sphereot.particles import gradient_flow
 from sphereot.slicing.circles import great_circles, project
@@ -55,6 +56,7 @@ __all__ = [
     "ssw",
     "ssw_estimate",
     "ssw_uniform",
+    "uniform_kernel",
 ]
 
 # Modules that are imported when they are first used, and the package that each cannot do without.

@@ -10,6 +10,7 @@ from sphereot.distance.arguments import two_measures
 from sphereot.distance.estimates import PairwiseSSWEstimate, SSWEstimate, pairwise_ssw_estimate, ssw_estimate
 from sphereot.distance.pairwise import pairwise_ssw
 from sphereot.distance.ssw import ssw, ssw_uniform
+from sphereot.distance.uniform_kernel import uniform_kernel
 
 __all__ = [
     "PairwiseSSWEstimate",
@@ -20,4 +21,5 @@ __all__ = [
     "ssw_estimate",
     "ssw_uniform",
     "two_measures",
+    "uniform_kernel",
 ]

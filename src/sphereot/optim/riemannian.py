@@ -19,12 +19,17 @@ class _SphereOptimizer(Optimizer):
     step_length: float = 0.0
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, with options of its own; called for the first groups too."""
+        """Add a group of parameters, with options of its own; called for the first groups too.
+
+        A group with the key "validated" set to True holds points whose unit length was checked before.
+        """
+        validated = param_group.pop("validated", False)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         _require_options(group)
-        for k, points in enumerate(group["params"]):
-            as_unit_vectors(f"params[{k}]", points)
+        if not validated:
+            for k, points in enumerate(group["params"]):
+                as_unit_vectors(f"params[{k}]", points)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -146,11 +146,12 @@ class ParticleFlow:
             raise ValueError(f"optimizer: got {optimizer!r}; choose one of {', '.join(map(repr, OPTIMIZERS))}.")
         self._step_size = OPTIMIZERS[optimizer] if step_size is None else step_size
         self.losses: list[float] = []
+        group = [{"params": [self.particles], "validated": True}]
         if optimizer == "adam":
-            self.optimizer: Any = RiemannianAdam([self.particles], self.step_size, retraction=retraction)
+            self.optimizer: Any = RiemannianAdam(group, self.step_size, retraction=retraction)
         else:
             momentum = _MOMENTUM if optimizer == "momentum" else 0.0
-            self.optimizer = RiemannianSGD([self.particles], self.step_size, momentum=momentum, retraction=retraction)
+            self.optimizer = RiemannianSGD(group, self.step_size, momentum=momentum, retraction=retraction)
 
     @property
     def step_size(self) -> float:

@@ -46,7 +46,7 @@ def uniform_kernel(cosines: Array, dim: int) -> Array:
     SSW_2 of four points on S^2 to the uniform distribution:
 
     >>> import numpy as np
-    >>> from sphereot.uniform_kernel import uniform_kernel
+    >>> from sphereot import uniform_kernel
     >>> x = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]) / 3**0.5
     >>> squared = np.mean(uniform_kernel(x @ x.T, 3))
     >>> print(f"{squared**0.5:.6f}")
