@@ -14,7 +14,7 @@ __all__ = ["backend_for"]
 
 
 def backend_for(array: Array) -> Backend:
-    """The backend for arrays of this library."""
+    """Choose the backend for the library of `array`."""
     library = framework(array)
     if library == "torch":
         from sphereot._backends.torch import backend as torch_backend

@@ -1,4 +1,4 @@
-"""What is active on this machine: version, path, instruction set, threads."""
+"""Version, backend for NumPy arrays, instruction set and number of threads on this machine."""
 
 import platform
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ __all__ = ["Info", "info", "installed_version"]
 
 @dataclass(frozen=True)
 class Info:
-    """What runs here; `str()` gives a readable page.
+    """What `sphereot.info` returns: version, backend, instruction set, threads; `str()` gives a readable table.
 
     Attributes
     ----------
     version : str
         Of sphereot.
     path : {"native", "portable"}
-        What NumPy arrays take: the compiled kernel, or array-API code.
+        The backend for NumPy arrays: the compiled kernel ("native"), or array-API code ("portable").
     instruction_set : str or None
-        The build of the kernel in use: "baseline", "avx2" or "avx512".
+        The instruction set of the kernel: "baseline", "avx2" or "avx512"; None without a kernel.
     threads : int
-        How many threads the kernel uses.
+        The number of threads that the kernel uses.
     numpy, python, machine : str
         Versions and the processor's architecture.
     """
@@ -53,7 +53,7 @@ class Info:
 
 
 def info() -> Info:
-    """What is active on this machine: which path, instruction set and how many threads.
+    """Version, backend for NumPy arrays, instruction set and number of threads on this machine.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def info() -> Info:
 
 
 def installed_version() -> str:
-    """The version of the installed package; "unknown" where Python found its files without an installation."""
+    """The version of the installed package; "unknown" if its files are importable but not installed."""
     from importlib.metadata import PackageNotFoundError, version  # slow to load: some 0.05 s
 
     try:

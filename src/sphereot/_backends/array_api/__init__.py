@@ -1,3 +1,3 @@
-"""The mathematics in array-API terms: the path of every array that the compiled kernel does not take."""
+"""Array-API backend: runs on every library and device that the compiled kernel does not support."""
 
 __all__: list[str] = []

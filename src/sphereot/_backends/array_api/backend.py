@@ -1,4 +1,4 @@
-"""The backend in array-API terms: any library, any device.
+"""Array-API backend: the functions of the backend protocol, for any library and device.
 
 It shares no code with the compiled kernel, so that each can be tested against the other.
 """
@@ -63,5 +63,5 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
 
 
 def _by_slice(of_rows: Callable[[Measures, float], Array], measures: Measures, frames: Array, p: float) -> Array:
-    """What `of_rows` gives for the projections on each great circle, shape (L,)."""
+    """Apply `of_rows` to the projections on each great circle, block by block; shape (L,)."""
     return namespace(frames).concat([of_rows(on_circles(measures, block), p) for block in blocks(frames, measures)])

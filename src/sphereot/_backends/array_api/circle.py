@@ -1,17 +1,17 @@
-"""Exact optimal transport on the circle, in array-API terms: any library, any device, any batch.
+"""Exact optimal transport on the circle with the array API: any library, any device, any batch.
 
-This is the path for arrays that the compiled kernel does not take, and the oracle it is tested against. The circle
-is R/Z, measured in turns. With F, G the cumulative distributions of the two measures and quantiles lifted by
+It serves arrays that the compiled kernel does not support, and is the oracle that the kernel is tested against. The
+circle is R/Z, measured in turns. With F, G the cumulative distributions of the two measures and quantiles lifted by
 F^-1(t + 1) = F^-1(t) + 1, Section 3.1 of the paper gives
 
     W_p^p = min over the cut alpha of C(alpha),    C(alpha) = integral over [0, 1] of |F^-1(t) - G^-1(t + alpha)|^p dt.
 
 C is convex, and between discrete measures affine from one difference of cumulative masses to the next. Here masses
-are whole numbers of a small unit, so these differences are whole numbers too, every cut worth trying is one, and
-the search for the best ends after a number of halvings that the shapes alone decide. No epsilon, no loop that
-looks at the data: everything traces under `jax.jit` and `torch.compile`, and no value travels to the host.
+are integer multiples of a small unit, so these differences are integers too, every candidate for the cut is one, and
+the bisection ends after a number of steps that the shapes alone decide. There is no epsilon, and no loop depends on
+values: everything traces under `jax.jit` and `torch.compile`, and no value is copied to the host.
 
-Gradients follow the envelope theorem: cut, order and masses are whole numbers, constant to automatic
+Gradients follow the envelope theorem: cut, order and masses are integers, constant to automatic
 differentiation, and the displacements of the matched pairs carry the derivative to the atoms. Between discrete measures
 the weights get none: the best cut moves with them, and holding it would give a wrong one.
 """
@@ -59,13 +59,13 @@ class Atoms(NamedTuple):
     """A batch of measures on the circle, sorted."""
 
     turn: Array  # (B, n), ascending in [0, 1)
-    order: Array  # (B, n), where each atom stood in the input
-    level: Array  # (B, n) or (1, n), the cumulative mass up to and with each atom, in whole units
-    share: int | None  # units an atom where all weigh the same
+    order: Array  # (B, n), the index of each atom in the input
+    level: Array  # (B, n) or (1, n), the cumulative mass up to and with each atom, in integer units
+    share: int | None  # units per atom if all weights are equal
 
 
 def row_costs(measures: Measures, p: float, length: Array | None = None) -> Array:
-    """W_p^p of each row of turns: between two measures, or of one to the uniform measure. `length`: `circle_cost`."""
+    """W_p^p of each row of turns, between two measures or of one to uniform; `length` as in `circle_cost`."""
     if len(measures) == 1:
         return circle_cost_uniform(*measures[0], p, length)
     (u, a), (v, b) = measures
@@ -81,7 +81,7 @@ def row_distances(measures: Measures, p: float) -> Array:
 
 
 def plan_of_cut(u: Measure, v: Measure, cut: Array, cost: Array) -> Plan:
-    """The pairs of atoms between which a cut (1,) moves mass; `cost` (1,) goes into the plan as it is."""
+    """The transport plan that a cut (1,) gives: the pairs of atoms with positive mass, and `cost` (1,) unchanged."""
     pairs = matching(u.points, v.points, u.weights, v.weights, cut)
     mass = pairs.mass[0, :]
     moved = mass > 0
@@ -91,7 +91,7 @@ def plan_of_cut(u: Measure, v: Measure, cut: Array, cost: Array) -> Plan:
 def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float, length: Array | None = None) -> Array:
     """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights.
 
-    Of large orders (see `sphereot._arrays.orders`) it may be wanted in units of a `length`: (W_p / length)^p.
+    For large orders (see `sphereot._arrays.orders`), with a `length`: (W_p / length)^p.
     """
 
     def cost(mass: Array, displacement: Array) -> Array:
@@ -102,7 +102,7 @@ def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float, 
 
 
 def circle_distance(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
-    """W_p of each row, for large orders: in units of its largest displacement the cost cannot vanish. No gradient."""
+    """W_p of each row, for large orders: the cost is computed in units of the largest displacement. No gradient."""
 
     def distance(mass: Array, displacement: Array) -> Array:
         xp = namespace(displacement)
@@ -118,7 +118,7 @@ def _of_pairs(
 ) -> Array:
     """`function` (B, 1) of the masses and displacements of the optimal coupling of each row."""
     xp = namespace(u, v)
-    (a, fit_a), (b, fit_b) = _harmless(xp, a), _harmless(xp, b)
+    (a, fit_a), (b, fit_b) = _valid_weights(xp, a), _valid_weights(xp, b)
     source, target, unit = atoms_in_units(u, v, a, b)
     i, j, winding, mass = _pairs(source, target, unit, optimal_cut(source, target, unit, p))
     trace = trace_of_mass(source, target, unit, p)
@@ -162,7 +162,7 @@ def circle_cost_uniform(u: Array, a: Array | None, p: float, length: Array | Non
     x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills. `length` as in `circle_cost`.
     """
     xp = namespace(u)
-    a, fit = _harmless(xp, a)
+    a, fit = _valid_weights(xp, a)
     offset, weight = _offsets(xp, u, a)
     if p == 2:
         # Proposition 1, weighted: C is a parabola, lowest at mean(x) - 1/2. Its expanded closed form cancels; a
@@ -177,7 +177,7 @@ def circle_cost_uniform(u: Array, a: Array | None, p: float, length: Array | Non
 def circle_distance_uniform(u: Array, a: Array | None, p: float) -> Array:
     """W_p of each row against the uniform measure, for large orders, as `circle_distance`."""
     xp = namespace(u)
-    a, fit = _harmless(xp, a)
+    a, fit = _valid_weights(xp, a)
     offset, weight = _offsets(xp, u, a)
     center = offset - _uniform_cut(xp, offset, weight / 2, p)
     reach = xp.where(weight > 0, xp.abs(center) + weight / 2, xp.zeros_like(center))
@@ -231,7 +231,7 @@ def optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
 
 
 def trace_of_mass(source: Atoms, target: Atoms, unit: int, p: float) -> int:
-    """The mass, in units, of which large orders take no notice; 0 where masses are exact, or the order is not large.
+    """The mass, in units, that large orders ignore; 0 where masses are exact, or the order is not large.
 
     Sums of weights are rounded. Levels that should meet then differ by a trace of mass, which goes to the next atom
     instead of its own; and its share of the cost, mass times distance^p, may exceed all others.
@@ -318,7 +318,7 @@ def atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tupl
     """
     xp = namespace(u, v)
     n, m = u.shape[-1], v.shape[-1]
-    # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same whole number.
+    # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same integer.
     finest = _grid(xp, wide_dtype(xp, u)) // 4
     common = _common_multiple(n, m)
     if a is None and b is None and 4 * common <= _largest_index(xp, u):
@@ -354,10 +354,10 @@ def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: A
     return weight / total, xp.where(level > total, total, level) / total
 
 
-def _harmless(xp: Any, weights: Array | None) -> tuple[Array | None, Array | None]:
-    """Weights (B, n) with ones in rows that are no weights, and which rows (B,) are.
+def _valid_weights(xp: Any, weights: Array | None) -> tuple[Array | None, Array | None]:
+    """Weights (B, n) with ones in place of invalid rows, and which rows (B,) are valid.
 
-    Under a trace nobody has looked at them, and a level that is NaN would become an index out of range.
+    While a graph is traced, values cannot be validated, and a level that is NaN would become an index out of range.
     """
     if weights is None:
         return None, None
@@ -383,7 +383,7 @@ def _turns(xp: Any, u: Array) -> tuple[Array, Array]:
     """The turns in [0, 1) of any real coordinates, and the whole turns left out; their sum is u."""
     whole = xp.floor(u)
     turn = u - whole
-    full = xp.astype(turn >= 1, u.dtype)  # just below a whole number, the difference rounds up to 1
+    full = xp.astype(turn >= 1, u.dtype)  # just below an integer, the difference rounds up to 1
     return turn - full, whole + full
 
 
@@ -400,9 +400,9 @@ def _power(xp: Any, s: Array, p: float, length: Array | None = None) -> Array:
     size = xp.abs(s)
     if length is not None:
         # Saturated, before the power and so without an infinite derivative: what has no mass may be at any distance.
-        most = (float(xp.finfo(s.dtype).max) ** 0.8) ** (1 / p)
+        largest = (float(xp.finfo(s.dtype).max) ** 0.8) ** (1 / p)
         size = size / length
-        size = xp.where(size > most, xp.full_like(size, most), size)
+        size = xp.where(size > largest, xp.full_like(size, largest), size)
     return size if p == 1 else size**p
 
 
@@ -433,7 +433,7 @@ def _interval_integral(xp: Any, center: Array, half: Array, p: float, length: Ar
     q = p + 1
     distance = xp.abs(center)
     far = distance > 2 * half
-    # Both branches are evaluated, so each gets harmless values where the other one is meant.
+    # Both branches are evaluated, so each gets values without overflow where the other one is used.
     distance = xp.where(far, distance, xp.ones_like(distance))
     e = xp.where(far, half / distance, xp.zeros_like(distance))
     product = (distance * distance * (1 - e * e)) ** (q / 2) * xp.sinh(q * xp.atanh(e)) * (2 / q)
@@ -475,7 +475,7 @@ def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Ar
 
 
 def _ranks(ascending: Array, queries: Array, span: int) -> Array:
-    """For each whole query (B, m), how many values of its row (B, n) are below it: a batched searchsorted.
+    """For each integer query (B, m), how many values of its row (B, n) are below it: a batched searchsorted.
 
     Where there is room, rows are moved `span` apart, which must exceed all differences, and searched as a single one.
     """
@@ -484,8 +484,8 @@ def _ranks(ascending: Array, queries: Array, span: int) -> Array:
     if rows * span <= _largest_index(xp, ascending):
         row = xp.arange(rows, dtype=queries.dtype, device=device(queries))[:, None]
         joined, sought = ascending + row * span, queries + row * span
-        found = xp.searchsorted(xp.reshape(joined, (-1,)), xp.reshape(sought, (-1,)))
-        return xp.reshape(xp.astype(found, queries.dtype), queries.shape) - row * n
+        ranks = xp.searchsorted(xp.reshape(joined, (-1,)), xp.reshape(sought, (-1,)))
+        return xp.reshape(xp.astype(ranks, queries.dtype), queries.shape) - row * n
     return _count_while(n, lambda k: take_in_rows(ascending, k) < queries, xp.zeros_like(queries))
 
 

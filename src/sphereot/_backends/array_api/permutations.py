@@ -1,6 +1,6 @@
-"""Costs of a pooled sample under many labelings, in array-API terms.
+"""Permutation-test costs with the array API.
 
-The pool is projected once; each pair of samples is then sorted anew.
+The pooled sample is projected once; each pair of samples is then sorted again.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Projection of points onto great circles in array-API terms, and how many slices are held in memory at once."""
+"""Projection of points onto great circles with the array API, in blocks of bounded memory."""
 
 import math
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from sphereot._backends.protocol import Measure, Measures, n_atoms
 
 __all__ = ["TURNS_PER_BLOCK", "blocks", "on_circles", "project"]
 
-# Turns held at once, over all measures: a few dozen arrays of this many numbers bound the memory.
+# Turns per block, over all measures: the computation needs a few dozen arrays of this size at a time.
 TURNS_PER_BLOCK = 1 << 21
 
 
@@ -40,7 +40,7 @@ def on_circles(measures: Measures, frames: Array) -> Measures:
 
 
 def blocks(frames: Array, measures: Measures) -> Iterator[Array]:
-    """The frames in blocks whose turns, over all measures, fit into `TURNS_PER_BLOCK`."""
+    """Split the frames into blocks of at most `TURNS_PER_BLOCK` turns over all measures."""
     size = max(1, TURNS_PER_BLOCK // n_atoms(measures))
     for start in range(0, frames.shape[0], size):
         yield frames[start : min(start + size, frames.shape[0]), ...]

@@ -1,20 +1,7 @@
-"""The backend for JAX arrays, with gradients in the points and in the weights.
+"""JAX backend: the functions of the backend protocol, with gradients in the points and in the weights.
 
 On the CPU the compiled kernel runs inside the JAX program; on other platforms, or without a kernel, `jax.numpy` code
-does. The choice falls when a program is lowered, so it holds under `jit` too.
-
-On a CPU the kernel is 5 to 85 times faster than `jax.numpy` (float32, S^2, p = 2, jitted; milliseconds for the value /
-for value and gradient in the points, best of many; 2 cores, jax 0.10.2, 2026-11-15):
-
-=====================  ===========  =============
-n = m, slices          kernel       `jax.numpy`
-=====================  ===========  =============
-64, 50                 0.12 / 0.16  0.83 / 0.85
-500, 200               0.61 / 0.88  37 / 36
-10,000, 200            11 / 17      956 / 1,006
-=====================  ===========  =============
-
-The kernel's own time, called with NumPy arrays, is 0.09 / 0.11, 0.54 / 0.78 and 10 / 17.
+does. JAX chooses when it lowers a program, so it works under `jit` too.
 """
 
 from collections.abc import Callable
@@ -90,7 +77,7 @@ def _distance(measures: Measures, frames: Array, p: float) -> Array:
 
 def _on_platform(
     kernel: Callable[..., Any],
-    portable: Callable[..., Any],
+    array_code: Callable[..., Any],
     measures: Measures,
     frames: Array | None,
     *static: Any,
@@ -104,7 +91,7 @@ def _on_platform(
     def elsewhere(*arrays: Any) -> Any:
         # Without the barrier, XLA takes minutes to sort the slices of a constant measure while it compiles.
         measures, frames, unit = jax.lax.optimization_barrier(arrays)
-        return portable(measures, frames, *static, **unit)
+        return array_code(measures, frames, *static, **unit)
 
     if not callbacks.available:
         return elsewhere(measures, frames, unit)
@@ -161,14 +148,14 @@ def _no_derivative_by_slice(*_: Any) -> Any:
 def _cost(measures: Measures, frames: Array | None, unit: Array | None, p: float) -> Array:
     """The mean cost over frames, or the costs (B,) of rows of turns where `frames` is None.
 
-    A mean of a large order may be wanted in a unit of length. The frames and the unit are constants to
+    For large orders a mean may be computed in a unit of length. The frames and the unit are constants to
     differentiation.
     """
     return _value(measures, frames, unit, p)
 
 
 def _cost_jvp(p: float, primals: tuple[Any, Any, Any], tangents: tuple[Any, Any, Any]) -> tuple[Array, Array]:
-    """Value and gradients from one call; only those whose tangent is not known to be zero are computed."""
+    """JVP rule: value and gradients in one call; only gradients whose tangent may be nonzero are computed."""
     (measures, frames, unit), (moves, _, _) = primals, tangents
     wanted = tuple(Wanted(_moves(x), a is not None and _moves(a)) for x, a in moves)
     value, gradients = _value_and_gradients(measures, frames, unit, p, wanted)

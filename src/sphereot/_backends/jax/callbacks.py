@@ -1,4 +1,4 @@
-"""The compiled kernel inside JAX programs, on the CPU. Same functions as `_traced`.
+"""The compiled kernel inside JAX programs on the CPU; the same functions as `traced`.
 
 JAX hands over its buffers as they are (`buffer_callback`): nothing is copied, and a call costs some ten microseconds
 beyond the kernel's own time. `jax.pure_callback` costs ten times that, and it waits inside the call for a copy that one
@@ -35,7 +35,7 @@ Kernel = Callable[[Measures, Array | None, Array | None], Sequence[Any]]
 def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None = None) -> Array:
     """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points.
 
-    A mean of a large order (see `sphereot._arrays.orders`) may be wanted in a unit of length: that of (W_p / unit)^p.
+    For large orders (see `sphereot._arrays.orders`), the mean of (W_p / unit)^p, with `unit` a length.
     """
 
     def kernel(measures: Measures, frames: Array | None, unit: Array | None) -> Sequence[Any]:
@@ -73,8 +73,8 @@ def gradients(
         for (x, a), wants in zip(measures, wanted, strict=True)
     )
     leaves, tree = jax.tree.flatten((_value(measures, frames), like))
-    found: tuple[Array, Any] = jax.tree.unflatten(tree, _call(kernel, leaves, measures, frames, unit))
-    return found
+    value_and_gradients: tuple[Array, Any] = jax.tree.unflatten(tree, _call(kernel, leaves, measures, frames, unit))
+    return value_and_gradients
 
 
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
@@ -105,52 +105,52 @@ def _value(measures: Measures, frames: Array | None) -> jax.ShapeDtypeStruct:
 def _call(
     kernel: Kernel, results: Sequence[Any], measures: Measures, frames: Array | None, unit: Array | None = None
 ) -> list[Array]:
-    """Arrays like `results` from `kernel`, which gets NumPy arrays, without the dimensions that `vmap` adds in front.
+    """Call `kernel` with NumPy arrays, once per member of a `vmap` batch; gives arrays like `results`.
 
-    Under `jit` nobody has looked at the values, and the kernel trusts them: what is not fit for it gives NaN.
+    Under `jit` values cannot be validated, and the kernel relies on valid ones: invalid input gives NaN.
     """
 
     def host(_: Any, out: Any, measures: Measures, frames: Any, unit: Any) -> None:
         outputs = [np.asarray(buffer) for buffer in out]
         lead = outputs[0].shape[: outputs[0].ndim - len(results[0].shape)]
-        given, tree = jax.tree.flatten((measures, frames, unit))
-        inputs = [aligned(np.asarray(buffer)) for buffer in given]
+        buffers, tree = jax.tree.flatten((measures, frames, unit))
+        inputs = [aligned(np.asarray(buffer)) for buffer in buffers]
         if frames is None:
             rows = [np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(-1, a.shape[-1]) for a in inputs]
             flat = [a.reshape(-1, *a.shape[len(lead) + 1 :]) for a in outputs]
             _fill_rows(kernel, flat, jax.tree.unflatten(tree, rows)[0])
             return
         for index in np.ndindex(lead):
-            own = jax.tree.unflatten(tree, [_at(a, index) for a in inputs])
-            others = [t for t in own[1:] if t is not None]
-            fit = all(np.all(_fit(x, a)) for x, a in own[0]) and all(np.all(np.isfinite(t)) for t in others)
-            for output, value in zip(outputs, kernel(*own) if fit else [np.nan] * len(outputs), strict=True):
+            member = jax.tree.unflatten(tree, [_at(a, index) for a in inputs])
+            others = [t for t in member[1:] if t is not None]
+            valid = all(np.all(_are_valid(x, a)) for x, a in member[0]) and all(np.all(np.isfinite(t)) for t in others)
+            for output, value in zip(outputs, kernel(*member) if valid else [np.nan] * len(outputs), strict=True):
                 output[index] = value
 
     shapes = [jax.ShapeDtypeStruct(like.shape, like.dtype) for like in results]
-    found: list[Array] = buffer_callback(host, shapes, vmap_method="expand_dims")(measures, frames, unit)
-    return found
+    outputs: list[Array] = buffer_callback(host, shapes, vmap_method="expand_dims")(measures, frames, unit)
+    return outputs
 
 
 def _fill_rows(kernel: Kernel, outputs: Sequence[NDArray[Any]], measures: Measures) -> None:
-    """All rows that are fit in one call."""
-    fit = np.logical_and.reduce([_fit(u, a) for u, a in measures])
-    if not fit.all():
-        measures = [Measure(u[fit], None if a is None else a[fit]) for u, a in measures]
-    values = kernel(measures, None, None) if fit.any() else [np.nan] * len(outputs)
+    """Compute all valid rows in one call of `kernel`; the others get NaN."""
+    valid = np.logical_and.reduce([_are_valid(u, a) for u, a in measures])
+    if not valid.all():
+        measures = [Measure(u[valid], None if a is None else a[valid]) for u, a in measures]
+    values = kernel(measures, None, None) if valid.any() else [np.nan] * len(outputs)
     for output, value in zip(outputs, values, strict=True):
-        output[~fit] = np.nan
-        output[fit] = value
+        output[~valid] = np.nan
+        output[valid] = value
 
 
-def _fit(points: NDArray[Any], weights: NDArray[Any] | None) -> NDArray[np.bool_]:
-    """Whether each row of points is finite, and with it the weights."""
-    fit: NDArray[np.bool_] = np.isfinite(points).all(axis=-1)
+def _are_valid(points: NDArray[Any], weights: NDArray[Any] | None) -> NDArray[np.bool_]:
+    """Whether each row of points is finite and its weights are finite, nonnegative and not all zero."""
+    valid: NDArray[np.bool_] = np.isfinite(points).all(axis=-1)
     if weights is not None:
-        fit = fit & (np.isfinite(weights) & (weights >= 0)).all(axis=-1) & (weights > 0).any(axis=-1)
-    return fit
+        valid = valid & (np.isfinite(weights) & (weights >= 0)).all(axis=-1) & (weights > 0).any(axis=-1)
+    return valid
 
 
 def _at(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:
-    """The part of `array` for one element of the batch; where it has no batch of its own, there is one for all."""
+    """The part of `array` for one member of the batch; a dimension of size 1 is shared by all members."""
     return array[tuple(0 if array.shape[k] == 1 else i for k, i in enumerate(index))]

@@ -1,9 +1,9 @@
-"""Costs and their gradients in `jax.numpy`: for accelerators, and where the kernel is not built.
+"""Costs and gradients in `jax.numpy`, for accelerators and installations without the compiled kernel.
 
 The costs are those of `sphereot._backends.array_api`, where automatic differentiation sees the displacements of the
-matched pairs (the envelope theorem). What JAX needs beyond that stands here: a projection whose derivative is finite
-everywhere, the dual potentials that are the gradient in the weights, and a loop over blocks of slices that compiles
-once.
+matched pairs (the envelope theorem). This module adds what JAX needs beyond that: a projection whose derivative is
+finite everywhere, the dual potentials that are the gradient in the weights, and a loop over blocks of slices that
+compiles once.
 """
 
 import math
@@ -38,7 +38,7 @@ Gradients = tuple[tuple[Array | None, Array | None], ...]
 def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None = None) -> Array:
     """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points.
 
-    A mean of a large order (see `sphereot._arrays.orders`) may be wanted in a unit of length: that of (W_p / unit)^p.
+    For large orders (see `sphereot._arrays.orders`), the mean of (W_p / unit)^p, with `unit` a length.
     """
     if frames is None:
         return row_costs(measures, p)
@@ -103,18 +103,18 @@ def project(x: Array, frames: Array) -> Array:
     q1, q2 = planar[..., 0], planar[..., 1]
     square = q1 * q1 + q2 * q2
     clear = square > 64 * float(jnp.finfo(x.dtype).eps) ** 2
-    # Both branches of a `where` are differentiated: the one not meant must be harmless too.
+    # Both branches of a `where` are differentiated: the unused one must have a finite derivative too.
     turns = jnp.atan2(jnp.where(clear, q2, 0), jnp.where(clear, q1, 1)) * (0.5 / math.pi)
     if x.dtype == jnp.float64:
         # The kernel's bound on the gradient (cpp/solvers/gradients.hpp): within 2^-20 of the pole it is scaled by
         # (|q| 2^20)^2. In single precision all of that is rounding, and has no gradient already.
-        held, scale = jax.lax.stop_gradient((turns, jnp.minimum(square * 2.0**40, 1)))
-        turns = held + scale * (turns - held)
+        constant, scale = jax.lax.stop_gradient((turns, jnp.minimum(square * 2.0**40, 1)))
+        turns = constant + scale * (turns - constant)
     turns = turns + jnp.where(turns < 0, 1, 0).astype(x.dtype)
     return turns - jnp.where(turns >= 1, 1, 0).astype(x.dtype)  # -1e-9 + 1 rounds to 1
 
 
-# ---- on one circle a row ----
+# ---- rows of turns, one circle per row ----
 
 
 def _row_gradients(
@@ -151,7 +151,8 @@ def _potential(
 
     Neighbors x_i, x_{i+1} that share a y differ in their potential by what the two pay for it. Where a level of x meets
     one of y they share none: any step from what they pay for the y after that level to what they pay for the one before
-    is optimal there. The best cut has at least one such place, and the steps around the whole circle must add up to 0.
+    is optimal there. At the best cut there is at least one such level, and the steps around the whole circle must add
+    up to 0.
     """
     wide = wide_dtype(jnp, x.turn)
     turn, y_turn = x.turn.astype(wide), y.turn.astype(wide)
@@ -193,7 +194,7 @@ def _slice_distances(measures: Measures, frames: Array, p: float) -> Array:
 
 
 def _by_slice(of_block: Callable[[Array], Array], frames: Array, measures: Measures) -> Array:
-    """What `of_block` gives for each slice, (L,), block by block."""
+    """Apply `of_block` to the frames block by block; shape (L,)."""
     blocks, rest = _blocks(frames, measures)
     last = of_block(rest)
     if not len(blocks):
@@ -223,7 +224,7 @@ def _summed(of_block: Callable[[Array], Any], frames: Array, measures: Measures)
 def _blocks(frames: Array, measures: Measures) -> tuple[Array, Array]:
     """The frames as blocks of one size, (k, size, d, 2), and the rest, at least one and at most `size` frames."""
     n_slices = frames.shape[0]
-    most = max(1, TURNS_PER_BLOCK // n_atoms(measures))
-    size = math.ceil(n_slices / math.ceil(n_slices / most))
+    max_size = max(1, TURNS_PER_BLOCK // n_atoms(measures))
+    size = math.ceil(n_slices / math.ceil(n_slices / max_size))
     count = math.ceil(n_slices / size) - 1
     return jnp.reshape(frames[: count * size], (count, size, *frames.shape[1:])), frames[count * size :]

@@ -1,7 +1,7 @@
-"""The backend for torch tensors: the kernel on the CPU, array-API code with autograd on other devices.
+"""PyTorch backend: the compiled kernel on the CPU, array-API code with autograd on other devices.
 
-Where the kernel serves, one fused call gives value and gradients. Elsewhere array-API code runs on the device
-without looking at a value, block by block of slices. Memory stays bounded: a mean is differentiated block by block as
+On the CPU one fused call gives value and gradients. Elsewhere array-API code runs on the device without copying
+values to the host, block by block of slices. Memory stays bounded: a mean is differentiated block by block as
 it is computed; other costs, where there is more than one block, are computed again in the backward pass.
 """
 
@@ -56,18 +56,18 @@ _settings = _Settings()
 
 @contextmanager
 def portable_path(*, force: bool | None = None, block_size: int | None = None) -> Iterator[None]:
-    """Within this context, and in all threads, settings of the path that tensors off the CPU take.
+    """Context manager: settings of the array-API backend, which computes on tensors off the CPU, in all threads.
 
     Parameters
     ----------
     force : bool, optional
-        Send CPU tensors there too: to test it, or to compare.
+        Use it for CPU tensors too: to test it, or to compare.
     block_size : int, optional
-        The number of slices held at once. By default as many as make some two million turns.
+        The number of slices per block in memory. By default as many as make some two million turns.
     """
     global _settings
     if block_size is not None:
-        as_whole_number("block_size", block_size, 1, "the number of slices held at once")
+        as_whole_number("block_size", block_size, 1, "the number of slices per block")
     before = _settings
     changes = {"force": force, "block_size": block_size}
     _settings = replace(before, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
@@ -102,8 +102,8 @@ def mean_cost(
 ) -> Tensor:
     """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order.
 
-    Differentiable in the points, and in the weights of measures on the CPU. `block_size` is the number of slices held
-    at once where the kernel does not serve.
+    Differentiable in the points, and in the weights of measures on the CPU. `block_size` is the number of slices per
+    block where array-API code computes.
     """
     large = root and p > LARGEST_PLAIN_ORDER
     if _kernel_serves(measures[0].points):
@@ -153,7 +153,7 @@ def relabeled_costs(pool: Tensor, labelings: Labelings, frames: Tensor, p: float
         yield block, torch.from_numpy(costs)
 
 
-# ---- where the kernel does not serve: a block of slices at a time ----
+# ---- array-API code, block by block of slices ----
 
 
 def _costs(p: float, unit: Tensor | None, measures: Measures, block: Tensor) -> Tensor:
@@ -171,16 +171,16 @@ def _blocks(frames: Tensor, measures: Measures, size: int | None) -> tuple[Tenso
 
 
 def _in_blocks(costs: Costs, measures: Measures, frames: Tensor, size: int | None = None) -> Tensor:
-    """Costs of all slices. Where they are differentiated, and are several blocks, each is computed again for that.
+    """Costs of all slices; for the backward pass each block is computed again if there are several.
 
-    The transforms of torch.func cannot do so, and hold all blocks.
+    The transforms of torch.func cannot do so, and keep all blocks in memory.
     """
     blocks = _blocks(frames, measures, size)
     transformed = is_torch_traced() and not torch.compiler.is_compiling()
     if len(blocks) == 1 or transformed or not _differentiated(measures):
         return torch.cat([costs(measures, block) for block in blocks])
-    again = partial(checkpoint, costs, use_reentrant=False, preserve_rng_state=False)
-    return torch.cat([again(measures, block) for block in blocks])
+    recomputed = partial(checkpoint, costs, use_reentrant=False, preserve_rng_state=False)
+    return torch.cat([recomputed(measures, block) for block in blocks])
 
 
 def _mean_in_blocks(
@@ -207,9 +207,9 @@ def _distance_in_blocks(measures: Measures, frames: Tensor, p: float, size: int 
 
 
 class _MeanWithGradients(torch.autograd.Function):
-    """A mean over blocks of slices, each differentiated as soon as it is computed: nothing is kept, or computed again.
+    """A mean over blocks of slices that differentiates each block at once, so that none is stored or computed again.
 
-    All slices count the same in the mean, so the backward pass only multiplies.
+    All slices have the same weight in the mean, so the backward pass only multiplies.
     """
 
     @staticmethod
@@ -223,9 +223,9 @@ class _MeanWithGradients(torch.autograd.Function):
         values, gradients = [], [torch.zeros_like(leaf) for leaf in wanted]
         for block in blocks:
             with torch.enable_grad():
-                part = share * costs(measures, block).sum()
-            values.append(part.detach())
-            for total, gradient in zip(gradients, torch.autograd.grad(part, wanted), strict=True):
+                block_mean = share * costs(measures, block).sum()
+            values.append(block_mean.detach())
+            for total, gradient in zip(gradients, torch.autograd.grad(block_mean, wanted), strict=True):
                 total += gradient
         ctx.needed = needed
         ctx.save_for_backward(*gradients, *(t for t, need in pairs if need))
@@ -233,7 +233,7 @@ class _MeanWithGradients(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        saved, count = ctx.saved_tensors, sum(ctx.needed)  # once: a checkpoint computes them when they are asked for
+        saved, count = ctx.saved_tensors, sum(ctx.needed)  # read once: under a checkpoint, reading computes them again
         gradients, inputs = saved[:count], saved[count:]
         scaled = iter(differentiable_once(gradient * upstream[0], inputs) for gradient in gradients)
         return None, None, *(next(scaled) if need else None for need in ctx.needed)
@@ -244,7 +244,7 @@ def _differentiated(measures: Measures) -> bool:
 
 
 def _refuse_weight_gradients(measures: Measures) -> None:
-    """Holding the cut gives a wrong derivative in the weights; their dual potentials are the kernel's to compute."""
+    """Raise an error if weights are differentiated: only the kernel computes the dual potentials that this needs."""
     if len(measures) == 2 and _differentiated([Measure(weights) for _, weights in measures]):
         raise RuntimeError(
             "sphereot: gradients in the weights are computed by the compiled kernel, for CPU tensors; move the tensors "
