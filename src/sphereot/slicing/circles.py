@@ -1,4 +1,4 @@
-"""Great circles: drawing them, and projecting points onto them.
+"""Great circles: drawing them, and projecting points onto them (Section 3.2, Lemma 1).
 
 A great circle is the intersection of the sphere with a plane, and a plane is an orthonormal frame U in V_{d,2}
 (Section 3.2). Algorithm 1 draws the frames independently and uniformly; two other sets of frames, each frame of which
@@ -31,7 +31,7 @@ def great_circles(
     dim : int
         The dimension d of the space around the sphere, at least 2.
     method : {"iid", "orthogonal", "quasi"}
-        How the circles stand to each other; see Notes.
+        How great circles are drawn: independently, or placed so that their mean varies less; see Notes.
     seed : int, generator of the array library, JAX key or None
         Where the random numbers come from. None draws afresh; no global random state is read or changed. Under
         `jax.jit` None is an error, because what is drawn while tracing is the same in every call: pass a JAX key.
@@ -50,40 +50,24 @@ def great_circles(
 
     Notes
     -----
-    The uniform law on V_{d,2} is what Section 3.2 integrates over and Algorithm 1 draws from. Whatever the method, each
-    single frame spans a uniformly distributed plane, so the mean over the slices is unbiased. What differs is how the
-    L planes of one draw stand to each other:
+    Section 3.2 integrates over the uniform distribution on V_{d,2}, and Algorithm 1 draws from it. Whatever the method,
+    each single frame spans a uniformly distributed plane, so the mean over the slices is unbiased. The methods differ
+    in how the L planes of one draw depend on each other:
 
     - ``"iid"``: independent, as in Algorithm 1.
     - ``"orthogonal"``: pairs of columns of Haar orthogonal matrices. In even dimension a block is d/2 mutually
       orthogonal planes, in odd dimension d planes that share their axes in a cycle. A block sums to a multiple of the
       identity, so the part of the cost linear in the projector U U^T is integrated without error.
-    - ``"quasi"``: well-placed planes, turned together by a random rotation. Up to d = 64 they are spread over the
+    - ``"quasi"``: well-placed planes under one common random rotation. Up to d = 64 they are spread over the
       Grassmannian by maximizing their mutual distances, at most 400 in a set; this takes up to a second the
-      first time for an (L, d), and is remembered. Beyond, they are orthogonal blocks again, but in even dimension
+      first time for an (L, d), and is cached. Beyond, they are orthogonal blocks again, but in even dimension
       nothing is lost by a cut block: its planes and those of one whole block are replaced by as many that balance.
       Up to L = d/2 mutually orthogonal planes are the best there is.
 
-    Variance of SSW_2^2 relative to independent circles, orthogonal / quasi, mean over four pairs of clouds of 500
-    points (standard errors about 6 percent of a value; 2026-11-15, ``python -m benchmarks.variance --dims 3 4 8 32 128
-    --projections 16 64 90 200``):
+    The variance of each method by dimension and L is in docs/precision.md.
 
-    ===  =============  =============  =============  =============
-    d    L = 16         L = 64         L = 90         L = 200
-    ===  =============  =============  =============  =============
-    3    0.27 / 0.0029  0.21 / 0.0006  0.20 / 0.0005  0.20 / 0.0002
-    4    0.27 / 0.022   0.26 / 0.0044  0.27 / 0.0029  0.26 / 0.0019
-    8    0.24 / 0.12    0.26 / 0.037   0.27 / 0.031   0.25 / 0.027
-    32   0.23 / 0.23    0.23 / 0.19    0.26 / 0.19    0.24 / 0.16
-    128  0.87 / 0.87    0.20 / 0.20    0.34 / 0.20    0.23 / 0.22
-    ===  =============  =============  =============  =============
-
-    The gain depends on the clouds: over 15 pairs on S^2, 64 quasi circles have the variance of 84 to 270,000
-    independent ones, 2,250 in the median, and the least gain is with tight clusters close to each other (2026-11-17,
-    ``python -m benchmarks.variance --range --dims 3 --repeats 4000``).
-
-    Only independent slices show their precision by their spread: with the other methods a standard error computed from
-    the costs of the slices is too large, by one over the root of these ratios.
+    A standard error computed from the costs of single slices is right for independent ones only; with the other methods
+    it is too large, by the root of the ratio of the variances.
 
     Examples
     --------
@@ -108,14 +92,14 @@ def great_circles(
 
 
 def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> Array | FrameSeed:
-    """`great_circles` without a seed, for losses; those that the kernel draws are left for it to draw."""
+    """Draw new great circles for a loss; only a seed where the kernel can draw the frames itself."""
     if is_torch_compiling(like):
         return great_circles(n_projections, dim, method=method, like=like)
     return fresh_frames(n_projections, dim, method, like)
 
 
 def project(x: Array, projections: Array) -> Array:
-    """Turns of the geodesic projections of points on great circles (Lemma 1).
+    """Project points onto great circles (Lemma 1).
 
     Parameters
     ----------

@@ -1,10 +1,11 @@
-"""Well-placed planes: fixed sets of great circles that a random rotation turns into unbiased slices.
+"""Well-placed sets of planes, for great circles whose mean varies less than that of independent ones.
 
 The chordal distance of two planes with orthonormal frames U and V is |UU^T - VV^T|_F / sqrt(2), whose square is
 2 - |U^T V|_F^2. Planes that maximize the sum of their mutual distances integrate smooth functions of a plane almost
 exactly (on spheres this is Stolarsky's invariance principle), so they are pushed apart by gradient steps of
 Barzilai and Borwein's length. In high dimension this pays only with more planes than anyone uses; there harmonic planes
-balance the sum of the projectors, and no more. Both sets depend on nothing but the number of planes and the dimension.
+balance the sum of the projectors, and no more. Both sets depend only on the number of planes and the dimension; a
+random rotation makes each plane uniform, and so the mean over the planes unbiased.
 """
 
 from functools import lru_cache
@@ -30,7 +31,7 @@ def spread_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
     energy, slope = _energy_and_slope(frames)
     best_energy = energy
     step = 0.5 / n_planes  # The slope is a sum over all other planes.
-    for turn in range(_STEPS):
+    for iteration in range(_STEPS):
         moved = _orthonormal(frames - step * slope)
         energy, moved_slope = _energy_and_slope(moved)
         if energy < best_energy:  # These steps are fast because they do not descend every time.
@@ -40,7 +41,7 @@ def spread_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
         if curvature < 1e-24:
             break
         long_step, short_step = np.vdot(change, change) / curvature, curvature / np.vdot(bend, bend)
-        step = float(long_step if turn % 2 == 0 else short_step)
+        step = float(long_step if iteration % 2 == 0 else short_step)
         frames, slope = moved, moved_slope
     return np.ascontiguousarray(np.moveaxis(best_frames, 0, -1))
 

@@ -37,23 +37,24 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
         seed = fresh_generator(like)
     if is_own_generator(seed):
         draw = normal_source(seed, like)
-        if in_host_memory(like):  # NumPy builds faster: the arrays are too small for torch's threads
+        if in_host_memory(like):  # NumPy is faster: the arrays are too small for torch's threads
             return to_kind(_frames(lambda shape: draw(shape).numpy(), n_projections, dim, method), like)
         with full_precision(like):
             return _frames(draw, n_projections, dim, method)
     require_seed_when_staged(seed, like)
-    # Whatever the library, NumPy draws and builds: one seed gives the same slices everywhere.
+    # NumPy draws for every library, so that one seed gives the same great circles in all of them.
     return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
 
 
 def fresh_frames(n_projections: int, dim: int, method: str, like: Array) -> Array | FrameSeed:
-    """`draw_frames` without a seed; frames that the kernel draws are left for it to draw where it needs them."""
+    """Draw new frames; only a `FrameSeed` where the kernel can draw them itself."""
     if _kernel_draws(method, like):
         return fresh_frame_seed(n_projections, dim)
     return draw_frames(n_projections, dim, method, None, like)
 
 
 def _kernel_draws(method: str, like: Array | None) -> bool:
+    """Whether the kernel can draw the frames: independent ones, for float32 tensors on the CPU."""
     return method == "iid" and in_host_memory(like) and native.serves(like) and not is_double(like)
 
 
@@ -67,7 +68,7 @@ def _frames(draw: Callable[..., Array], n_projections: int, dim: int, method: st
 
 
 def independent_frames(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
-    """Frames drawn one by one (Algorithm 1); Gram-Schmidt of two Gaussian vectors is uniform on V_{d,2}: no QR."""
+    """Draw independent frames (Algorithm 1): Gram-Schmidt of two Gaussian vectors is uniform on V_{d,2}, without QR."""
     gaussian = draw((n_frames, 2, dim))
     return _gram_schmidt(gaussian[:, 0, :], gaussian[:, 1, :])
 
@@ -102,7 +103,7 @@ def _well_placed(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
 
 
 def _rotated(draw: Callable[..., Array], sets: list[NDArray[np.float64]]) -> Array:
-    """Sets of frames, each under a random rotation of its own, so that each frame is uniform."""
+    """Rotate each set of frames by an independent random rotation, so that each frame is uniform."""
     dim = sets[0].shape[1]
     rotations = _haar(draw, len(sets), dim, dim)
     xp = namespace(rotations)

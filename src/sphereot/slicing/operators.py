@@ -1,4 +1,4 @@
-"""Great circles inside graphs of torch.compile and torch.func: operators that draw when the graph runs."""
+"""Torch operators that draw great circles when a compiled graph runs, not when it is traced."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def _(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like:
 
 
 def _shared_by_members(op: Any, info: Any, in_dims: Sequence[int | None], args: Sequence[Any]) -> tuple[Tensor, None]:
-    """The members of a batch share their circles; `like`, the last argument, gives no more than dtype and device."""
+    """The vmap rule: the members of a batch share their great circles. `like` is the last argument."""
     *settings, like = args
     return op(*settings, like if in_dims[-1] is None else like.select(in_dims[-1], 0)), None
 
@@ -55,6 +55,6 @@ def great_circles_operator(n_projections: int, dim: int, method: str, seed: int 
 def next_great_circles_operator(
     n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like: Tensor
 ) -> Tensor:
-    """The great circles of draw number `draws` of a seeded loss, as one operator that also counts the draw."""
+    """The great circles of draw number `draws` of a seeded loss, as one operator that also increments `draws`."""
     frames: Tensor = _next_great_circles(n_projections, dim, method, seed, draws, like.detach())
     return frames
