@@ -110,7 +110,7 @@ def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None)
 
 @dataclass(frozen=True)
 class CirclePlan:
-    """An optimal coupling on the circle, as a list of pairs.
+    """An optimal transport plan on the circle, as a list of pairs of atoms.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class CirclePlan:
 def transport_plan(
     u: Array, v: Array, *, p: float = 2, u_weights: Array | None = None, v_weights: Array | None = None
 ) -> CirclePlan:
-    """An optimal coupling between two discrete measures on the circle.
+    """Optimal transport plan between two discrete measures on the circle.
 
     Parameters
     ----------
@@ -167,7 +167,9 @@ def transport_plan(
     u, v = as_turns("u", u), as_turns("v", v)
     for name, turns in (("u", u), ("v", v)):
         if turns.ndim != 1:
-            raise ValueError(f"{name}: shape is {tuple(turns.shape)}, but a plan is made for one pair, shape (n,).")
+            raise ValueError(
+                f"{name}: shape is {tuple(turns.shape)}, but a plan needs one pair of measures, shape (n,)."
+            )
     require_same_kind(u=u, v=v)
     u, v = _same_dtype(u, v)
     a = as_circle_weights("u_weights", u_weights, "u", u)

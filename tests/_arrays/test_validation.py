@@ -1,4 +1,4 @@
-"""What bad input gets: an error that names the argument, what was found, and what to do."""
+"""Bad input raises an error that names the argument, what it got, and what to do."""
 
 import inspect
 
@@ -108,13 +108,13 @@ CALL_FAULTS = {
     "weights of nothing": (
         lambda: sphereot.ssw_estimate(X, y_weights=np.ones(3)),
         ValueError,
-        "y_weights: given without y",
+        "y_weights: got weights without y",
     ),
     "no measures": (lambda: sphereot.pairwise_ssw([]), ValueError, "measures: there are none"),
     "too few weights": (
         lambda: sphereot.pairwise_ssw([X, Y], weights=[None]),
         ValueError,
-        "weights: 1 given for 2 measures",
+        "weights: got 1 for 2 measures",
     ),
     "circle: nan": (lambda: circle.wasserstein(np.array([0.1, np.nan]), np.array([0.1])), ValueError, "u: holds NaN"),
     "circle: empty": (lambda: circle.wasserstein(np.array([0.1]), np.array([])), ValueError, "v: there are no atoms"),
@@ -133,7 +133,7 @@ CALL_FAULTS = {
     "circle: plan of a batch": (
         lambda: circle.transport_plan(np.zeros((2, 3)), np.zeros(3)),
         ValueError,
-        r"u: shape is \(2, 3\), but a plan is made for one pair",
+        r"u: shape is \(2, 3\), but a plan needs one pair of measures",
     ),
     "normalize zero": (lambda: sphereot.sphere.normalize(np.zeros((2, 3))), ValueError, "x: holds a zero vector"),
     "normalize nan": (lambda: sphereot.sphere.normalize(np.full((2, 3), np.nan)), ValueError, "x: holds NaN"),
@@ -162,7 +162,7 @@ def test_lists_are_read_as_numpy_arrays():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("dim", [2, 3, 17, 128, 2500])
 def test_rows_of_any_layout_are_measured(dtype, dim):
-    """Rows of unit length pass and others do not, side by side in memory or not, in blocks of any size."""
+    """Unit rows pass and others do not, in contiguous and strided arrays of any number of rows."""
     x = sphere_sample(RNG, 9, dim).astype(dtype)
     for layout in (x, np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2]):
         assert np.isfinite(sphereot.ssw_uniform(layout, seed=0, n_projections=2))
@@ -183,7 +183,7 @@ EASTWARD = LONLAT + np.array([180, 0])  # longitudes from 0 to 360
 
 @pytest.mark.parametrize("points", [LONLAT, EASTWARD, LONLAT[:, ::-1], LONLAT.astype(np.float32), LONLAT[:1]])
 def test_longitudes_and_latitudes(points):
-    """Degrees are to be converted: normalized, they would be points of the circle S^1 without any error."""
+    """The error says to convert degrees: normalized, they would pass as points of the circle S^1."""
     message = r"x: row 0 has length \d.*convert longitudes and latitudes .*sphereot\.sphere\.from_lonlat\(x\)"
     with pytest.raises(ValueError, match=message):
         sphereot.ssw(points, points)
@@ -262,7 +262,7 @@ WRONG_CALLS = {
 
 
 @pytest.mark.parametrize("call", WRONG_CALLS)
-def test_wrong_calls_lead_to_the_right_one(call):
+def test_errors_of_wrong_calls_show_the_right_one(call):
     wrong, message = WRONG_CALLS[call]
     with pytest.raises(TypeError, match=message):
         wrong()

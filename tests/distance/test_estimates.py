@@ -18,7 +18,7 @@ WEIGHTS = [RNG.uniform(0.1, 1, len(x)) for x in SAMPLES[:2]] + [None]
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("p", [1, 2, 3, 50])
-def test_pairwise_values_are_those_of_pairwise_ssw(p, dtype):
+def test_pairwise_values_equal_pairwise_ssw(p, dtype):
     samples = [x.astype(dtype) for x in SAMPLES]
     estimate = sphereot.pairwise_ssw_estimate(samples, p=p, weights=WEIGHTS, n_projections=130, seed=2)
     expected = sphereot.pairwise_ssw(samples, p=p, weights=WEIGHTS, n_projections=130, seed=2, root=True)
@@ -29,7 +29,7 @@ def test_pairwise_values_are_those_of_pairwise_ssw(p, dtype):
 
 
 def test_pairwise_errors_are_those_of_single_pairs():
-    """Groups of one great circle are the great circles themselves; 50 groups of several know the error to a tenth."""
+    """With one great circle per group the errors are equal; 50 groups of several estimate the error to a tenth."""
     for n_projections, rtol in ((40, 1e-9), (500, 0.5)):
         estimate = sphereot.pairwise_ssw_estimate(SAMPLES, n_projections=n_projections, seed=1)
         for i, j in combinations(range(3), 2):
@@ -121,7 +121,7 @@ def test_pairwise_in_every_library(library):
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
-def test_generators_of_a_library_go_on_between_rounds(library):
+def test_generators_continue_between_rounds(library):
     """With rtol, later rounds draw other great circles than the first: the error falls as that of independent ones."""
     module = pytest.importorskip({"jax": "jax.numpy"}.get(library, library))
     seed = module.Generator().manual_seed(5) if library == "torch" else pytest.importorskip("jax").random.key(5)
@@ -157,7 +157,7 @@ test_bad_input = refusal_test(
         "count of weights": (
             lambda: estimate_of([X, Y], weights=[None]),
             ValueError,
-            "weights: 1 given for 2 measures",
+            "weights: got 1 for 2 measures",
         ),
         "weights": (
             lambda: estimate_of([X, Y], weights=[None, -np.ones(40)]),

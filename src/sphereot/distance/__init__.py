@@ -1,4 +1,4 @@
-"""Spherical Sliced-Wasserstein: the mean, over great circles, of the optimal transport cost on each (Section 3.2).
+"""Spherical Sliced-Wasserstein distances: means over great circles of the optimal transport cost (Section 3.2).
 
     SSW_p^p(mu, nu) = E_U [ W_p^p(P^U mu, P^U nu) ]
 

@@ -1,4 +1,4 @@
-"""What the distances share: validated measures and great circles."""
+"""Validated arguments of the distance functions: measures and great circles."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ __all__ = ["frames_for", "two_measures"]
 def two_measures(
     x: Array, y: Array, x_weights: Array | None = None, y_weights: Array | None = None
 ) -> tuple[Measure, Measure]:
-    """The validated samples of a comparison, both in their common dtype."""
+    """Validate two samples and their weights, and convert them to a common dtype."""
     x, y = as_points("x", x), as_points("y", y)
     require_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
@@ -35,10 +35,10 @@ def two_measures(
 
 
 def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: str = "iid") -> Array:
-    """Frames (L, d, 2) of the great circles of a call: `projections` validated, or drawn."""
+    """Frames (L, d, 2) for points `x`: `projections` validated, or newly drawn."""
     if projections is None:
         return great_circles(as_slice_count(n_projections), x.shape[1], method=method, seed=seed, like=x)
     as_method(method)
     frames = as_frames(projections, x)
     as_slice_count(n_projections, frames)
-    return without_gradient(frames)  # on no path are the circles themselves differentiated
+    return without_gradient(frames)  # no backend differentiates in the circles themselves

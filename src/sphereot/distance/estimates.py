@@ -25,7 +25,7 @@ from sphereot.slicing.drawing import independent_frames
 __all__ = ["PairwiseSSWEstimate", "SSWEstimate", "pairwise_ssw_estimate", "ssw_estimate"]
 
 _POINTS_PER_STEP = 100_000_000  # points times great circles between two reports of progress: about a second
-_LEAST_CIRCLES_PER_STEP = 8  # enough for several threads
+_MIN_CIRCLES_PER_STEP = 8  # enough for several threads
 _GROUPS = 50
 
 
@@ -141,25 +141,25 @@ def ssw_estimate(
         return _estimate(_slice_costs(costs, frames, 0, n_points, progress), p)
     if projections is not None:
         raise ValueError("rtol: cannot be met with fixed projections; give n_projections or nothing instead.")
-    count, most = _counts(n_projections, rtol, max_projections)
+    count, limit = _counts(n_projections, rtol, max_projections)
     draw = normal_source(seed, x)
     xp, dim = namespace(x), x.shape[1]
     slice_costs = _slice_costs(costs, independent_frames(draw, count, dim), 0, n_points, progress)
     while True:
         estimate = _estimate(slice_costs, p)
         count = estimate.n_projections
-        if estimate.standard_error <= rtol * estimate.value or count >= most:
+        if estimate.standard_error <= rtol * estimate.value or count >= limit:
             return estimate
-        frames = independent_frames(draw, min(count, most - count), dim)
+        frames = independent_frames(draw, min(count, limit - count), dim)
         slice_costs = xp.concat([slice_costs, _slice_costs(costs, frames, count, n_points, progress)])
 
 
 def _constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
-    """The validated measures, cut off from automatic differentiation: a number with its error is no loss."""
+    """Validate the measures and detach them: an estimate with its standard error has no gradient."""
     measures: Measures
     if y is None:
         if y_weights is not None:
-            raise ValueError("y_weights: given without y; pass y too, or leave y_weights out.")
+            raise ValueError("y_weights: got weights without y; pass y too, or leave y_weights out.")
         x = as_points("x", x)
         measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
     else:
@@ -268,7 +268,7 @@ def pairwise_ssw_estimate(
     """
     p = as_order(p)
     validated = _without_gradients(several_measures(measures, weights))
-    fresh, most = _counts(n_projections, rtol, max_projections)
+    fresh, limit = _counts(n_projections, rtol, max_projections)
     draw = _circle_source(seed, validated[0].points)
     groups = _Groups(len(validated))
     while fresh > 0:
@@ -280,7 +280,7 @@ def pairwise_ssw_estimate(
         total = groups.n_projections
         values, errors = groups.values_and_errors()
         is_met = rtol is None or bool((errors <= rtol * values).all())
-        fresh = 0 if is_met else min(total, most - total)
+        fresh = 0 if is_met else min(total, limit - total)
     return PairwiseSSWEstimate(values, errors, total, p)
 
 
@@ -322,23 +322,23 @@ def _circle_source(seed: Any, x: Array) -> Callable[[int], Array]:
     """A function `draw(n)` of n independent frames for points like `x`; each call continues one stream."""
     dim = x.shape[1]
     if is_own_generator(seed):
-        own_normals = normal_source(seed, x)
-        return lambda n: independent_frames(own_normals, n, dim)
-    # As in `great_circles`, NumPy draws and builds, so that one seed gives the same great circles in every library.
+        library_normals = normal_source(seed, x)
+        return lambda n: independent_frames(library_normals, n, dim)
+    # As in `great_circles`, NumPy draws, so that one seed gives the same great circles in every library.
     require_seed_when_staged(seed, x)
     normals = normal_source(seed)
     return lambda n: to_kind(independent_frames(normals, n, dim), x)
 
 
 def _counts(n_projections: int | None, rtol: float | None, max_projections: int) -> tuple[int, int]:
-    """How many great circles to begin with, and how many to take at most."""
+    """The number of great circles to begin with, and the largest number to use."""
     count = as_slice_count(n_projections)
     if rtol is None:
         return count, count
     if not isinstance(rtol, Real) or not 0 < rtol < math.inf:
         raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
-    most = as_whole_number("max_projections", max_projections, 1, "the most great circles to draw")
-    return min(count, most), most
+    limit = as_whole_number("max_projections", max_projections, 1, "the largest number of great circles")
+    return min(count, limit), limit
 
 
 def _slice_costs(costs: Callable[[Array], Array], frames: Array, done: int, n_points: int, progress: Progress) -> Array:
@@ -348,7 +348,7 @@ def _slice_costs(costs: Callable[[Array], Array], frames: Array, done: int, n_po
         if progress is False:
             return costs(frames)
         parts = []
-        steps = max(1, min(count // _LEAST_CIRCLES_PER_STEP, count * n_points // _POINTS_PER_STEP))
+        steps = max(1, min(count // _MIN_CIRCLES_PER_STEP, count * n_points // _POINTS_PER_STEP))
         for part in _split(frames, steps):
             parts.append(costs(part))
             done += part.shape[0]

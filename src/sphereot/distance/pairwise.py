@@ -61,12 +61,12 @@ def pairwise_ssw(
 
 
 def several_measures(measures: Sequence[Array], weights: Sequence[Array | None] | None) -> Measures:
-    """The validated samples of a comparison of several, all in their common dtype."""
+    """Validate several samples and their weights, and convert them to a common dtype."""
     count = len(measures)
     if count == 0:
         raise ValueError("measures: there are none; give at least one sample.")
     if weights is not None and len(weights) != count:
-        raise ValueError(f"weights: {len(weights)} given for {count} measures; give one array, or None, for each.")
+        raise ValueError(f"weights: got {len(weights)} for {count} measures; give one array, or None, for each.")
     names = [f"measures[{i}]" for i in range(count)]
     points = [as_points(name, measures[i]) for i, name in enumerate(names)]
     require_same_kind(**dict(zip(names, points, strict=True)))
