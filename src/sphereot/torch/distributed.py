@@ -1,7 +1,7 @@
-"""Sharing a loss over the processes of `torch.distributed`: every rank holds a part of the batch.
+"""Losses over the processes of `torch.distributed`, where every rank has a part of the batch.
 
-The points of all ranks are gathered, the slices are shared out, and the mean over slices is taken over the ranks. Every
-rank ends with the value that one process would have, and its points with the gradient they would have there.
+The points of all ranks are gathered, the slices are divided among the ranks, and the mean over slices is taken over the
+ranks. Every rank gets the value that one process with the whole batch would have, and its points their gradient there.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ from torch.autograd.function import once_differentiable
 
 __all__ = [
     "gather_batch",
+    "local_slices",
     "mean_over_ranks",
-    "own_share",
     "power_mean_over_ranks",
     "require_like_batches",
     "world_size",
@@ -29,16 +29,16 @@ def world_size() -> int:
 
 
 def require_like_batches(**points: Tensor) -> None:
-    """Raise the same error on every rank unless all hold points of the same shapes and dtypes.
+    """Raise the same error on every rank unless all have points of the same shapes and dtypes.
 
     To be called before anything is gathered: backends end the process, or wait forever, when the sizes differ.
     """
     if world_size() == 1:
         return
     first = next(iter(points.values()))
-    held = torch.tensor([_description(t) for t in points.values()], device=first.device)
-    tables = [torch.empty_like(held) for _ in range(world_size())]
-    dist.all_gather(tables, held)
+    descriptions = torch.tensor([_description(t) for t in points.values()], device=first.device)
+    tables = [torch.empty_like(descriptions) for _ in range(world_size())]
+    dist.all_gather(tables, descriptions)
     by_rank = torch.stack(tables).tolist()
     for rank, table in enumerate(by_rank):
         for name, here, there in zip(points, by_rank[0], table, strict=True):
@@ -77,25 +77,25 @@ def gather_batch(points: Tensor) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """The points of all ranks; in the backward pass, a rank's own get the sum of what all ranks send back for them."""
+    """Gathers the points of all ranks; in the backward pass a point gets the sum of its gradients on all ranks."""
 
     @staticmethod
     def forward(ctx: Any, points: Tensor) -> Tensor:
-        own = points.contiguous()
-        parts = [torch.empty_like(own) for _ in range(world_size())]
-        dist.all_gather(parts, own)
+        local = points.contiguous()
+        parts = [torch.empty_like(local) for _ in range(world_size())]
+        dist.all_gather(parts, local)
         return torch.cat(parts)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Tensor:
-        # All points are added up, and not those of a rank only: every backend can do that.
+        # The whole sum, not only this rank's part of it: every backend of torch.distributed supports all_reduce.
         total = upstream[0].clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total.chunk(world_size())[dist.get_rank()]
 
 
-def own_share(frames: Tensor) -> Tensor:
+def local_slices(frames: Tensor) -> Tensor:
     """The slices that this rank computes."""
     if world_size() == 1:
         return frames
@@ -110,8 +110,8 @@ def own_share(frames: Tensor) -> Tensor:
 def mean_over_ranks(value: Tensor) -> Tensor:
     """The mean of the ranks' values, the same on each.
 
-    A rank's own value enters it with 1 / ranks, and so does its gradient: `gather_batch` adds up what the ranks send
-    back for a point, and the point ends with the gradient that it would have in one process.
+    A rank's value enters the mean with the factor 1 / ranks, and so does its gradient: `gather_batch` adds up the
+    gradients of a point on all ranks, and the sum is the gradient that the point would have in one process.
     """
     ranks = world_size()
     if ranks == 1:
@@ -122,7 +122,7 @@ def mean_over_ranks(value: Tensor) -> Tensor:
 
 
 def power_mean_over_ranks(value: Tensor, p: float) -> Tensor:
-    """(mean of the ranks' values^p)^(1/p), the same on each: `mean_over_ranks` of costs whose roots the ranks have."""
+    """The power mean (mean of value^p)^(1/p) over the ranks, the same on each."""
     if world_size() == 1:
         return value
     largest = value.detach().clone()

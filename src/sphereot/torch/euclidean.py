@@ -1,4 +1,4 @@
-"""The Euclidean sliced Wasserstein distance, which the paper compares with, by the kernel for circles."""
+"""Euclidean sliced-Wasserstein distance, which the paper compares with, computed by the kernel for circles."""
 
 import torch
 from torch import Tensor
@@ -12,14 +12,14 @@ _REACH = 0.2499  # a little less than a quarter turn: rounding must not carry a 
 
 
 def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, seed: int | torch.Generator | None = None) -> Tensor:
-    """SW_2^2 between two samples in R^m: the mean over directions of W_2^2 of the heights.
+    """Euclidean sliced-Wasserstein distance SW_2^2 between two samples in R^m.
 
     Parameters
     ----------
     x, y : tensor, shape (n, m) and (k, m)
         The samples.
     n_projections : int
-        Directions, uniform on the sphere.
+        The number of directions, uniform on the sphere.
     seed : int, torch.Generator or None
         Where the random numbers come from; None draws afresh. torch's global random state is neither read nor changed.
 
@@ -30,8 +30,8 @@ def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, seed: int | tor
 
     Notes
     -----
-    Heights are scaled into half a circle. There no two points are closer around the back, so that optimal transport is
-    that of the line, exactly.
+    It is the mean over directions of W_2^2 between the projected samples (heights). Heights are scaled into half a
+    circle, where the shortest way never leads across the other half, so that the cost equals that on the line.
 
     Examples
     --------

@@ -21,8 +21,8 @@ from sphereot.slicing.circles import fresh_circles, great_circles
 from sphereot.slicing.operators import next_great_circles_operator
 from sphereot.torch.distributed import (
     gather_batch,
+    local_slices,
     mean_over_ranks,
-    own_share,
     power_mean_over_ranks,
     require_like_batches,
     world_size,
@@ -36,7 +36,7 @@ _Options = ParamSpec("_Options")
 
 
 def _suggests_options(init: Callable[_Options, None]) -> Callable[_Options, None]:
-    """An `__init__` that answers an unknown option with the name that was probably meant."""
+    """Decorator of `__init__`: an unknown option raises an error that suggests a similar name."""
     known = list(inspect.signature(init).parameters)[1:]
 
     @wraps(init)
@@ -52,7 +52,7 @@ def _suggests_options(init: Callable[_Options, None]) -> Callable[_Options, None
 
 
 class _SlicedLoss(nn.Module):
-    """What both losses share: the slices, the reduction over a batch of samples, the sharing over processes."""
+    """Base of the losses: great circles and their state, reduction over a batch, distribution over processes."""
 
     frames: Tensor | None
 
@@ -77,7 +77,7 @@ class _SlicedLoss(nn.Module):
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction: got {reduction!r}; choose one of {', '.join(map(repr, _REDUCTIONS))}.")
         if block_size is not None:
-            as_whole_number("block_size", block_size, 1, "the number of slices held at once")
+            as_whole_number("block_size", block_size, 1, "the number of slices per block")
         if seed is not None:
             seed = as_whole_number("seed", seed, 0, "the seed of a loss, which counts on from it,")
         self.method, self.fixed, self.seed = as_method(method), fixed, seed
@@ -118,15 +118,15 @@ class _SlicedLoss(nn.Module):
         if self.fixed and frames is not None and frames.shape[0] != self.n_projections:
             error_msgs.append(f"{prefix}frames: the state has {frames.shape[0]} slices, the loss {self.n_projections}.")
         elif self.fixed and frames is not None:
-            place = frames if self.frames is None else self.frames
-            self.frames = frames.detach().clone().to(place.device)
+            device = frames.device if self.frames is None else self.frames.device
+            self.frames = frames.detach().clone().to(device)
         elif self.fixed:
             self.frames = None  # saved before the first call
-        own, self.frames = self.frames, None
+        loaded_frames, self.frames = self.frames, None
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-        self.frames = own
+        self.frames = loaded_frames
 
     def _apply(self, fn: Any, recurse: bool = True) -> "_SlicedLoss":
         """Move with the model, but keep the precision of the frames: rounded to half they are not orthonormal."""
@@ -160,7 +160,7 @@ class _SlicedLoss(nn.Module):
         return frames
 
     def _frames_or_seed(self, x: Tensor) -> Tensor | FrameSeed:
-        """The great circles of this rank; those that only one sample has to see are drawn inside the kernel."""
+        """The great circles of this rank, or only their seed where a single call of the kernel can draw them."""
         if self.fixed or self.seed is not None or self.gather or x.ndim == 3:
             return self._over_ranks(self._slices(x))
         frames: Tensor | FrameSeed = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
@@ -192,13 +192,13 @@ class _SlicedLoss(nn.Module):
         return stacked.mean() if self.reduction == "mean" else stacked.sum()
 
     def _over_ranks(self, frames: Tensor) -> Tensor:
-        return own_share(frames) if self.gather else frames
+        return local_slices(frames) if self.gather else frames
 
     @property
     def _rooted_at_once(self) -> bool:
         return self.root and self.p > LARGEST_PLAIN_ORDER
 
-    def _whole(self, points: Tensor) -> Tensor:
+    def _gathered(self, points: Tensor) -> Tensor:
         return gather_batch(points) if self.gather else points
 
     def _rooted(self, value: Tensor) -> Tensor:
@@ -238,11 +238,11 @@ class SSWLoss(_SlicedLoss):
         For input of shape (B, n, d): what to do with the B values. A single pair of samples (n, d) gives a scalar.
     gather : bool
         Under `torch.distributed`, compare the whole batch of all ranks: points are gathered (differentiably), the
-        slices shared out over the ranks, and value and gradients are those of one process with the whole batch. Needs
+        slices divided among the ranks, and value and gradients are those of one process with the whole batch. Needs
         a `seed`, and batches of the same shape and dtype on each rank. `DistributedDataParallel` averages the
         parameters' gradients over ranks: multiply the loss by the number of ranks there.
     block_size : int, optional
-        Off the CPU: how many slices to hold at once.
+        Off the CPU: the number of slices per block in memory.
 
     Examples
     --------
@@ -273,8 +273,8 @@ class SSWLoss(_SlicedLoss):
         frames = self._over_ranks(self._slices(x))
         weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
         values = [
-            self._rooted(self._between(self._whole(one), self._whole(other), a, b, frames))
-            for one, other, a, b in zip(*(_members(t, x.ndim) for t in (x, y)), *weights, strict=True)
+            self._rooted(self._between(self._gathered(member_x), self._gathered(member_y), a, b, frames))
+            for member_x, member_y, a, b in zip(*(_members(t, x.ndim) for t in (x, y)), *weights, strict=True)
         ]
         return self._reduced(values, x.ndim == 3)
 
@@ -317,8 +317,8 @@ class UniformityLoss(_SlicedLoss):
             require_like_batches(x=x)
         frames = self._frames_or_seed(x)
         values = [
-            self._rooted(self._to_uniform(self._whole(one), a, frames))
-            for one, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
+            self._rooted(self._to_uniform(self._gathered(member), a, frames))
+            for member, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
         ]
         return self._reduced(values, x.ndim == 3)
 
@@ -360,7 +360,7 @@ def _members(points: Tensor, ndim: int) -> list[Tensor]:
 
 
 def _weights(name: str, weights: Tensor | None, points: Tensor) -> list[Tensor | None]:
-    """Weights of each member: given for each, or the same for all."""
+    """Weights of each member of the batch; one row of weights is used for all members."""
     *batch, n, _ = points.shape
     if weights is None:
         return [None] * (batch[0] if batch else 1)
