@@ -1,4 +1,4 @@
-"""Golden values: what every public function gives for fixed input, so that any change of a value is seen.
+"""Golden values: results of every public function for fixed input, to detect any change of a value.
 
     python tests/golden_values.py            compare with golden_values.json
     python tests/golden_values.py --write    write golden_values.json anew

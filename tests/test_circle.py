@@ -1,4 +1,4 @@
-"""Optimal transport on the circle: exact against a linear program, on both paths."""
+"""Optimal transport on the circle equals the solution of a linear program, in both backends."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from sphereot._backends.native import backend as native
 from sphereot._backends.protocol import Measure
 
 ORDERS = [1, 1.5, 2, 3]
-PATHS = [pytest.param(native, id="native"), pytest.param(portable, id="portable")]
+BACKENDS = [pytest.param(native, id="native"), pytest.param(portable, id="portable")]
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -25,9 +25,9 @@ def cost(pair: Pair, p: float, path=native) -> float:
 
 
 @pytest.mark.parametrize("p", ORDERS)
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", BACKENDS)
 def test_equals_linear_program(path, p):
-    """The cut is exact: no coupling is cheaper than ours, and ours is one. 1,500 pairs for each order and path."""
+    """The cut is exact: no coupling is cheaper than ours, and ours is one. 1,500 pairs for each order and backend."""
     rng = np.random.default_rng([7, int(2 * p)])
     for trial in range(1500):
         pair = random_pair(rng)
@@ -47,8 +47,8 @@ def test_uncommon_orders_equal_linear_program(p):
 
 @pytest.mark.parametrize("p", ORDERS)
 @pytest.mark.parametrize(("n", "m"), [(1000, 1000), (1000, 700), (3000, 1)])
-def test_paths_agree_on_many_atoms(n, m, p, rng):
-    """Two implementations that share no code find the same minimum."""
+def test_backends_agree_on_many_atoms(n, m, p, rng):
+    """Two implementations that share no code give the same minimum."""
     for weighted in (False, True):
         a, b = (random_weights(rng, n), random_weights(rng, m)) if weighted else (None, None)
         pair = Pair(rng.random(n), rng.random(m) ** 2, a, b)
@@ -56,7 +56,7 @@ def test_paths_agree_on_many_atoms(n, m, p, rng):
 
 
 @pytest.mark.parametrize("p", ORDERS)
-def test_paths_agree_in_float32(p, rng):
+def test_backends_agree_in_float32(p, rng):
     """Turns in float32 are known to 6e-8, and the cost of one atom changes by p * 0.5^(p-1) times that at most."""
     for _ in range(100):
         pair = random_pair(rng)
@@ -81,7 +81,7 @@ def test_known_by_hand(known, p):
 
 
 @given(seed=seeds, p=st.sampled_from(ORDERS), angle=st.floats(-3, 3))
-def test_turning_both_changes_nothing(seed, p, angle):
+def test_rotating_both_changes_nothing(seed, p, angle):
     pair = random_pair(np.random.default_rng(seed))
     turned = circle.wasserstein(pair.u + angle, pair.v + angle, p=p, **pair.weights())
     assert_allclose(turned, cost(pair, p), atol=1e-13)
@@ -96,7 +96,7 @@ def test_swapping_and_reflecting_change_nothing(seed, p):
 
 
 @given(seed=seeds, p=st.sampled_from(ORDERS))
-def test_same_measure_written_otherwise(seed, p):
+def test_cost_depends_on_the_measure_alone(seed, p):
     """Permuting atoms, splitting one in two, adding atoms of no weight: the measure stays, and so does the cost."""
     rng = np.random.default_rng(seed)
     pair = random_pair(rng)
@@ -135,7 +135,7 @@ def test_shapes_broadcast(rng):
 
 @pytest.mark.parametrize("p", [1, 2, 50])
 def test_extreme_weights(p):
-    """Weights that overflow when added, subnormal ones, one that outweighs all: scaled, and no cause to search long."""
+    """Weights whose sum overflows, subnormal ones, and one that dominates all give the right cost, in little time."""
     rng = np.random.default_rng(4)
     for _ in range(200):
         pair = random_pair(rng, most_atoms=12)
@@ -188,7 +188,7 @@ def _inside(point, low, high):
 
 
 @pytest.mark.parametrize("p", [*ORDERS, 2.5])
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", BACKENDS)
 def test_uniform_equals_quadrature(path, p):
     rng = np.random.default_rng(3)
     for _ in range(6):
@@ -222,7 +222,7 @@ def test_uniform_is_the_limit_of_even_atoms(p, rng):
 
 
 @pytest.mark.parametrize("p", ORDERS)
-def test_uniform_paths_agree(p, rng):
+def test_uniform_backends_agree(p, rng):
     u = rng.random((5, 300))
     a = rng.random((5, 300))
     for weights in (None, a, a[:1]):
@@ -259,7 +259,7 @@ def test_arc_before_the_first_atom_counts():
     assert_allclose(circle.wasserstein(np.array([0.2]), np.array([0.9]), p=1), 0.3, atol=1e-15)
 
 
-def test_small_unlike_sizes_end_at_the_right_cut():
+def test_cut_of_small_unequal_sizes_is_right():
     """2,000 random pairs of 2 to 11 atoms, where the usual bisection is off by up to 0.8 on a few."""
     rng = np.random.default_rng(0)
     for _ in range(2000):

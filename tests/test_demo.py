@@ -1,4 +1,4 @@
-"""The demo: its data follow the distribution it names, and it ends in files that are there."""
+"""The demo: its data follow the distribution it names, and it writes its files."""
 
 import importlib
 
@@ -21,8 +21,8 @@ def test_mixture_is_von_mises_fisher():
     assert np.linalg.norm(sideways.mean(axis=0)) < 5 * sideways.std() * np.sqrt(3 / len(points))
 
 
-def test_drift_of_the_demo_is_found(tmp_path, capsys):
-    """It sets in with the fourth week."""
+def test_demo_detects_drift(tmp_path, capsys):
+    """The drift begins in the fourth week."""
     demo.drift(demo.Console(width=200), tmp_path / "report.html")
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  week")]
     assert [row.rstrip().endswith("drift") for row in rows] == [False] * 3 + [True] * 3

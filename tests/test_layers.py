@@ -129,7 +129,7 @@ def test_imports_go_down():
     assert upward(IMPORTS) == []
 
 
-def test_a_forbidden_import_is_found():
+def test_forbidden_imports_are_detected():
     """Also inside a function, and of a package by its attribute."""
     for code in ("from sphereot.cli import app", "def f():\n    from sphereot import cli", "import sphereot.stats"):
         assert len(upward(imports_of("slicing.circles", code))) == 1, code

@@ -1,4 +1,4 @@
-"""The package as a thing: its names, its imports, its builds, its command."""
+"""The package: public names, import time and dependencies, kernel builds, the command."""
 
 import importlib
 import pkgutil
@@ -46,15 +46,15 @@ def test_import_is_light():
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_doors_name_their_extra(framework):
-    """Without the framework sphereot works, and its door says what to install."""
+def test_missing_framework_names_its_extra(framework):
+    """Without the framework sphereot works, and importing its module says what to install."""
     code = "import numpy as np, sphereot; print(sphereot.ssw(np.eye(3), np.eye(3), seed=0))"
     assert float(run_python(without(framework) + code)) == 0
     assert f"pip install 'sphereot[{framework}]'" in import_error(f"import sphereot.{framework}", absent=framework)
 
 
 def test_import_is_quick():
-    """Under 0.3 s of processor time, which other work on the machine does not change; the least of five."""
+    """Under 0.3 s of processor time, which other work on the machine does not change; the smallest of five."""
     code = "import time; t = time.process_time(); import sphereot; print(time.process_time() - t)"
     assert min(float(run_python(code)) for _ in range(5)) < 0.3
 
@@ -93,7 +93,7 @@ for p in (1, 1.5, 2, 2.2, 3):
 
 @pytest.mark.parametrize("build", [*_native.kernel.supported_instruction_sets(), "off"] if _native.kernel else ["off"])
 def test_every_build_gives_the_same_values(build):
-    """Each instruction set's build of the kernel, and the portable path, agree to rounding."""
+    """Each instruction set's build of the kernel, and the array-API backend, agree to rounding."""
     here = run_python(CODE, SPHEREOT_KERNEL=build).split()
     best = run_python(CODE).split()
     assert here[0] == ("None" if build == "off" else build)

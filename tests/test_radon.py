@@ -126,7 +126,7 @@ def test_keeps_the_total(dim):
 
 
 @pytest.mark.parametrize("dim", [3, 4, 5, 6])
-def test_is_the_law_of_projected_samples(dim):
+def test_is_the_density_of_projected_samples(dim):
     """Proposition 3, against SciPy's sampler: by the test of Pearson over 32 arcs, p > 1e-4 with a fixed seed.
 
     From d = 4 on this tells the weight <x, Uz> from other powers of it, which the uniform density cannot.

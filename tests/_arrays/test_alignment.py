@@ -1,4 +1,4 @@
-"""Arrays whose elements lie at odd addresses are copied before the kernel reads them."""
+"""Arrays in memory that is not aligned are copied before the kernel reads them."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not _native.available, reason="there is no compi
 
 
 def misaligned(array):
-    """The same numbers, one byte off."""
+    """The same numbers at an address shifted by one byte."""
     buffer = np.zeros(array.nbytes + 1, np.uint8)
     copy = buffer[1:].view(array.dtype).reshape(array.shape)
     copy[...] = array
@@ -22,7 +22,7 @@ def misaligned(array):
 
 
 class AlignedOnly:
-    """The kernel, but for arrays at odd addresses."""
+    """The kernel, but arrays that are not aligned are an error."""
 
     def __init__(self, kernel):
         self._kernel = kernel
@@ -72,10 +72,10 @@ def test_misaligned_arrays(dtype, dim):
 def test_misaligned_tensors():
     torch = pytest.importorskip("torch")
     x, y = (sphere_sample(np.random.default_rng(n), n, 3) for n in (20, 15))
-    found = []
+    result = []
     for kind in (misaligned, np.asarray):
         points = torch.from_numpy(kind(x)).requires_grad_()
         loss = sphereot.ssw(points, torch.from_numpy(kind(y)), seed=0)
-        found.append((loss, *torch.autograd.grad(loss, points)))
-        found[-1] += (sphereot.pairwise_ssw([points.detach(), torch.from_numpy(kind(y))], seed=0),)
-    assert all(torch.equal(got, wanted) for got, wanted in zip(*found, strict=True))
+        result.append((loss, *torch.autograd.grad(loss, points)))
+        result[-1] += (sphereot.pairwise_ssw([points.detach(), torch.from_numpy(kind(y))], seed=0),)
+    assert all(torch.equal(got, wanted) for got, wanted in zip(*result, strict=True))

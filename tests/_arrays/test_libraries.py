@@ -1,4 +1,4 @@
-"""One contract for every array library: same values, same kind back, same device, also under jit."""
+"""Every array library gets the same values, in its own array type, dtype and device, also under jit."""
 
 import numpy as np
 import pytest
@@ -85,8 +85,8 @@ def test_normalize_and_random_points(library, rng):
     )
 
 
-def test_own_generators(points):
-    """A torch.Generator and a JAX key are taken, advance or not as their library has it, and nothing global moves."""
+def test_generators_of_torch_and_jax(points):
+    """A torch.Generator advances, a JAX key does not, and no global random state changes."""
     torch = pytest.importorskip("torch")
     x, y = (torch.tensor(v) for v in points[:2])
     before = torch.random.get_rng_state()
@@ -105,7 +105,7 @@ def test_own_generators(points):
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_under_jit(p, points):
-    """Shapes are static and no value is looked at, so everything traces."""
+    """Shapes are static and no value is read, so everything traces."""
     jax = pytest.importorskip("jax")
     x, y, a, _ = (jax.numpy.asarray(v) for v in points)
 
@@ -128,7 +128,7 @@ def test_half_types_are_computed_in_single(points):
         assert_allclose(float(got), expected, rtol=rtol)
 
 
-def test_bad_values_are_found_in_every_library(library, points):
+def test_bad_values_are_an_error_in_every_library(library, points):
     x, y, _, _ = points
     with pytest.raises(ValueError, match="y: row 4 has length 3"):
         sphereot.ssw(library.array(x), library.array(np.where(np.arange(30)[:, None] == 4, 3 * y, y)))

@@ -1,4 +1,4 @@
-"""Threads never show in a result, and the kernel may be called from anywhere."""
+"""Results do not depend on the number of threads; calls from Python threads and forked processes work."""
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +65,7 @@ def _in_child(queue, sample):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python's own on forking beside threads
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # JAX's, where another test has imported it
 def test_forked_workers(sample):
-    """A child forked after the kernel has run its threads can run them too."""
+    """A process forked after the kernel has started threads can start its own."""
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("no fork on this platform")
     sphereot.set_num_threads(2)

@@ -36,7 +36,7 @@ def digits():
 
 @pytest.fixture
 def kind(request):
-    """From NumPy arrays to those of a backend, which is active during the test."""
+    """Function that converts NumPy arrays to those of a backend, which is active during the test."""
     name, _, path = request.param.partition(" ")
     if name == "numpy":
         yield np.asarray
@@ -75,13 +75,13 @@ def test_root_in_jax_without_double_precision(tmp_path):
     (tmp_path / "helpers").symlink_to(Path(helpers.__file__).parent)  # and nothing beside it
     environment = {"SPHEREOT_KERNEL": "off", "JAX_ENABLE_X64": "0", "PYTHONPATH": str(tmp_path)}
     environment |= {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    found = [float(t) for t in run_python(program, **environment).split()]
-    assert_allclose(found, Problem(1e-3, np.float32).expected(70), rtol=1e-4, atol=1e-6)
+    result = [float(t) for t in run_python(program, **environment).split()]
+    assert_allclose(result, Problem(1e-3, np.float32).expected(70), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("p", [45, LARGEST_ORDER])
-def test_cut_is_right_where_the_cost_vanishes(p):
-    """A plan needs the cut alone: here the atoms go to their neighbors, though all costs are 0 in doubles."""
+def test_cut_is_right_where_the_cost_underflows(p):
+    """A plan depends on the cut alone: atoms go to their neighbors though all costs underflow to 0."""
     rng = np.random.default_rng(0)
     u = np.sort(rng.random(20))
     plan = circle.transport_plan(u, (u + 1e-9) % 1, p=p)
@@ -92,8 +92,8 @@ def test_cut_is_right_where_the_cost_vanishes(p):
 
 @pytest.mark.parametrize("kind", BACKENDS, indirect=True)
 @pytest.mark.parametrize("p", [5, 70])
-def test_rounding_of_weights_does_not_count(kind, p):
-    """Levels that should meet differ in the last digit, and that difference goes far: it is no mass that was meant."""
+def test_rounding_of_weights_is_ignored(kind, p):
+    """Levels that should be equal differ in the last digit; that trace of mass would travel far, and is ignored."""
     rng = np.random.default_rng(0)
     x, w = sphere_sample(rng, 40, 3), rng.random(40)
     x[:10] = sphereot.sphere.normalize(x[0] + 1e-7 * rng.normal(size=(10, 3)))  # in another order on each circle
@@ -131,14 +131,14 @@ def gradients(problem, p, dtype=np.float64, portable=False):
     with portable_path(force=portable):
         between = mean_cost([Measure(x, weights[0]), Measure(y, weights[1])], frames, p, root=True)
         to_uniform = mean_cost([Measure(x, a)], frames, p, root=True)
-    found = [*torch.autograd.grad(between, wanted), *torch.autograd.grad(to_uniform, [x, a])]
-    return [t.numpy() for t in found]
+    result = [*torch.autograd.grad(between, wanted), *torch.autograd.grad(to_uniform, [x, a])]
+    return [t.numpy() for t in result]
 
 
 @needs_kernel
 @pytest.mark.parametrize("p", [10, 70, LARGEST_ORDER])
 @pytest.mark.parametrize("shift", SHIFTS)
-def test_gradients_are_slopes(p, shift):
+def test_gradients_equal_finite_differences(p, shift):
     """Along random directions, in points and weights; the weights only where their potentials are of the same size."""
     torch = pytest.importorskip("torch")
     problem = Problem(shift)
@@ -172,7 +172,7 @@ def test_gradients_are_slopes(p, shift):
 @needs_kernel
 @pytest.mark.parametrize("shift", SHIFTS)
 @pytest.mark.parametrize("p", ORDERS)
-def test_gradients_of_the_portable_path(p, shift):
+def test_gradients_of_the_array_api_backend(p, shift):
     expected = gradients(Problem(shift), p)
     portable = gradients(Problem(shift), p, portable=True)
     for k, got in zip((0, 1, 4, 5), portable, strict=True):
@@ -200,8 +200,8 @@ def test_gradients_in_jax(implementation, monkeypatch):
 
     in_points_and_weights = jax.grad(distance, argnums=(0, 2))
 
-    found = jax.jit(in_points_and_weights, compiler_options={"xla_backend_optimization_level": 0})(*arrays)
-    for got, wanted in zip(found, expected[::2], strict=False):
+    result = jax.jit(in_points_and_weights, compiler_options={"xla_backend_optimization_level": 0})(*arrays)
+    for got, wanted in zip(result, expected[::2], strict=False):
         assert_allclose(got, wanted, atol=1e-6 * np.abs(wanted).max())
 
 
@@ -243,7 +243,7 @@ def test_compiled_and_batched_roots():
 # ---- refusals ----
 
 
-def test_costs_that_vanish_are_refused_where_a_number_is_reported():
+def test_costs_that_underflow_are_an_error():
     problem = Problem(1e-5)
     with pytest.raises(ValueError, match=r"p: the largest distance .* root=True"):
         sphereot.ssw_estimate(problem.x, problem.y, p=70, projections=problem.frames)
@@ -254,7 +254,7 @@ def test_costs_that_vanish_are_refused_where_a_number_is_reported():
     assert sphereot.ssw_estimate(problem.x, problem.x, p=70, projections=problem.frames).value == 0
 
 
-def test_orders_beyond_the_largest_are_refused():
+def test_orders_above_the_largest_are_an_error():
     with pytest.raises(ValueError, match=r"p: got 1000.5, but the order must be at most 1000"):
         sphereot.ssw(np.eye(3), np.eye(3), p=1000.5)
 
@@ -273,7 +273,7 @@ def test_permutations_of_large_orders(p):
 
 @needs_kernel
 def test_command_line(tmp_path):
-    """Degrees of files in single precision, whose costs that has no numbers for; and a refusal instead of 0 degrees."""
+    """Distances of float32 files whose costs underflow are right, in degrees; where they cannot be, an error, not 0."""
     pytest.importorskip("typer")
     from helpers.cli import run, save_points
 
@@ -284,8 +284,8 @@ def test_command_line(tmp_path):
     problem = Problem(0.01, np.float32)
     expected = sphereot.ssw(problem.x, problem.y, p=45, n_projections=50, seed=0, root=True)
     options = ["--p", "45", "--projections", "50", "--json"]
-    found = json.loads(compare(problem, "distance", *options).stdout)
-    assert_allclose(found["distance_turns"], expected, rtol=1e-5)
+    result = json.loads(compare(problem, "distance", *options).stdout)
+    assert_allclose(result["distance_turns"], expected, rtol=1e-5)
     values = np.array(json.loads(compare(problem, "pairwise", *options).stdout)["values"])
     assert_allclose(values[0, 1] ** (1 / 45), expected, rtol=1e-5)
     for command in ("distance", "pairwise"):

@@ -36,7 +36,7 @@ def gradient(x, backend, dtype=np.float64, dim=3):
 
 
 def traced_gradient(x, y, frames):
-    """By the code for accelerators; on the CPU JAX calls the kernel."""
+    """The gradient by the code for accelerators; on the CPU JAX would call the kernel."""
     jax = pytest.importorskip("jax")
     from sphereot._backends.jax import traced as _traced
     from sphereot._backends.native.gradients import Wanted
@@ -61,7 +61,7 @@ def test_gradients_are_bounded(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_fall_to_zero_within_the_radius(backend):
-    """In proportion to the distance from the pole; outside they are those of the angle."""
+    """They are proportional to the distance from the pole; outside the radius they equal those of the angle."""
     at_radius = gradient(near_pole(RADIUS), backend)[0]
     for share in (1e-6, 0.25, 0.5):
         assert_allclose(gradient(near_pole(share * RADIUS), backend)[0], share * at_radius, rtol=1e-7, atol=1e-7)
@@ -78,6 +78,6 @@ def test_backends_agree_near_the_pole(dim):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_single_precision_has_no_gradient_within_the_radius(backend):
-    """There the planar point is nothing but rounding."""
+    """There the planar point consists of rounding errors alone."""
     assert np.all(gradient(near_pole(0.9 * RADIUS), backend, np.float32)[0] == 0)
     assert np.linalg.norm(gradient(near_pole(1.1 * RADIUS), backend, np.float32)[0]) > 1e4

@@ -1,4 +1,4 @@
-"""The backend protocol: every backend has its functions, and all of them agree with the one in array-API terms."""
+"""The backend protocol: every backend has its functions, and all of them agree with the array-API backend."""
 
 import inspect
 
@@ -20,7 +20,7 @@ BACKENDS = [pytest.param("native", marks=needs_kernel), "array_api", "torch", "j
 
 @pytest.fixture(params=BACKENDS)
 def backend(request):
-    """A backend, and the function that makes its arrays of NumPy arrays."""
+    """A backend, and the function that converts NumPy arrays to its arrays."""
     if request.param == "native":
         from sphereot._backends.native import backend as native_backend
 
@@ -35,7 +35,7 @@ def backend(request):
 
 @pytest.fixture
 def problem(rng):
-    """Three measures of unlike sizes, one without weights, and great circles."""
+    """Three measures of unequal sizes, one without weights, and great circles."""
     sizes = (9, 7, 9)
     points = [sphere_sample(rng, n, 4, shift=k) for k, n in enumerate(sizes)]
     weights = [rng.random(9) + 0.1, None, rng.random(9) + 0.1]
@@ -46,8 +46,8 @@ def measures_of(points, weights, convert):
     return [Measure(convert(x), None if a is None else convert(a)) for x, a in zip(points, weights, strict=True)]
 
 
-def test_every_function_is_there(backend):
-    """With the parameters of the protocol, by name and order; more of them need a default."""
+def test_every_backend_implements_the_protocol(backend):
+    """Each function has the parameters of the protocol, in order; further parameters need a default."""
     module, _ = backend
     for name in FUNCTIONS:
         expected = list(inspect.signature(getattr(Backend, name)).parameters)[1:]

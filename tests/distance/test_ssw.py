@@ -1,4 +1,4 @@
-"""SSW: a mean of exact circle costs, and the pseudo-distance that the paper says it is."""
+"""SSW is the mean of exact circle costs, and a pseudo-distance as the paper proves."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ORDERS = [1, 1.5, 2, 3]
 @pytest.mark.parametrize("p", ORDERS)
 @pytest.mark.parametrize("d", [2, 3, 10, 60])
 def test_is_the_mean_over_slices_of_the_circle_cost(p, d, rng):
-    """Algorithm 1 in so many words: project, take turns, solve each circle by linear programming, average."""
+    """Algorithm 1 written out: project, compute turns, solve each circle by linear programming, average."""
     x, y = sphere_sample(rng, 25, d), sphere_sample(rng, 18, d, shift=1)
     frames = sphereot.great_circles(6, d, seed=1)
     costs = []
@@ -29,7 +29,7 @@ def test_is_the_mean_over_slices_of_the_circle_cost(p, d, rng):
 
 @pytest.mark.parametrize("d", [3, 60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_paths_agree_on_slices(d, dtype, rng):
+def test_backends_agree_on_slices(d, dtype, rng):
     x, y = sphere_sample(rng, 300, d, dtype=dtype), sphere_sample(rng, 250, d, shift=1, dtype=dtype)
     a, b = rng.random(300), rng.random(250)
     frames = sphereot.great_circles(20, d, seed=1, like=x)
@@ -131,11 +131,11 @@ def test_confidence_interval_covers(rng):
     """Of 300 intervals at 90%, the truth (20,000 slices) is in 90% within 4 binomial standard deviations."""
     x = sphere_sample(rng, 40, 3, shift=1)
     truth = sphereot.ssw_estimate(x, n_projections=20_000, seed=0).value
-    held = 0
+    n_covering = 0
     for seed in range(300):
         low, high = sphereot.ssw_estimate(x, n_projections=100, seed=seed + 1).confidence_interval(0.9)
-        held += low <= truth <= high
-    assert abs(held - 270) <= 4 * np.sqrt(300 * 0.9 * 0.1)
+        n_covering += low <= truth <= high
+    assert abs(n_covering - 270) <= 4 * np.sqrt(300 * 0.9 * 0.1)
 
 
 def test_tolerance_is_met_or_the_limit_reached(rng):
@@ -221,7 +221,7 @@ def test_float32_is_close_to_float64(rng):
     assert mixed.dtype == np.float64
 
 
-def test_hard_inputs_just_work(rng):
+def test_degenerate_inputs_work(rng):
     """Duplicates, points orthogonal to every plane, one atom, antipodes, read-only and strided arrays."""
     x = sphere_sample(rng, 40, 3)
     y = sphere_sample(rng, 40, 3, shift=1)
@@ -240,7 +240,7 @@ def test_hard_inputs_just_work(rng):
 
 
 def test_on_the_circle_every_slice_is_the_circle(rng):
-    """d = 2: a frame only turns and reflects, so SSW is W on the circle itself."""
+    """d = 2: a frame is a rotation or reflection, so SSW equals W on the circle itself."""
     angles = [rng.random(30), rng.random(25) / 3]
     x, y = (np.stack([np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)], axis=1) for t in angles)
     assert_allclose(sphereot.ssw(x, y, seed=0), sphereot.circle.wasserstein(*angles), rtol=1e-10)
@@ -249,8 +249,8 @@ def test_on_the_circle_every_slice_is_the_circle(rng):
     )
 
 
-def test_whoever_projects_the_costs_are_the_same(rng, monkeypatch):
-    """In many dimensions: tiles of slices, products of matrices in blocks of any size, or slice by slice."""
+def test_costs_do_not_depend_on_how_points_are_projected(rng, monkeypatch):
+    """In high dimension: by tiles of slices, by matrix products in blocks of any size, or slice by slice."""
     from sphereot._backends.native import blocks
 
     x, y = sphere_sample(rng, 50, 100), sphere_sample(rng, 45, 100, shift=3)

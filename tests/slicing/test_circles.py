@@ -1,4 +1,4 @@
-"""Great circles: frames are orthonormal, uniform one by one, and stand to each other as their method says."""
+"""Great circles: frames are orthonormal, each plane is uniform, and sets have the properties of their method."""
 
 import importlib
 
@@ -22,7 +22,7 @@ def projectors(frames):
 
 
 def empty(library, dtype):
-    """An array whose library and floating type the frames shall take."""
+    """An array whose library and floating type the frames should have."""
     module = pytest.importorskip({"jax": "jax.numpy"}.get(library, library))
     return module.asarray([0.0], dtype=getattr(module, dtype))
 
@@ -42,16 +42,16 @@ def test_frames_are_orthonormal(method, n, dim):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax", "array_api_strict"])
 @pytest.mark.parametrize("method", METHODS)
-def test_frames_follow_the_array_given(method, library, dtype):
+def test_frames_have_the_library_and_dtype_of_like(method, library, dtype):
     like = empty(library, dtype)
     for n, dim in [(9, 2), (20, 5), (70, 16)]:
         frames = great_circles(n, dim, method=method, seed=3, like=like)
         assert array_api_compat.array_namespace(frames) is array_api_compat.array_namespace(like)
         assert frames.dtype == like.dtype
         assert array_api_compat.device(frames) == array_api_compat.device(like)
-        found = np.from_dlpack(frames).astype(np.float64)
-        assert found.shape == (n, dim, 2)
-        gram = np.swapaxes(found, 1, 2) @ found
+        result = np.from_dlpack(frames).astype(np.float64)
+        assert result.shape == (n, dim, 2)
+        gram = np.swapaxes(result, 1, 2) @ result
         tolerance = (dim + 10) * np.finfo(dtype).eps
         assert_allclose(gram, np.broadcast_to(np.eye(2), gram.shape), rtol=0, atol=tolerance)
 
@@ -72,7 +72,7 @@ def test_runs_under_jit_with_a_key(method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("n", "dim"), [(4, 3), (5, 4), (7, 5), (12, 8), (40, 66)])
 def test_each_plane_is_uniform(method, n, dim):
-    """Unbiasedness: the first and the last plane of a draw, over many draws, follow the uniform law.
+    """Unbiasedness: the first and the last plane of a draw, over many draws, follow the uniform distribution.
 
     For a uniform plane and a fixed unit vector a, a^T UU^T a follows Beta(1, (d-2)/2). By the inequality of Dvoretzky,
     Kiefer, Wolfowitz and Massart the empirical distribution function of N draws leaves a band of half-width
@@ -209,10 +209,10 @@ def test_dimension_must_be_an_int_of_at_least_two(dim):
 
 
 @pytest.mark.parametrize("method", ["sobol", "IID", "", None])
-def test_unknown_method_lists_the_known(method):
+def test_error_of_an_unknown_method_lists_the_known(method):
     with pytest.raises(ValueError, match=r"^method: got .*'iid', 'orthogonal', 'quasi'"):
         great_circles(10, 3, method=method)
 
 
-def test_numpy_integers_are_welcome():
+def test_numpy_integers_are_accepted():
     assert great_circles(np.int64(3), np.int32(4), seed=0).shape == (3, 4, 2)

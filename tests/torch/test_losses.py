@@ -52,7 +52,7 @@ def test_fresh_and_fixed_slices():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("d", [3, 20])
 @pytest.mark.parametrize("way", ["kernel", "portable", "vmap"])
-def test_fresh_slices_have_the_right_mean(dtype, d, way):
+def test_mean_over_fresh_slices_is_unbiased(dtype, d, way):
     """Without a seed the kernel may draw the circles itself: the mean over calls is that over many seeded circles."""
     x = points(25, d, shift=1).to(dtype)
     loss = UniformityLoss(n_projections=40)
@@ -63,12 +63,12 @@ def test_fresh_slices_have_the_right_mean(dtype, d, way):
         with portable_path(force=way == "portable"):
             return loss(x)
 
-    found = np.array([float(value()) for _ in range(60)])
+    losses = np.array([float(value()) for _ in range(60)])
     seeded = sphereot.ssw_uniform(normalize(x.double()), n_projections=100_000, seed=0)
-    error = np.hypot(found.std(ddof=1) / np.sqrt(60), found.std(ddof=1) * np.sqrt(40 / 100_000))
+    error = np.hypot(losses.std(ddof=1) / np.sqrt(60), losses.std(ddof=1) * np.sqrt(40 / 100_000))
     # Five standard errors, and what the points themselves are rounded by.
-    assert abs(found.mean() - seeded) < 5 * error + 4 * float(seeded) * torch.finfo(dtype).eps
-    assert len(np.unique(found)) == 60
+    assert abs(losses.mean() - seeded) < 5 * error + 4 * float(seeded) * torch.finfo(dtype).eps
+    assert len(np.unique(losses)) == 60
 
 
 def test_members_of_a_batch_share_their_slices():
@@ -79,8 +79,8 @@ def test_members_of_a_batch_share_their_slices():
     assert torch.isfinite(x.grad).all()
 
 
-def test_state_survives(tmp_path):
-    """Fixed slices and the place in the stream of a seed are saved, loaded safely, and copied."""
+def test_state_is_saved_loaded_and_copied(tmp_path):
+    """This holds for fixed slices, and for the number of draws from a seed."""
     x = points(20, 3)
     fixed, streamed = UniformityLoss(fixed=True), UniformityLoss(seed=1)
     fixed(x), streamed(x)
@@ -94,7 +94,7 @@ def test_state_survives(tmp_path):
 
 
 def test_state_in_files(tmp_path):
-    """Tensors alone, so that safetensors takes them; nothing at all for a loss without a seed."""
+    """The state has tensors only, so that safetensors accepts it; a loss without a seed has none."""
     safetensors = pytest.importorskip("safetensors.torch")
     x = points(20, 3)
     model = torch.nn.ModuleDict({"loss": UniformityLoss(seed=1), "fresh": UniformityLoss()})
@@ -121,7 +121,7 @@ def test_fixed_slices_load_where_they_fit():
 
 
 def test_seeded_slices_compiled():
-    """The number of the draw is no part of a compiled graph: it is compiled once, and goes on in the same stream."""
+    """The number of draws is not part of a compiled graph: it is compiled once, and continues the same stream."""
     x, y = points(20, 3), points(15, 3, shift=1)
     loss, plain = SSWLoss(seed=3, n_projections=5), SSWLoss(seed=3, n_projections=5)
     torch.compiler.reset()
@@ -142,7 +142,7 @@ def test_reductions():
     assert UniformityLoss(seed=0, reduction="none")(x, weights(8)).shape == (3,)
 
 
-def test_repr_tells_the_options():
+def test_repr_shows_the_options():
     assert repr(SSWLoss(p=1)) == "SSWLoss(p=1, n_projections=200, method='iid')"
     assert "normalize=True" in repr(UniformityLoss(normalize=True))
 
@@ -229,7 +229,7 @@ def test_fixed_state_loads_into_a_loss_of_fresh_slices():
 
 
 @pytest.mark.parametrize("seed", [torch.Generator(), -1, 0.5])
-def test_a_loss_counts_on_from_a_whole_number(seed):
+def test_seed_of_a_loss_must_be_an_integer(seed):
     with pytest.raises(ValueError, match="seed"):
         UniformityLoss(seed=seed)
 

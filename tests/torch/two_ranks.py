@@ -26,7 +26,7 @@ def message_of(call: Callable[[], object]) -> str:
 
 
 def refuse_unlike_batches(rank: int) -> None:
-    """Batches that cannot be gathered are refused before that, with the same message on both ranks."""
+    """Batches that cannot be gathered raise an error before that, with the same message on both ranks."""
     x, y = batches()
     held = "(6, 4) torch.float64 without gradient"
     cases = {

@@ -29,7 +29,7 @@ ORDERS = [1.0, 1.5, 2.0, 3.0]
 
 @pytest.fixture
 def sample():
-    """Two weighted measures of unlike sizes on S^3, and frames."""
+    """Two weighted measures of unequal sizes on S^3, and frames."""
     rng = np.random.default_rng(0)
     x, y = sphere_sample(rng, 17, 4), sphere_sample(rng, 12, 4, shift=1)
     return x, y, 0.1 + rng.random(17), 0.1 + rng.random(12), sphereot.great_circles(9, 4, seed=0)
@@ -40,7 +40,7 @@ def in_jax(*arrays):
 
 
 def compiled(function):
-    """`function` under jit, with as little work for the compiler as it can be told to do."""
+    """`function` under jit, with the optimizations of the compiler turned off to save time."""
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
 
@@ -53,7 +53,7 @@ def weighted(p):
 
 @needs_kernel
 @pytest.mark.parametrize("p", ORDERS)
-def test_gradients_are_the_kernels(sample, p):
+def test_gradients_equal_those_of_the_kernel(sample, p):
     x, y, a, b, frames = sample
     measures = [Measure(x, a), Measure(y, b)]
     value, [(dx, da), (dy, db)] = kernel.mean_gradients(measures, frames, p, [ALL, ALL])
@@ -70,7 +70,7 @@ def test_gradients_are_the_kernels(sample, p):
 
 
 @pytest.mark.parametrize("p", ORDERS)
-def test_gradients_are_slopes(sample, p, rng):
+def test_gradients_equal_finite_differences(sample, p, rng):
     """Along random directions, in points and weights at once. A turn does not depend on the length of a point."""
     *measures, frames = in_jax(*sample)
     loss = jax.jit(weighted(p))  # under jit, the points need not be unit vectors
@@ -86,7 +86,7 @@ def test_gradients_are_slopes(sample, p, rng):
 
 @needs_kernel
 def test_circle_gradients(rng):
-    """Leading dimensions broadcast, and what they share gets the sum."""
+    """Leading dimensions broadcast, and an array shared by several rows gets the sum of their gradients."""
     u, v, a, b = rng.random((3, 6)), rng.random((3, 5)), rng.random(6), rng.random((3, 5))
 
     def total(u, v, a, b):
@@ -106,7 +106,7 @@ def test_circle_gradients(rng):
 
 
 def test_vmap(sample, rng):
-    """One measure of many, both of many, nested, and gradients under vmap."""
+    """vmap over one measure, over both, nested, and over gradients equals a loop."""
     _, y, _, _, frames = in_jax(*sample)
     xs, ys = (jnp.stack([jnp.asarray(sphere_sample(rng, n, 4)) for _ in range(3)]) for n in (17, 12))
 
@@ -151,7 +151,7 @@ def test_pairwise_gradients(sample):
         assert_allclose(got, expected, rtol=1e-10, atol=1e-14)
 
 
-def test_small_steps_go_down(sample, rng):
+def test_small_descent_step_never_raises_the_loss(sample, rng):
     """On the same slices, a small step against the gradient never raises the loss."""
     _, y, _, _, frames = in_jax(*sample)
     loss = jax.jit(lambda x: sphereot.ssw(x, y, projections=frames))
@@ -163,7 +163,7 @@ def test_small_steps_go_down(sample, rng):
             x = ahead
 
 
-def test_second_derivatives_are_refused(sample):
+def test_second_derivatives_are_an_error(sample):
     x, y, _, _, frames = in_jax(*sample)
 
     def loss(x):
@@ -182,7 +182,7 @@ def test_second_derivatives_are_refused(sample):
 
 
 def test_bad_values_under_jit_give_nan(sample, rng):
-    """Nobody can raise there, and the kernel must not be led astray."""
+    """No error can be raised there, and the kernel must not crash on invalid values."""
     x, y, a, b, frames = in_jax(*sample)
     compute = jax.jit(jax.value_and_grad(weighted(2.0), argnums=(0, 2)))
     for bad in ((x.at[3, 1].set(jnp.nan), a), (x, a.at[0].set(-1.0)), (x, 0 * a), (x, a.at[2].set(jnp.inf))):
@@ -231,8 +231,8 @@ _DRAWS = {
 
 
 @pytest.mark.parametrize("name", _DRAWS)
-def test_circles_are_not_frozen_by_jit(sample, name):
-    """What is drawn while JAX traces would be the same in every call: without a seed that is refused."""
+def test_jit_without_a_seed_is_an_error(sample, name):
+    """Great circles drawn while JAX traces would be the same in every call, so a seed is required."""
     x, draw = jnp.asarray(sample[0]), _DRAWS[name]
     for seed in (None, np.random.default_rng(0)):
         with pytest.raises(ValueError, match=r"seed: got .* while JAX traces .*seed=jax\.random\.key\(0\).* an int"):
@@ -246,7 +246,7 @@ def test_circles_are_not_frozen_by_jit(sample, name):
 
 
 def test_which_transforms_need_a_seed(sample):
-    """Those that run Python once for many calls, whatever is inside or around them, and with constants too."""
+    """Transforms that run Python once for many calls, also nested in others and with constant arguments."""
     x = jnp.asarray(sample[0])
 
     def loss(x):
@@ -279,8 +279,8 @@ def test_which_transforms_need_a_seed(sample):
 
 @needs_kernel
 @pytest.mark.parametrize("p", ORDERS)
-def test_traced_gradients_are_the_kernels(sample, p):
-    """Different code, different algorithms: points and dual potentials agree."""
+def test_traced_gradients_equal_those_of_the_kernel(sample, p):
+    """Two implementations with different algorithms agree on gradients in points and on dual potentials."""
     x, y, a, b, frames = in_jax(*sample)
     both = (Measure(x, a), Measure(y, b))
     for measures in (both, both[:1]) if p in (1.5, 2) else (both,):
@@ -293,7 +293,7 @@ def test_traced_gradients_are_the_kernels(sample, p):
 
 
 def test_traced_blocks_add_up(sample, monkeypatch):
-    """Slices in blocks of four, four and one give what they give at once."""
+    """Slices in blocks of four, four and one give the same result as all at once."""
     x, y, a, _, frames = in_jax(*sample)
     three = (Measure(x, a), Measure(y), Measure(y[:4]))
     whole = compiled(lambda f: traced.slice_costs(three[:1], f, 2.0))(frames)
@@ -306,8 +306,8 @@ def test_traced_blocks_add_up(sample, monkeypatch):
         assert_allclose(compiled(lambda f: traced.pairwise_means(three, f, 1.0))(frames), square, rtol=1e-10)
 
 
-def test_traced_potentials_support_the_cost(rng):
-    """Equal weights have many ties, and the cost a kink: any step in the weights costs at least what is foretold."""
+def test_traced_weight_gradient_is_a_subgradient(rng):
+    """At equal weights the cost has a kink: any change of the weights costs at least what the gradient predicts."""
     u, v, ones = jnp.asarray(rng.random((8, 4))), jnp.asarray(rng.random((8, 4))), jnp.ones((8, 4))
     gradients = compiled(lambda u, v, a, b: traced.gradients((Measure(u, a), Measure(v, b)), None, 3.0, (ALL, ALL)))
     cost, ((_, da), (_, db)) = gradients(u, v, ones, ones)
@@ -321,7 +321,7 @@ def test_traced_potentials_support_the_cost(rng):
 @pytest.mark.parametrize("module", [pytest.param(host, marks=needs_kernel), traced], ids=["kernel", "traced"])
 @pytest.mark.parametrize("p", [1.0, 2.0])
 def test_gradients_are_finite_everywhere(module, p):
-    """Points that coincide, that are antipodes, and that are orthogonal to a slice, which gives them no gradient."""
+    """At coincident points, antipodes, and points orthogonal to a slice, which get gradient 0 from it."""
     x = jnp.asarray([[1.0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 0, 1], [0, 0, -1], [0, 1, 0]])
     frames = jnp.asarray(np.stack([np.eye(3)[:, :2], np.eye(3)[:, 1:]]))
     gradients = compiled(lambda x, y, f: module.gradients((Measure(x), Measure(y)), f, p, (POINTS, POINTS)))
@@ -336,7 +336,7 @@ def test_gradients_are_finite_everywhere(module, p):
 
 @needs_kernel
 def test_platform_is_chosen_when_lowering(sample):
-    """The kernel in programs for the CPU, and none of it in programs for accelerators."""
+    """Programs for the CPU call the kernel, programs for accelerators do not."""
     x, y, *_ = in_jax(*sample)
     staged = jax.jit(jax.grad(lambda x: sphereot.ssw(x, y, n_projections=3, seed=0))).trace(x)
     on_cpu, elsewhere = (staged.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda"))
@@ -358,7 +358,7 @@ def run(code, **environment):
 
 @pytest.mark.parametrize("build", ["auto", "off"])
 def test_single_precision(sample, tmp_path, build):
-    """With 64 bits off nothing warns, and the values are those of NumPy, with the kernel and without."""
+    """Without jax_enable_x64 there is no warning, and the values equal those of NumPy, with and without the kernel."""
     np.savez(tmp_path / "sample.npz", *sample)
     run(
         "import sys, numpy, jax, jax.numpy as jnp, sphereot\n"
@@ -379,8 +379,8 @@ def test_single_precision(sample, tmp_path, build):
 
 @needs_kernel
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
-def test_one_core_does_not_hang():
-    """A callback that waits for one of XLA's threads waits forever where there is a single one."""
+def test_single_core_does_not_hang():
+    """With one core, a callback that waits for another thread of XLA would wait forever."""
     run(
         "import os\n"
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
@@ -395,7 +395,7 @@ def test_one_core_does_not_hang():
 
 
 def test_imports():
-    """JAX is imported only where it is asked for, and its absence names the remedy."""
+    """JAX is imported only when it is used; without it, the error says what to install."""
     run("import sys, sphereot; assert 'jax' not in sys.modules")
     assert "pip install 'sphereot[jax]'" in import_error("import sphereot.jax", absent="jax")
 

@@ -68,7 +68,7 @@ print(float(sphereot.ssw(points(5), points(5), seed=0)) > 0)
 
 @pytest.mark.parametrize("name", CALLS)
 def test_interrupt_ends_a_call(name):
-    """The next call works as if nothing had been. The limit is far above 0.1 s: other processes may be busy."""
+    """The next call works as before. The limit is far above 0.1 s because other processes may be busy."""
     if name == "gradients":
         pytest.importorskip("torch")
     child = subprocess.Popen([sys.executable, "-c", SETUP + CALLS[name] + RUN], stdout=subprocess.PIPE, text=True)

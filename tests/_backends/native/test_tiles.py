@@ -1,4 +1,4 @@
-"""Many dimensions: several slices at a time in the kernel, against products of whole matrices by NumPy."""
+"""High dimension: the kernel projects several slices at a time, with the same results as a matrix product in NumPy."""
 
 import numpy as np
 import pytest
@@ -47,34 +47,34 @@ def results(x, y, a, b, frames, p):
     ],
 )
 @pytest.mark.parametrize(("dtype", "tolerance", "relative"), [(np.float32, 2e-5, 1e-4), (np.float64, 1e-10, 1e-10)])
-def test_tiles_are_products_of_matrices(n, m, dim, n_slices, p, dtype, tolerance, relative, monkeypatch):
-    """Sizes about those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
+def test_tiles_equal_matrix_products(n, m, dim, n_slices, p, dtype, tolerance, relative, monkeypatch):
+    """Sizes around those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
     arguments = problem(n, m, dim, n_slices, dtype)
-    found = results(*arguments, p)
+    by_tile = results(*arguments, p)
     monkeypatch.setattr(blocks, "MAX_COORDINATES_BY_TILE", 0)
-    for ours, theirs in zip(found, results(*arguments, p), strict=True):
+    for ours, theirs in zip(by_tile, results(*arguments, p), strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours - theirs).max() <= tolerance * max(1.0, np.abs(theirs).max())
         assert np.abs(ours - theirs).max() <= relative * np.abs(theirs).max()  # gradients are far below 1
 
 
-def test_the_number_of_threads_does_not_show():
+def test_results_do_not_depend_on_threads():
     arguments = problem(300, 200, 40, 200, np.float32)
     before = get_num_threads()
     try:
-        found = []
+        by_threads = []
         for threads in (1, 2, 5):
             set_num_threads(threads)
-            found.append(results(*arguments, 2.0))
+            by_threads.append(results(*arguments, 2.0))
     finally:
         set_num_threads(before)
-    for other in found[1:]:
-        assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
+    for other in by_threads[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(by_threads[0], other, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 4), (65, 3), (64, 8), (130, 67)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_transpose(shape, dtype):
-    """Sizes about those of the squares, and of the blocks of rows."""
+    """Sizes just below and above those of the register tiles and of the blocks of rows."""
     matrix = np.random.default_rng(0).normal(size=shape).astype(dtype)
     assert np.array_equal(blocks.coordinate_rows(matrix), matrix.T)

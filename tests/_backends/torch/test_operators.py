@@ -1,4 +1,4 @@
-"""PyTorch: gradients, and what is refused."""
+"""PyTorch operators: gradients against finite differences and the other backend, and errors."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_gradcheck(p, n, m, weighted, d):
 
 @pytest.mark.parametrize("p", ORDERS)
 def test_derivative_in_a_weight_of_zero(p):
-    """The price of the first bit of mass, from the right; atoms of no weight may stand side by side."""
+    """The derivative from the right is the cost of adding a little mass there; atoms of weight 0 may be neighbors."""
     rng = np.random.default_rng(3)
     for trial in range(60):
         n, m = rng.integers(3, 8, 2)
@@ -50,13 +50,13 @@ def test_derivative_in_a_weight_of_zero(p):
         w[rng.permutation(n)[: rng.integers(1, n)]] = 0
         a = torch.tensor(w, requires_grad=True)
         b = None if trial % 2 else torch.tensor(rng.random(m) + 0.1)
-        (found,) = torch.autograd.grad(circle.wasserstein(u, v, p=p, u_weights=a, v_weights=b), a)
+        (result,) = torch.autograd.grad(circle.wasserstein(u, v, p=p, u_weights=a, v_weights=b), a)
         for k in np.flatnonzero(w == 0):
             values = [
                 circle.wasserstein(u, v, p=p, u_weights=torch.tensor(w + h * (np.arange(n) == k)), v_weights=b)
                 for h in (0, 1e-7)
             ]
-            assert abs(float(found[k] - (values[1] - values[0]) / 1e-7)) < 1e-5, (trial, k)
+            assert abs(float(result[k] - (values[1] - values[0]) / 1e-7)) < 1e-5, (trial, k)
 
 
 @pytest.mark.parametrize("p", ORDERS)
@@ -78,8 +78,8 @@ def test_gradcheck_on_the_circle(p):
 
 @pytest.mark.parametrize("p", ORDERS)
 @pytest.mark.parametrize(("n", "m"), [(40, 40), (40, 30)])
-def test_native_gradient_equals_portable(p, n, m):
-    """The kernel's gradient and autograd through the other path agree, with one block of slices and with several."""
+def test_native_gradient_equals_array_api_gradient(p, n, m):
+    """The kernel's gradient and autograd through the array-API backend agree, for one block and for several."""
     x, y = points(n, 5, grad=True), points(m, 5, shift=1, grad=True)
     a = weights(n)
     frames = sphereot.great_circles(10, 5, seed=0, like=x)
@@ -102,7 +102,7 @@ def test_native_gradient_equals_portable(p, n, m):
 @pytest.mark.parametrize("path", ["native", "portable"])
 @pytest.mark.parametrize("p", ORDERS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_gradients_are_finite_in_hard_places(path, p, dtype):
+def test_gradients_are_finite_at_degenerate_points(path, p, dtype):
     """At x = y (zero there), at coincident points, antipodes, and points orthogonal to the slice (none there).
 
     The matrix products of some libraries round a row by where it is in the matrix, so that off the kernel equal points
@@ -126,20 +126,20 @@ def test_gradients_are_finite_in_hard_places(path, p, dtype):
                 value = sphereot.ssw(
                     one, other, p=p, projections=frames, seed=None if frames is not None else 0, root=root
                 )
-                found = torch.autograd.grad(value, (one, other))
-                assert all(torch.isfinite(g).all() for g in found), name
+                result = torch.autograd.grad(value, (one, other))
+                assert all(torch.isfinite(g).all() for g in result), name
                 if name == "same" or (name == "same in another order" and path == "native"):
                     assert value == 0
-                    assert all((g == 0).all() for g in found)
+                    assert all((g == 0).all() for g in result)
                 if name == "same in another order":
                     assert value <= (8 * torch.finfo(dtype).eps) ** (1 if root else p)
                 if name == "orthogonal":
-                    assert (found[0][0] == 0).all()
+                    assert (result[0][0] == 0).all()
 
 
 @pytest.mark.parametrize("p", ORDERS)
 def test_small_descent_step_never_raises_the_loss(p):
-    """On the same slices SSW_p^p is locally smooth downhill: 50 starts, a step of 1e-4 of the gradient's own length."""
+    """On the same slices, from 50 starts: a step of 1e-4 times the gradient never raises SSW_p^p."""
     for seed in range(50):
         x, y = points(15, 4, seed=seed, grad=True), points(12, 4, seed=seed + 100, shift=1)
         frames = sphereot.great_circles(8, 4, seed=seed, like=x)
@@ -152,11 +152,11 @@ def test_small_descent_step_never_raises_the_loss(p):
 def test_gradients_do_not_depend_on_threads():
     x, y = points(2000, 3, dtype=torch.float32, grad=True), points(2000, 3, shift=1, dtype=torch.float32)
     wide = points(500, 64, dtype=torch.float32, grad=True)
-    before, found = sphereot.get_num_threads(), []
+    before, result = sphereot.get_num_threads(), []
     try:
         for threads in (1, 2, 5):
             sphereot.set_num_threads(threads)
-            found.append(
+            result.append(
                 [
                     torch.autograd.grad(sphereot.ssw(x, y, seed=0), x)[0],
                     torch.autograd.grad(sphereot.ssw(x, y[:1500], seed=0), x)[0],
@@ -165,12 +165,12 @@ def test_gradients_do_not_depend_on_threads():
             )
     finally:
         sphereot.set_num_threads(before)
-    for other in found[1:]:
-        assert all(torch.equal(g, h) for g, h in zip(found[0], other, strict=True))
+    for other in result[1:]:
+        assert all(torch.equal(g, h) for g, h in zip(result[0], other, strict=True))
 
 
 def test_weight_gradient_at_equal_weights_is_a_subgradient():
-    """At ties of the levels the potential is not unique; whichever is given supports the convex cost from below."""
+    """At ties of the levels the potential is not unique; whichever is returned supports the convex cost from below."""
     rng = np.random.default_rng(0)
     for _ in range(50):
         u, v = torch.tensor(rng.random(6)), torch.tensor(rng.random(6))
@@ -193,8 +193,8 @@ def test_pairwise_is_differentiable():
     assert_allclose(gradient, expected)
 
 
-def test_values_are_the_kernels():
-    """CPU tensors go to the kernel: the same digits as NumPy."""
+def test_values_equal_those_of_the_kernel():
+    """CPU tensors are computed by the kernel, with the same bits as NumPy arrays."""
     x, y = points(50, 3), points(40, 3, shift=1)
     frames = sphereot.great_circles(9, 3, seed=0)
     expected = native.mean_cost([Measure(x.numpy()), Measure(y.numpy())], frames, 2.0)
@@ -202,7 +202,7 @@ def test_values_are_the_kernels():
 
 
 @pytest.mark.parametrize("portable", [False, True])
-def test_double_backward_is_refused(portable):
+def test_double_backward_is_an_error(portable):
     x, y = points(10, 3, grad=True), points(10, 3, shift=1)
     with portable_path(force=portable, block_size=7):
         (gradient,) = torch.autograd.grad(sphereot.ssw(x, y, seed=0), x, create_graph=True)
@@ -215,7 +215,7 @@ def test_backward_without_grad():
         sphereot.ssw(points(5, 3), points(5, 3), seed=0).backward()
 
 
-def test_weights_off_the_kernel():
+def test_weight_gradients_without_the_kernel_are_an_error():
     x, a = points(5, 3), weights(5, grad=True)
     with portable_path(force=True), pytest.raises(RuntimeError, match="detach the weights"):
         sphereot.ssw(x, x, x_weights=a, seed=0)

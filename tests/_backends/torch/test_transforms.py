@@ -1,4 +1,4 @@
-"""PyTorch: compile, torch.func, autocast, checkpoints, workers."""
+"""PyTorch: torch.compile, torch.func, autocast, checkpoints and data loader workers."""
 
 import numpy as np
 import pytest
@@ -107,12 +107,12 @@ class _Losses(torch.utils.data.Dataset):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_data_loader_workers():
     expected = [_loss_of_a_worker(k) for k in range(4)]
-    found = torch.cat(list(torch.utils.data.DataLoader(_Losses(), batch_size=2, num_workers=2)))
-    assert found.tolist() == expected
+    result = torch.cat(list(torch.utils.data.DataLoader(_Losses(), batch_size=2, num_workers=2)))
+    assert result.tolist() == expected
 
 
-def test_blocks_of_the_portable_path_under_transforms():
-    """In several blocks: differentiated at once, also for a second backward pass; whole in torch.func, compiled."""
+def test_blocks_of_the_array_api_backend_under_transforms():
+    """Several blocks give the gradients of one: in autograd, in a second backward pass, in torch.func and compiled."""
     x, y = points(12, 3, grad=True), points(9, 3, shift=1, grad=True)
     frames = sphereot.great_circles(10, 3, seed=0, like=x)
 
@@ -123,22 +123,22 @@ def test_blocks_of_the_portable_path_under_transforms():
     with portable_path(force=True, block_size=4):
         value = cost(x, y)
         for _ in range(2):
-            found = torch.autograd.grad(3 * value, (x, y), retain_graph=True)
-            assert all(torch.allclose(g, 3 * e, rtol=1e-9, atol=1e-12) for g, e in zip(found, expected, strict=True))
+            result = torch.autograd.grad(3 * value, (x, y), retain_graph=True)
+            assert all(torch.allclose(g, 3 * e, rtol=1e-9, atol=1e-12) for g, e in zip(result, expected, strict=True))
         (only_y,) = torch.autograd.grad(cost(x.detach(), y), y)
         assert torch.allclose(only_y, expected[1], rtol=1e-9, atol=1e-12)
         assert torch.allclose(torch.func.grad(cost)(x.detach(), y.detach()), expected[0], rtol=1e-9, atol=1e-12)
         each = torch.func.vmap(torch.func.grad(cost), (0, None))(torch.stack([x, x]).detach(), y.detach())
         assert torch.allclose(each[1], expected[0], rtol=1e-9, atol=1e-12)
         compiled = torch.compile(cost, fullgraph=True, backend="aot_eager")
-        found = torch.autograd.grad(compiled(x, y), (x, y))
-        assert all(torch.allclose(g, e, rtol=1e-9, atol=1e-12) for g, e in zip(found, expected, strict=True))
+        result = torch.autograd.grad(compiled(x, y), (x, y))
+        assert all(torch.allclose(g, e, rtol=1e-9, atol=1e-12) for g, e in zip(result, expected, strict=True))
 
 
 @pytest.mark.parametrize("fault", ["negative", "zero", "nan", "infinite", "points"])
 @pytest.mark.parametrize("path", ["native", "portable"])
-def test_what_has_no_distance_is_nan_under_a_trace(path, fault):
-    """Nobody can look at values then; neither an index out of range nor an endless search may come of it."""
+def test_invalid_values_under_a_trace_give_nan(path, fault):
+    """Values cannot be validated then; they must not lead to an index out of range or an endless search."""
     x, y, w = points(20, 3), points(15, 3), weights(20)
     bad = {"negative": w - 0.6, "zero": 0 * w, "nan": w * torch.nan, "infinite": w / 0}.get(fault, w)
     if fault == "points":
@@ -148,8 +148,8 @@ def test_what_has_no_distance_is_nan_under_a_trace(path, fault):
         return sphereot.ssw(x, y, x_weights=w, seed=0), sphereot.ssw_uniform(x, weights=w, p=3, seed=0)
 
     with portable_path(force=path == "portable"):
-        found = torch.func.vmap(cost)(torch.stack([x, points(20, 3)]), torch.stack([bad, w]))
-        assert all(torch.isnan(f[0]) and torch.isfinite(f[1]) for f in found)
+        result = torch.func.vmap(cost)(torch.stack([x, points(20, 3)]), torch.stack([bad, w]))
+        assert all(torch.isnan(f[0]) and torch.isfinite(f[1]) for f in result)
         torch.compiler.reset()
         assert all(torch.isnan(f) for f in torch.compile(cost, fullgraph=True, backend="aot_eager")(x, bad))
     if path == "native":
@@ -163,11 +163,11 @@ def test_backward_through_vmap():
         return sphereot.ssw(x, y, seed=0) + circle.wasserstein(x[:, 0], y[:, 0])
 
     (expected,) = torch.autograd.grad(sum(cost(one) for one in x), x)
-    (found,) = torch.autograd.grad(torch.func.vmap(cost)(x).sum(), x)
-    assert_allclose(found, expected, atol=1e-14)
+    (result,) = torch.autograd.grad(torch.func.vmap(cost)(x).sum(), x)
+    assert_allclose(result, expected, atol=1e-14)
 
 
-def test_nested_transforms_are_refused():
+def test_nested_derivatives_are_an_error():
     x, y = points(8, 3), points(6, 3, shift=1)
     with pytest.raises(RuntimeError, match="double backward"):
         torch.func.grad(lambda x: torch.func.grad(lambda y: sphereot.ssw(x, y, seed=0))(y).square().sum())(x)
@@ -182,14 +182,14 @@ def test_checkpoints_and_batched_gradients(block_size):
 
     (expected,) = torch.autograd.grad(cost(x), x)
     with portable_path(force=block_size is not None, block_size=block_size):
-        (found,) = torch.autograd.grad(torch.utils.checkpoint.checkpoint(cost, x, use_reentrant=False), x)
-        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        (result,) = torch.autograd.grad(torch.utils.checkpoint.checkpoint(cost, x, use_reentrant=False), x)
+        assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
     jacobian = torch.autograd.functional.jacobian(lambda x: cost(x)[None] * torch.ones(3), x, vectorize=True)
     assert_allclose(jacobian[2], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_half_types_compiled():
-    """What a compiled graph believes of the dtype of the circles is what they have."""
+    """The dtype of the great circles at run time is the one that the graph was compiled for."""
     x, y = (points(20, 3, seed=s).bfloat16() for s in range(2))
     torch.library.opcheck(circles._great_circles, (5, 3, "iid", 0, x))
     loss = SSWLoss(seed=0, fixed=True)
@@ -204,11 +204,11 @@ def test_circles_are_not_differentiated():
     for block_size in (None, 2):
         with portable_path(force=block_size is not None, block_size=block_size):
             assert not sphereot.ssw(x.detach(), y, projections=frames).requires_grad
-            (found,) = torch.autograd.grad(sphereot.ssw(x, y, projections=frames), frames, allow_unused=True)
-            assert found is None
+            (result,) = torch.autograd.grad(sphereot.ssw(x, y, projections=frames), frames, allow_unused=True)
+            assert result is None
 
 
-def test_estimates_take_weights_that_require_grad():
+def test_estimates_accept_weights_that_require_grad():
     x, a = points(10, 3), weights(10, grad=True)
     for estimate in (sphereot.ssw_estimate(x, x_weights=a, seed=0), sphereot.ssw_estimate(x, x, x_weights=a, seed=0)):
         assert np.isfinite(estimate.value)
@@ -218,7 +218,7 @@ def test_estimates_take_weights_that_require_grad():
 
 
 def _calls(loss, y):
-    """The loss of one sample in all ways that torch.func has to look at it, and how to get the same from autograd."""
+    """The loss of a sample under each transform of torch.func, and the same result from autograd."""
 
     def cost(x):
         return loss(x, y) if isinstance(loss, SSWLoss) else loss(x)
@@ -255,7 +255,7 @@ _WAYS += [(UniformityLoss, way, True) for way in ("grad of functional_call", "vm
 
 @pytest.mark.parametrize(("kind", "way", "compiled"), _WAYS)
 def test_seeded_losses_under_func(kind, way, compiled):
-    """Values and gradients are those of the plain loss, draw after draw, and the draws are counted; compiled once."""
+    """Values and gradients equal those of the eager loss for each draw, draws are counted, and it compiles once."""
     y, batch = points(8, 3, shift=1), torch.stack([points(10, 3, seed=s) for s in range(3)])
     given = batch if "vmap" in way else batch[0]
     loss, plain = (kind(seed=3, n_projections=5, reduction="sum") for _ in range(2))
@@ -271,7 +271,7 @@ def test_seeded_losses_under_func(kind, way, compiled):
 
 
 def test_losses_share_their_slices_under_vmap():
-    """All members of a batch see one draw, as in a batch (B, n, d)."""
+    """All members of a vmap batch use the same great circles, as in a batch (B, n, d)."""
     batch = torch.stack([points(10, 3, seed=s) for s in range(3)])
     expected = UniformityLoss(seed=1, reduction="none")(batch)
     for compiled in (False, True):
@@ -285,7 +285,7 @@ def test_losses_share_their_slices_under_vmap():
 
 
 def test_fixed_losses_under_func():
-    """What the first call draws outlives the transform, as a plain tensor; compiled, it has to be drawn before."""
+    """Great circles of the first call are kept as a plain tensor; in a compiled transform they must exist before."""
     x = points(10, 3)
     loss = UniformityLoss(fixed=True, n_projections=5)
     gradient = torch.func.grad(loss)(x)
@@ -299,7 +299,7 @@ def test_fixed_losses_under_func():
 
 @pytest.mark.parametrize("cost", ["ssw", "ssw_uniform", "circle"])
 def test_compiled_func_transforms(cost):
-    """Derivatives of torch.func inside torch.compile: in points and weights those of autograd, and no second ones."""
+    """Derivatives of torch.func inside torch.compile equal those of autograd; second derivatives are NaN."""
     x, y, w = points(10, 3), points(8, 3, shift=1), weights(10)
     costs = {
         "ssw": lambda x, w: sphereot.ssw(x, y, x_weights=w, p=1.5, seed=0, n_projections=5),
@@ -314,15 +314,15 @@ def test_compiled_func_transforms(cost):
         torch.compiler.reset()
         return torch.compile(transformed, fullgraph=True, backend="aot_eager")
 
-    found = compiled(torch.func.grad(function, argnums=(0, 1)))(x, w)
-    for got, wants in zip(found, expected, strict=True):
+    result = compiled(torch.func.grad(function, argnums=(0, 1)))(x, w)
+    for got, wants in zip(result, expected, strict=True):
         assert_allclose(got, wants, rtol=1e-9, atol=1e-12)
     twice = compiled(torch.func.grad(lambda x: torch.func.grad(function)(x, w).square().sum()))
     assert torch.isnan(twice(x)).all()
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-def test_forward_mode_names_reverse_mode():
+def test_forward_mode_error_suggests_reverse_mode():
     x, y = points(10, 3), points(8, 3, shift=1)
 
     def cost(x):
