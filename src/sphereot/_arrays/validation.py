@@ -20,6 +20,7 @@ from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
 __all__ = [
     "as_circle_weights",
     "as_frames",
+    "as_int",
     "as_method",
     "as_order",
     "as_points",
@@ -29,7 +30,6 @@ __all__ = [
     "as_unit_vectors",
     "as_vectors",
     "as_weights",
-    "as_whole_number",
     "require_broadcast",
     "require_same_dim",
     "require_same_kind",
@@ -294,7 +294,7 @@ def _require_usable_weights(name: str, weights: Array) -> None:
 # ---- orders, slices ----
 
 
-def as_whole_number(name: str, value: Any, minimum: int, what: str) -> int:
+def as_int(name: str, value: Any, minimum: int, what: str) -> int:
     """Validate an integer of at least `minimum`; `what` describes it in the error message."""
     number: int | None
     try:

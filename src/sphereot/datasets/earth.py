@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot.datasets.fetch import fetch
 from sphereot.datasets.files import read_points
 from sphereot.sphere import from_lonlat
@@ -118,7 +118,7 @@ class EarthData:
         Locations can occur more than once in the data (673 of 6,120 earthquakes repeat another; the 827 eruptions have
         267 locations), so that some of the test set can be in the training set too, as in the paper's splits.
         """
-        seed = as_whole_number("seed", seed, 0, "a seed")
+        seed = as_int("seed", seed, 0, "a seed")
         if not isinstance(test_size, Real) or not 0 < float(test_size) < 1:
             raise ValueError(f"test_size: got {test_size!r}, but a share strictly between 0 and 1 is needed.")
         # 0.3 times 10 is a little above 3: the rounding of the product must not add a location.

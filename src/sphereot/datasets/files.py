@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot._support.text import plural
 from sphereot.datasets.geojson import open_geojson
 from sphereot.datasets.point_file import Batch, PointFile, Selection
@@ -157,8 +157,8 @@ def read_points(
            [0. , 1. , 0. ]])
     """
     if max_points is not None:
-        max_points = as_whole_number("max_points", max_points, 1, "the number of points to keep")
-        seed = as_whole_number("seed", seed, 0, "a seed")
+        max_points = as_int("max_points", max_points, 1, "the number of points to keep")
+        seed = as_int("seed", seed, 0, "a seed")
     selection = _selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts=max_points is not None)
     point_file = _open(Path(path), selection)
     sets = _point_sets(point_file, normalize, drop_bad)
@@ -204,7 +204,7 @@ def iter_points(
     [5, 5, 2]
     """
     if batch_rows is not None:
-        batch_rows = as_whole_number("batch_rows", batch_rows, 1, "the number of rows per batch")
+        batch_rows = as_int("batch_rows", batch_rows, 1, "the number of rows per batch")
     point_file = _open(
         Path(path), _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True)
     )

@@ -14,7 +14,7 @@ import torch
 
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_method, as_points, as_slice_count, as_whole_number, require_same_dim
+from sphereot._arrays.validation import as_int, as_method, as_points, as_slice_count, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
@@ -224,7 +224,7 @@ class DensityEstimator:
             raise ValueError(
                 f"loss: got {self.loss!r}, which needs a model that stays on the sphere; choose 'sw' or 'nll'."
             )
-        as_whole_number("epochs", self.epochs, 1, "the number of epochs")
+        as_int("epochs", self.epochs, 1, "the number of epochs")
         as_method(self.method)
         as_slice_count(self.n_projections)
         share = self.validation_fraction
@@ -235,7 +235,7 @@ class DensityEstimator:
                 f"lr: got {self.lr!r}, but the learning rate must be positive and finite; give such a number."
             )
         if self.patience is not None:
-            as_whole_number("patience", self.patience, 1, "the number of epochs without improvement")
+            as_int("patience", self.patience, 1, "the number of epochs without improvement")
             if share == 0:
                 raise ValueError(
                     f"patience: got {self.patience}, but no points are held out; give a validation_fraction, e.g. 0.1."
@@ -247,14 +247,14 @@ class DensityEstimator:
 
     def _parameter_count(self) -> int:
         """The number of parameters of the flow, computed without making it."""
-        dim, blocks = self.n_features_in_, as_whole_number("n_blocks", self._blocks(), 1, "the number of blocks")
+        dim, blocks = self.n_features_in_, as_int("n_blocks", self._blocks(), 1, "the number of blocks")
         if self.model == "stereo":
             half = (dim - 1) // 2
             halves = (half, dim - 1 - half)
             # A coupling has two networks from one half of the coordinates to the other; the next exchanges the halves.
             first, second = (2 * _network_size(held, moved) for held, moved in (halves, halves[::-1]))
             return (blocks + 1) // 2 * first + blocks // 2 * second
-        components = as_whole_number("n_components", self.n_components, 1, "the number of components")
+        components = as_int("n_components", self.n_components, 1, "the number of components")
         return blocks * components * (dim + 2)
 
     def _blocks(self) -> Any:
@@ -309,7 +309,7 @@ class DensityEstimator:
             afresh.
         """
         self._require_fit()
-        n = as_whole_number("n", n, 1, "the number of points")
+        n = as_int("n", n, 1, "the number of points")
         if self.model == "kde":
             return np.asarray(self.kde_.sample(n, seed))
         return np.asarray(self.flow_.sample((n,), seed=seed).numpy())
@@ -365,7 +365,7 @@ class DensityEstimator:
         if "slices" in parameters:  # what `method` was called in files of version 0.1
             parameters["method"] = parameters.pop("slices")
         model = cls(**parameters)
-        dim = as_whole_number("dim", description["dim"], 2, "the dimension")
+        dim = as_int("dim", description["dim"], 2, "the dimension")
         model._check(dim)
         model.n_features_in_ = dim
         history = description["history"]

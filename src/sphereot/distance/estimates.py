@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy, without_gradient
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
 from sphereot._arrays.random import is_own_generator, normal_source, require_seed_when_staged
-from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_weights, as_whole_number
+from sphereot._arrays.validation import as_int, as_order, as_points, as_slice_count, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.keyword_options import options_by_name
@@ -337,7 +337,7 @@ def _counts(n_projections: int | None, rtol: float | None, max_projections: int)
         return count, count
     if not isinstance(rtol, Real) or not 0 < rtol < math.inf:
         raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
-    limit = as_whole_number("max_projections", max_projections, 1, "the largest number of great circles")
+    limit = as_int("max_projections", max_projections, 1, "the largest number of great circles")
     return min(count, limit), limit
 
 

@@ -1,7 +1,7 @@
 """The kernel whose double sum is SSW_2 to the uniform distribution, without slices."""
 
 from sphereot._arrays.libraries import Array, namespace, readable
-from sphereot._arrays.validation import as_reals, as_whole_number
+from sphereot._arrays.validation import as_int, as_reals
 from sphereot._support.uniform_kernel import kernel_value
 
 __all__ = ["uniform_kernel"]
@@ -52,7 +52,7 @@ def uniform_kernel(cosines: Array, dim: int) -> Array:
     >>> print(f"{squared**0.5:.6f}")
     0.090597
     """
-    dim = as_whole_number("dim", dim, 2, "the dimension")
+    dim = as_int("dim", dim, 2, "the dimension")
     cosines = as_reals("cosines", cosines)
     values = readable(cosines)
     if values is not None:

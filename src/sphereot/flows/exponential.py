@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.libraries import full_precision
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot.distributions import HypersphericalUniform
 from sphereot.distributions.axial import wide
 from sphereot.flows._expmap import moments, move, move_with_log_det
@@ -94,9 +94,9 @@ class ExponentialMapFlow(FlowTransform):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        self.dim = as_whole_number("dim", dim, 2, "the dimension of the space around the sphere")
-        self.n_blocks = as_whole_number("n_blocks", n_blocks, 1, "the number of blocks")
-        self.n_components = as_whole_number("n_components", n_components, 1, "the number of components")
+        self.dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
+        self.n_blocks = as_int("n_blocks", n_blocks, 1, "the number of blocks")
+        self.n_components = as_int("n_components", n_components, 1, "the number of components")
         if not 0 < strength < 1:
             raise ValueError(
                 f"strength: got {strength}, but the sum of a block's weights must be in (0, 1); give such a number."

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot.flows.normal import StandardNormal
 from sphereot.flows.transform import FlowTransform
 
@@ -63,9 +63,9 @@ class RealNVP(FlowTransform):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        self.features = as_whole_number("features", features, 2, "the dimension, for it to have two halves,")
-        self.n_blocks = as_whole_number("n_blocks", n_blocks, 1, "the number of couplings")
-        widths = [as_whole_number("hidden", width, 1, "the width of a layer") for width in hidden]
+        self.features = as_int("features", features, 2, "the dimension, for it to have two halves,")
+        self.n_blocks = as_int("n_blocks", n_blocks, 1, "the number of couplings")
+        widths = [as_int("hidden", width, 1, "the width of a layer") for width in hidden]
         generator = torch_generator(seed, device or "cpu")
         halves = (self.features // 2, self.features - self.features // 2)
         self.log_scales, self.shifts = nn.ModuleList(), nn.ModuleList()

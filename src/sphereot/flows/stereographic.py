@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sphereot import sphere
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot.flows._validation import flow_points
 from sphereot.flows.normal import StandardNormal
 from sphereot.flows.realnvp import RealNVP
@@ -78,7 +78,7 @@ class StereographicFlow(FlowTransform):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        self.dim = as_whole_number("dim", dim, 3, "the dimension of the space around the sphere")
+        self.dim = as_int("dim", dim, 3, "the dimension of the space around the sphere")
         self.plane = RealNVP(self.dim - 1, n_blocks, hidden, seed=seed, dtype=dtype, device=device)
 
     def forward(self, x: Tensor) -> Tensor:

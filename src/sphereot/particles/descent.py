@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from sphereot._arrays.validation import (
+    as_int,
     as_method,
     as_order,
     as_points,
     as_slice_count,
-    as_whole_number,
     require_same_dim,
     require_same_kind,
 )
@@ -140,8 +140,8 @@ class ParticleFlow:
         self.targets = [target.detach().to(start.dtype) for target in targets]
         self.weights = _as_shares(weights, len(self.targets))
         self.p, self.n_projections = as_order(p), as_slice_count(n_projections)
-        self.method, self.seed = as_method(method), as_whole_number("seed", seed, 0, "the seed")
-        self.batch_size = None if batch_size is None else as_whole_number("batch_size", batch_size, 1, "a batch")
+        self.method, self.seed = as_method(method), as_int("seed", seed, 0, "the seed")
+        self.batch_size = None if batch_size is None else as_int("batch_size", batch_size, 1, "a batch")
         if optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer: got {optimizer!r}; choose one of {', '.join(map(repr, OPTIMIZERS))}.")
         self._step_size = OPTIMIZERS[optimizer] if step_size is None else step_size

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.validation import as_points, as_whole_number, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_points, require_same_dim, require_same_kind
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.errors import DivergenceError
 from sphereot._support.extras import require
@@ -156,8 +156,8 @@ def gradient_flow(
     require("torch", "sphereot.gradient_flow")
     from sphereot.particles.descent import ParticleFlow
 
-    max_steps = as_whole_number("steps", steps, 0, "the number of steps")
-    at_steps = {as_whole_number("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
+    max_steps = as_int("steps", steps, 0, "the number of steps")
+    at_steps = {as_int("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
     if tol is not None and not 0 < tol < 1:
         raise ValueError(f"tol: got {tol}, but a number between 0 and 1 is needed; give e.g. 0.01.")
     descent = ParticleFlow.of_validated(
@@ -237,7 +237,7 @@ def _start(
     if samples and dim is not None and dim != samples[0].shape[1]:
         raise ValueError(f"dim: got {dim}, but target has points in dimension {samples[0].shape[1]}; leave dim out.")
     count = n_particles if n_particles is not None else samples[0].shape[0] if samples else _PARTICLES
-    count = as_whole_number("n_particles", count, 1, "the number of particles")
+    count = as_int("n_particles", count, 1, "the number of particles")
     return random_uniform(count, dim if dim is not None else samples[0].shape[1], seed=seed, like=like)
 
 

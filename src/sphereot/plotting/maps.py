@@ -11,7 +11,7 @@ from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot.plotting._axes import (
     RASTER_FROM,
     add_legend_entry,
@@ -51,7 +51,7 @@ def map_points(resolution: int = 180) -> NDArray[np.float64]:
     >>> plotting.map_points(90).shape
     (90, 180, 3)
     """
-    resolution = as_whole_number("resolution", resolution, 2, "the number of rows")
+    resolution = as_int("resolution", resolution, 2, "the number of rows")
     latitude = _centers(-90, 90, resolution)[:, None]
     longitude = _centers(-180, 180, 2 * resolution)[None, :]
     ring = np.cos(latitude)

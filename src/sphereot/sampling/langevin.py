@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_unit_vectors, as_whole_number
+from sphereot._arrays.validation import as_int, as_unit_vectors
 
 __all__ = ["Chains", "Potential", "as_positive", "langevin"]
 
@@ -99,12 +99,10 @@ def langevin(
     >>> bool((chains.points[:, 0].mean() - 0.8).abs() < 0.02)  # coth(5) - 1/5 = 0.8001
     True
     """
-    steps = as_whole_number("steps", steps, 1, "the number of steps")
+    steps = as_int("steps", steps, 1, "the number of steps")
     step_size = as_positive("step_size", step_size, "the step of the Langevin algorithm")
     if keep_every is not None:
-        keep_every = as_whole_number(
-            "keep_every", keep_every, 1, "the number of steps between two entries of the history"
-        )
+        keep_every = as_int("keep_every", keep_every, 1, "the number of steps between two entries of the history")
     if not isinstance(start, Tensor):
         raise TypeError(f"start: got {type(start).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
     x = as_unit_vectors("start", start).detach()

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot.distributions import HypersphericalUniform, PowerSpherical
 
 __all__ = ["NetworkSampler", "PowerSphericalSampler", "Sampler"]
@@ -90,7 +90,7 @@ class NetworkSampler(nn.Module):
     def __init__(self, network: nn.Module, noise_dim: int) -> None:
         super().__init__()
         self.network = network
-        self.noise_dim = as_whole_number("noise_dim", noise_dim, 2, "the dimension of the noise")
+        self.noise_dim = as_int("noise_dim", noise_dim, 2, "the dimension of the noise")
 
     def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw points (*sample_shape, d) with gradients in the network's parameters."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_points, as_slice_count, as_whole_number
+from sphereot._arrays.validation import as_int, as_points, as_slice_count
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
 from sphereot._support.errors import DivergenceError
@@ -138,12 +138,12 @@ def fit_sampler(
     >>> fit.steps, bool(sampler.distribution().loc[1] > 0.98)
     (150, True)
     """
-    steps = as_whole_number("steps", steps, 1, "the number of steps")
-    n_particles = as_whole_number("n_particles", n_particles, 1, "the number of points")
-    every = as_whole_number("evaluate_every", evaluate_every, 1, "the number of steps between two evaluations")
+    steps = as_int("steps", steps, 1, "the number of steps")
+    n_particles = as_int("n_particles", n_particles, 1, "the number of points")
+    every = as_int("evaluate_every", evaluate_every, 1, "the number of steps between two evaluations")
     settings: dict[str, Any] = {
         "n_particles": n_particles,
-        "mcmc_steps": as_whole_number("mcmc_steps", mcmc_steps, 1, "the number of Langevin steps"),
+        "mcmc_steps": as_int("mcmc_steps", mcmc_steps, 1, "the number of Langevin steps"),
         "step_size": as_positive("step_size", step_size, "the step of the Langevin algorithm"),
         "metropolis": bool(metropolis),
         "loss": loss,

@@ -9,7 +9,7 @@ is uniform too, give the same expectation with less variance. Points go to turns
 from typing import Any
 
 from sphereot._arrays.libraries import Array, is_torch_compiling
-from sphereot._arrays.validation import as_frames, as_method, as_points, as_whole_number
+from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
 from sphereot._backends import backend_for
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._support.keyword_options import options_by_name
@@ -81,8 +81,8 @@ def great_circles(
     >>> np.allclose(np.mean(frames @ frames.mT, axis=0), np.eye(4) / 2)
     True
     """
-    n_projections = as_whole_number("n_projections", n_projections, 1, "the number of great circles")
-    dim = as_whole_number("dim", dim, 2, "the dimension of the space around the sphere")
+    n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
+    dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
     method = as_method(method)
     if is_torch_compiling(like):
         from sphereot.slicing.operators import great_circles_operator

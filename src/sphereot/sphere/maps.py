@@ -6,12 +6,12 @@ from typing import Any
 from sphereot._arrays.libraries import Array, device, namespace, peek
 from sphereot._arrays.random import normal_source
 from sphereot._arrays.validation import (
+    as_int,
     as_points,
     as_reals,
     as_unit_vectors,
     as_vectors,
     as_weights,
-    as_whole_number,
     require_broadcast,
     require_same_dim,
     require_same_kind,
@@ -92,8 +92,8 @@ def random_uniform(n: int, dim: int, *, seed: Any = None, like: Array | None = N
     >>> sphere.random_uniform(5, 3, seed=0).shape
     (5, 3)
     """
-    n = as_whole_number("n", n, 1, "the number of points")
-    dim = as_whole_number("dim", dim, 2, "the dimension of the space around the sphere")
+    n = as_int("n", n, 1, "the number of points")
+    dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
     return normalize(normal_source(seed, like)((n, dim)))
 
 
@@ -293,7 +293,7 @@ def frechet_mean(
     """
     x = as_points("x", x)
     share = as_weights("weights", weights, "x", x)
-    steps = None if max_steps is None else as_whole_number("max_steps", max_steps, 1, "the number of steps")
+    steps = None if max_steps is None else as_int("max_steps", max_steps, 1, "the number of steps")
     xp = namespace(x)
     rounding = float(xp.finfo(x.dtype).eps)
     tolerance = 64 * rounding if tolerance is None else float(tolerance)

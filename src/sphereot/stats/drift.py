@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_order, as_points, require_same_dim, require_same_kind
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
@@ -316,7 +316,7 @@ def _as_labels(labels: Sequence[str] | None, count: int) -> list[str]:
 def _enough_permutations(permutations: int | None, windows: int, alpha: float) -> int:
     if permutations is None:
         return max(_PERMUTATIONS, math.ceil(4 * windows / alpha) - 1)
-    count = as_whole_number("permutations", permutations, 1, "the number of permutations")
+    count = as_int("permutations", permutations, 1, "the number of permutations")
     smallest = math.ceil(windows / alpha * (1 - _ROUNDING)) - 1
     if count < smallest:
         raise ValueError(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
-from sphereot._arrays.validation import as_points, as_weights, as_whole_number, require_same_dim
+from sphereot._arrays.validation import as_int, as_points, as_weights, require_same_dim
 from sphereot._support.scikit_learn import density_tags
 from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
 
@@ -170,7 +170,7 @@ class SphericalKDE:
             Unit vectors.
         """
         self._require_fit()
-        n = as_whole_number("n", n, 1, "the number of points")
+        n = as_int("n", n, 1, "the number of points")
         generator = np.random.default_rng(seed)
         centers = self.points_[generator.choice(len(self.points_), size=n, p=self.weights_)]
         return sample_around(centers, self.concentration_, generator)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_order, as_points, as_whole_number, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_order, as_points, require_same_dim, require_same_kind
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Labelings
 from sphereot._support.keyword_options import options_by_name
@@ -184,8 +184,8 @@ def two_sample_test(
     p, x, y = as_order(p), as_points("x", x), as_points("y", y)
     require_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
-    permutations = as_whole_number("permutations", permutations, 1, "the number of permutations")
-    n_circles = as_whole_number("n_circles", n_circles, 0, "the number of great circles in the result")
+    permutations = as_int("permutations", permutations, 1, "the number of permutations")
+    n_circles = as_int("n_circles", n_circles, 0, "the number of great circles in the result")
     xp = namespace(x)
     x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
     generator = numpy_generator(seed, x)

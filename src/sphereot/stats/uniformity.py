@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_order, as_points, as_slice_count, as_whole_number
+from sphereot._arrays.validation import as_int, as_order, as_points, as_slice_count
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
@@ -173,11 +173,11 @@ def uniformity_test(
     ['Rayleigh', 'Bingham', 'Giné']
     """
     p, x = as_order(p), as_points("x", x)
-    simulations = as_whole_number("simulations", simulations, 1, "the number of simulated samples")
+    simulations = as_int("simulations", simulations, 1, "the number of simulated samples")
     n, dim = int(x.shape[0]), int(x.shape[1])
     size = min(n, _MAX_NULL_POINTS)
     if null_points is not None:
-        size = as_whole_number("null_points", null_points, 1, "the size of the simulated samples")
+        size = as_int("null_points", null_points, 1, "the size of the simulated samples")
         if size > n:
             raise ValueError(f"null_points: got {size}, but x has only {n} points; give at most {n}.")
     if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):

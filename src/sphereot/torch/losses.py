@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from sphereot._arrays.libraries import is_torch_traced
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
 from sphereot._arrays.random import seed_of_draw
-from sphereot._arrays.validation import as_method, as_order, as_points, as_slice_count, as_weights, as_whole_number
+from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
@@ -77,9 +77,9 @@ class _SlicedLoss(nn.Module):
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction: got {reduction!r}; choose one of {', '.join(map(repr, _REDUCTIONS))}.")
         if block_size is not None:
-            as_whole_number("block_size", block_size, 1, "the number of slices per block")
+            as_int("block_size", block_size, 1, "the number of slices per block")
         if seed is not None:
-            seed = as_whole_number("seed", seed, 0, "the seed of a loss, which counts on from it,")
+            seed = as_int("seed", seed, 0, "the seed of a loss, which counts on from it,")
         self.method, self.fixed, self.seed = as_method(method), fixed, seed
         self.normalize, self.root, self.reduction = normalize, root, reduction
         self.gather, self.block_size = gather, block_size

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from sphereot._arrays.libraries import aligned, is_torch_traced
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted, rooted_in_unit, unit_of
-from sphereot._arrays.validation import as_whole_number
+from sphereot._arrays.validation import as_int
 from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs, row_distances
@@ -67,7 +67,7 @@ def portable_path(*, force: bool | None = None, block_size: int | None = None) -
     """
     global _settings
     if block_size is not None:
-        as_whole_number("block_size", block_size, 1, "the number of slices per block")
+        as_int("block_size", block_size, 1, "the number of slices per block")
     before = _settings
     changes = {"force": force, "block_size": block_size}
     _settings = replace(before, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
