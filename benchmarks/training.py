@@ -67,7 +67,7 @@ def portable_path_against_pot() -> Iterator[Row]:
     (theirs,) = best_of(
         step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=200, seed=0)), repeats=1, min_seconds=0
     )
-    work = "portable path fwd + bwd, n=m=10,000, L=200"
+    work = "array-API backend fwd + bwd, n=m=10,000, L=200"
     yield Row(work, ours, "s", "POT (PyTorch)", theirs, theirs / ours, 10, "more")
 
 

@@ -197,8 +197,8 @@ def test_random_points_are_uniform():
 
 
 @pytest.mark.parametrize(("n", "dim"), [(0, 3), (-1, 3), (2.0, 3), (True, 3), (5, 1), (5, 0), (5, 2.5), ("5", 3)])
-def test_random_points_need_whole_numbers(n, dim):
-    name = "n: found" if dim == 3 else "dim: found"
+def test_random_points_need_integers(n, dim):
+    name = "n: got" if dim == 3 else "dim: got"
     with pytest.raises(ValueError, match=name):
         sphere.random_uniform(n, dim)
 

@@ -33,7 +33,7 @@ def test_correction_is_closed_testing(p_values):
 @pytest.mark.parametrize("alpha", [0.02, 0.05, 0.3, 0.5])
 @pytest.mark.parametrize("seed", range(4))
 def test_above_the_band_is_drift_and_nothing_else(alpha, seed):
-    """Windows from far away to the same law: the picture must say what the p-values say, ties and all."""
+    """Windows from far away to the same distribution: the picture must say what the p-values say, ties and all."""
     rng = np.random.default_rng(seed)
     x = sphere_sample(rng, 20, 3, shift=1)
     windows = [sphere_sample(rng, 12, 3, shift=shift) for shift in (1, 1, 0.7, 0.4, 0, -0.3)]
@@ -87,7 +87,7 @@ def test_libraries_agree():
 
 
 def test_any_false_alarm_is_as_rare_as_the_level():
-    """400 times three windows of the reference's law: alarms in at most the level's share, give or take 4 errors.
+    """400 times three windows of the reference's distribution: alarms in at most the level's share, plus 4 errors.
 
     The windows depend on each other by the reference alone, so that Holm's bound is nearly reached: half as many alarms
     would be a fault too.

@@ -69,8 +69,8 @@ def test_kernel_samples_have_the_law_of_the_kernel(dim, kappa):
     grid = np.linspace(0, top, 20001)
     log_density = kappa * (np.cos(grid) - 1)
     density = np.exp(log_density) * np.sin(grid) ** (dim - 2)
-    law = integrate.cumulative_simpson(density, x=grid, initial=0)
-    assert stats.kstest(angle, lambda t: np.interp(t, grid, law / law[-1])).pvalue > 1e-4
+    distribution = integrate.cumulative_simpson(density, x=grid, initial=0)
+    assert stats.kstest(angle, lambda t: np.interp(t, grid, distribution / distribution[-1])).pvalue > 1e-4
     around = x - np.sum(x * mean, axis=1, keepdims=True) * mean
     error = around.std(axis=0) / np.sqrt(4000)
     assert np.all(np.abs(around.mean(axis=0)) <= 5 * error + 1e-12)

@@ -129,7 +129,7 @@ def test_p_value_of_all_partings(rng):
 
 @pytest.mark.parametrize(("n", "m", "dim", "kappa"), [(30, 30, 3, 0.0), (25, 15, 3, 3.0), (20, 20, 64, 0.0)])
 def test_level_is_exact(n, m, dim, kappa):
-    """Over 400 pairs of samples of one law, p-values with 19 permutations fall evenly on 1/20, ..., 20/20."""
+    """Over 400 pairs of samples of one distribution, p-values with 19 permutations fall evenly on 1/20, ..., 20/20."""
     rng = np.random.default_rng(dim)
     ranks = []
     for _ in range(400):

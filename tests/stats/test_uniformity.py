@@ -1,4 +1,4 @@
-"""The test of uniformity: its statistics against textbook formulas and known laws, and its level."""
+"""The test of uniformity: its statistics against textbook formulas and known distributions, and its level."""
 
 import math
 
@@ -142,8 +142,8 @@ def test_seeds_repeat_whether_or_not_anything_is_kept():
 
 
 @pytest.mark.parametrize("p", [1, 2])
-def test_fewer_null_points_give_the_same_law(p):
-    """n^(p/2) SSW_p^p of 400 points, simulated with 100: the two laws cannot be told apart by 400 draws of each."""
+def test_fewer_null_points_give_the_same_distribution(p):
+    """n^(p/2) SSW_p^p of 400 points, simulated with 100: 400 draws of each show no difference."""
     x = sphereot.sphere.random_uniform(400, 3, seed=0)
     frames = sphereot.great_circles(20, 3, seed=0)
     exact = uniformity_test(x, p=p, simulations=400, projections=frames, seed=1).null

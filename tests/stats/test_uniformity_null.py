@@ -56,9 +56,9 @@ def simulated(n: int, dim: int, count: int, rng: np.random.Generator) -> np.ndar
 def test_level(n, dim, rng):
     """Within 3 binomial standard errors over 4,000 uniform samples, at 5 and 1 %."""
     statistics = simulated(n, dim, 4000, rng)
-    law = null_distribution(n, dim)
+    distribution = null_distribution(n, dim)
     for level in (0.05, 0.01):
-        rejected = np.mean(statistics > law.quantile(level))
+        rejected = np.mean(statistics > distribution.quantile(level))
         assert abs(rejected - level) < 3 * math.sqrt(level * (1 - level) / len(statistics))
 
 

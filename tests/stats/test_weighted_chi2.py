@@ -46,55 +46,55 @@ def test_equals_sum_of_characteristic_function(seed):
     count = int(rng.integers(1, 8))
     weights = 10 ** rng.uniform(-4, 0, count)
     degrees = np.ceil(10 ** rng.uniform(0, 3, count)) + 12  # so many that the sum has an end
-    law = chi_squares(weights, degrees)
-    deviation = math.sqrt(law.variance)
-    t = (np.arange(200_000) + 0.5) * (2 * math.pi / (law.mean + 40 * deviation))
+    distribution = chi_squares(weights, degrees)
+    deviation = math.sqrt(distribution.variance)
+    t = (np.arange(200_000) + 0.5) * (2 * math.pi / (distribution.mean + 40 * deviation))
     t = t[: int(np.searchsorted(t, 1e4 / deviation))]
     log_function = sum(-0.5 * m * np.log1p(-2j * w * t) for w, m in zip(weights, degrees, strict=True))
-    for x in law.mean + deviation * np.array([-3.0, -2.0, -1.0, -0.1, 0.0, 0.5, 2.0, 4.0]):
+    for x in distribution.mean + deviation * np.array([-3.0, -2.0, -1.0, -0.1, 0.0, 0.5, 2.0, 4.0]):
         if x > 0:
             expected = 0.5 + float(np.sum(np.exp(log_function - 1j * t * x).imag / (np.arange(len(t)) + 0.5))) / math.pi
-            assert_allclose(law.survival(x), expected, rtol=0, atol=1e-9)
+            assert_allclose(distribution.survival(x), expected, rtol=0, atol=1e-9)
 
 
 def test_equals_simulation(rng):
     weights, degrees = [1.0, 0.7, 0.1, 0.05], [1.0, 3.0, 10.0, 25.0]
     sample = sum(w * rng.chisquare(m, 200_000) for w, m in zip(weights, degrees, strict=True))
-    law = chi_squares(weights, degrees)
+    distribution = chi_squares(weights, degrees)
     for x in np.quantile(sample, [0.02, 0.3, 0.5, 0.9, 0.99]):
         share = np.mean(sample > x)
-        assert abs(law.survival(x) - share) < 4 * math.sqrt(share * (1 - share) / len(sample))
+        assert abs(distribution.survival(x) - share) < 4 * math.sqrt(share * (1 - share) / len(sample))
 
 
 def test_remainder_has_mean_and_variance():
     """What a remainder leaves out, a third cumulant that is wrong by 4e-7, changes probabilities by less than 1e-6."""
     whole = chi_squares([1.0, 0.0005, 0.001], [3.0, 1000.0, 400.0])
-    law = WeightedChiSquares.with_remainder(
+    distribution = WeightedChiSquares.with_remainder(
         np.array([1.0]), np.array([3.0]), mean=0.9, variance=2 * (1000 * 0.0005**2 + 400 * 0.001**2)
     )
-    assert_allclose([law.mean, law.variance], [whole.mean, whole.variance])
+    assert_allclose([distribution.mean, distribution.variance], [whole.mean, whole.variance])
     for x in (1.0, 4.0, 12.0):
-        assert_allclose(law.survival(x), whole.survival(x), rtol=0, atol=1e-6)
+        assert_allclose(distribution.survival(x), whole.survival(x), rtol=0, atol=1e-6)
     constant = WeightedChiSquares.with_remainder(np.array([1.0]), np.array([3.0]), mean=0.9, variance=0.0)
     assert_allclose(constant.survival(0.9 + 4.0), scipy.stats.chi2.sf(4.0, 3), rtol=1e-10)
     assert constant.survival(0.5) == 1.0
 
 
 def test_scaled_about_mean():
-    law = chi_squares([1.0, 0.5], [2.0, 3.0])
-    scaled = law.scaled_about_mean(0.5)
-    assert_allclose([scaled.mean, scaled.variance], [law.mean, law.variance / 4])
-    assert_allclose(scaled.survival(law.mean + 1.0), law.survival(law.mean + 2.0), rtol=1e-9)
+    distribution = chi_squares([1.0, 0.5], [2.0, 3.0])
+    scaled = distribution.scaled_about_mean(0.5)
+    assert_allclose([scaled.mean, scaled.variance], [distribution.mean, distribution.variance / 4])
+    assert_allclose(scaled.survival(distribution.mean + 1.0), distribution.survival(distribution.mean + 2.0), rtol=1e-9)
 
 
 @pytest.mark.parametrize("probability", [1e-6, 0.01, 0.5, 0.99])
 def test_quantile_inverts_survival(probability):
-    law = chi_squares([1.0, 0.5], [2.0, 3.0])
-    assert_allclose(law.survival(law.quantile(probability)), probability, rtol=1e-6)
+    distribution = chi_squares([1.0, 0.5], [2.0, 3.0])
+    assert_allclose(distribution.survival(distribution.quantile(probability)), probability, rtol=1e-6)
 
 
 def test_does_not_increase():
-    law = chi_squares([1.0, 0.5, 0.1], [1.0, 2.0, 30.0])
-    values = [law.survival(x) for x in np.linspace(0.0, 4 * law.mean, 200)]
+    distribution = chi_squares([1.0, 0.5, 0.1], [1.0, 2.0, 30.0])
+    values = [distribution.survival(x) for x in np.linspace(0.0, 4 * distribution.mean, 200)]
     assert values[0] == 1.0
     assert np.all(np.diff(values) <= 1e-12)
