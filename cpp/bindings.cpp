@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -20,6 +21,7 @@
 #include "solvers/costs.hpp"
 #include "solvers/gradients.hpp"
 #include "solvers/permutations.hpp"
+#include "solvers/uniform_pairs.hpp"
 #include "support/parallel.hpp"
 #include "support/real.hpp"
 
@@ -364,6 +366,37 @@ void bind_flow(nb::module_& m) {
         "d_slopes"_a.noconvert(), "d_loads"_a.noconvert(), "threads"_a);
 }
 
+template <Real T>
+void bind_pairs(nb::module_& m) {
+    m.def(
+        "sum_pairs",
+        [](Input<T, 2> points, std::optional<Input<double, 1>> weights, Input<double, 1> smooth,
+           Input<double, 1> logarithmic, std::size_t groups, std::size_t threads, std::optional<InOut<T, 2>> gradient,
+           std::optional<InOut<double, 1>> potentials) {
+            const std::size_t n = points.shape(0), dim = points.shape(1);
+            UniformKernel<T> kernel;
+            require(n > 0 && dim >= 2 && groups > 0, "at least one point, two dimensions and one group");
+            require(smooth.shape(0) == kernel.smooth.size() && logarithmic.shape(0) == kernel.logarithmic.size(),
+                    "as many coefficients as the kernel has");
+            require(!weights || weights->shape(0) == n, "one weight per point");
+            require(!gradient || (gradient->shape(0) == n && gradient->shape(1) == dim), "gradient (n, dim)");
+            require(!potentials || potentials->shape(0) == n, "one potential per point");
+            const auto as_real = [](double value) { return static_cast<T>(value); };
+            std::transform(smooth.data(), smooth.data() + smooth.shape(0), kernel.smooth.begin(), as_real);
+            std::transform(logarithmic.data(), logarithmic.data() + logarithmic.shape(0), kernel.logarithmic.begin(),
+                           as_real);
+            const EnergyResult<T> result{potentials ? potentials->data() : nullptr,
+                                         gradient ? gradient->data() : nullptr};
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            const std::vector<T> unit = unit_points(n, dim, points.data());
+            return sum_pairs<T>({n, dim, unit.data(), weights ? weights->data() : nullptr, kernel}, result, groups,
+                                execution);
+        },
+        "points"_a.noconvert(), "weights"_a.noconvert().none(), "smooth"_a.noconvert(), "logarithmic"_a.noconvert(),
+        "groups"_a, "threads"_a, "gradient"_a.noconvert().none(), "potentials"_a.noconvert().none());
+}
+
 // The instruction sets whose build of the kernel this machine can run, best first.
 std::vector<std::string> supported_instruction_sets() {
     std::vector<std::string> names;
@@ -397,4 +430,6 @@ NB_MODULE(SPHEREOT_MODULE, m) {
     bind_points<double>(m);
     bind_flow<float>(m);
     bind_flow<double>(m);
+    bind_pairs<float>(m);
+    bind_pairs<double>(m);
 }

@@ -77,6 +77,16 @@ def test_slices(backend, problem, p):
             assert_allclose(mean, np.mean(expected) ** (1 / p if root else 1), rtol=1e-8)
 
 
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_pairs_of_points(backend, problem, unbiased):
+    module, convert = backend
+    points, weights, _ = problem
+    for ours, reference in zip(*(measures_of(points, weights, make) for make in (convert, np.asarray)), strict=True):
+        cost = to_numpy(module.pair_cost(ours, unbiased=unbiased))
+        assert cost.shape == ()
+        assert_allclose(cost, array_api.pair_cost(reference, unbiased=unbiased), rtol=1e-10)
+
+
 @pytest.mark.parametrize("p", [1.0, 2.0, 10.0])
 @pytest.mark.parametrize("root", [False, True])
 def test_pairs(backend, problem, p, root):

@@ -74,6 +74,12 @@ class Backend(Protocol):
     def mean_cost(self, measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
         """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
 
+    def pair_cost(self, measure: Measure, *, unbiased: bool = False) -> Array:
+        """SSW_2^2 to the uniform distribution without slices: the double sum of K_d over all pairs of points.
+
+        `unbiased` leaves out the pairs of a point with itself, and scales the rest to a total weight of 1.
+        """
+
     def pairwise_costs(self, measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
         """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
 

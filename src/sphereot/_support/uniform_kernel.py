@@ -149,10 +149,14 @@ def variance_polynomials(dim: int, double: bool = True) -> tuple[tuple[float, ..
     basis = np.polynomial.chebyshev.chebvander(u, p_degree) * z[:, None]
     basis = np.hstack([basis, basis[:, : r_degree + 1] * np.log(z)[:, None]])
     fitted = np.linalg.lstsq(basis, _variance_by_series(z, dim), rcond=None)[0]
-    smooth, logarithmic = (
-        tuple(float(c) for c in np.polynomial.chebyshev.cheb2poly(part)) for part in np.split(fitted, [p_degree + 1])
-    )
+    smooth, logarithmic = (_monomials(part) for part in np.split(fitted, [p_degree + 1]))
     return smooth, logarithmic
+
+
+def _monomials(chebyshev: NDArray[np.float64]) -> tuple[float, ...]:
+    """Coefficients of powers, as many as there are Chebyshev coefficients."""
+    powers = np.polynomial.chebyshev.cheb2poly(chebyshev)  # without the highest if they are zero
+    return tuple(float(c) for c in np.pad(powers, (0, len(chebyshev) - len(powers))))
 
 
 # ---- D_d by its power series ----

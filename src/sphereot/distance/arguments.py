@@ -1,5 +1,6 @@
 """Validated arguments of the distance functions: measures and great circles."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sphereot._arrays.libraries import Array, namespace, without_gradient
@@ -15,7 +16,7 @@ from sphereot._arrays.validation import (
 from sphereot._backends.protocol import Measure
 from sphereot.slicing.circles import great_circles
 
-__all__ = ["frames_for", "two_measures"]
+__all__ = ["frames_for", "require_exact_options", "two_measures"]
 
 
 def two_measures(
@@ -42,3 +43,24 @@ def frames_for(x: Array, n_projections: int | None, projections: Array | None, s
     frames = as_frames(projections, x)
     as_slice_count(n_projections, frames)
     return without_gradient(frames)  # no backend differentiates in the circles themselves
+
+
+def require_exact_options(p: float, n: int, root: bool, unbiased: bool, given: Mapping[str, Any]) -> None:
+    """Raise unless the options of a distance to the uniform distribution fit `method="exact"`.
+
+    Parameters
+    ----------
+    p, n, root, unbiased
+        The order, the number of points, and options of `ssw_uniform`.
+    given : mapping
+        Options that concern great circles, by name; None where not given.
+    """
+    if p != 2:
+        raise ValueError(f"p: got {p:g}, but method='exact' is for p = 2; give p=2, or another method.")
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}: got a value, but method='exact' draws no great circles; leave {name} out.")
+    if unbiased and root:
+        raise ValueError("root: got True with unbiased=True, whose value may be negative; leave one of them out.")
+    if unbiased and n < 2:
+        raise ValueError(f"x: got {n} point, but unbiased=True needs at least 2; give more points.")

@@ -3,11 +3,12 @@
 from typing import Any
 
 from sphereot._arrays.libraries import Array
+from sphereot._arrays.orders import rooted
 from sphereot._arrays.validation import as_order, as_points, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
-from sphereot.distance.arguments import frames_for, two_measures
+from sphereot.distance.arguments import frames_for, require_exact_options, two_measures
 
 __all__ = ["ssw", "ssw_uniform"]
 
@@ -99,6 +100,7 @@ def ssw_uniform(
     method: str = "iid",
     seed: Any = None,
     root: bool = False,
+    unbiased: bool = False,
 ) -> Array:
     """SSW_p^p between a sample and the uniform measure on the sphere.
 
@@ -113,8 +115,15 @@ def ssw_uniform(
         Order, from 1 to 1000.
     weights : array, shape (n,), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
-    n_projections, projections, method, seed, root
-        As in `ssw`.
+    method : {"iid", "orthogonal", "quasi", "exact"}
+        How great circles are drawn, as in `ssw`; or "exact", for p = 2, the mean over all great circles without
+        drawing any: a double sum over the points (`uniform_kernel`), in O(n^2 d) time and no n x n array.
+    n_projections, projections, seed, root
+        As in `ssw`; great circles and seeds have no meaning for `method="exact"`.
+    unbiased : bool
+        With `method="exact"`: leave out the pairs of a point with itself. For a sample of a distribution the result is
+        then an unbiased estimate of SSW_2^2 of that distribution, 0 in the mean for uniform points, whatever n is; it
+        may be negative.
 
     Returns
     -------
@@ -128,8 +137,17 @@ def ssw_uniform(
     >>> pole = np.array([[0.0, 0.0, 1.0]])  # one point: every slice is a single atom
     >>> round(float(sphereot.ssw_uniform(pole, seed=0)), 6) == round(1 / 12, 6)
     True
+    >>> corners = np.concatenate([np.eye(3), -np.eye(3)])
+    >>> print(f"{sphereot.ssw_uniform(corners, method='exact'):.6f}")
+    0.004048
     """
     p, x = as_order(p), as_points("x", x)
     measure = Measure(x, as_weights("weights", weights, "x", x))
+    if method == "exact":
+        given = {"n_projections": n_projections, "projections": projections, "seed": seed}
+        require_exact_options(p, x.shape[0], root, unbiased, given)
+        return rooted(backend_for(x).pair_cost(measure, unbiased=unbiased), p, root)
+    if unbiased:
+        raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
     frames = frames_for(x, n_projections, projections, seed, method)
     return backend_for(x).mean_cost((measure,), frames, p, root=root)

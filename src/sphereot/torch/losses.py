@@ -16,7 +16,7 @@ from sphereot._arrays.validation import as_int, as_method, as_order, as_points, 
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
-from sphereot.distance import two_measures
+from sphereot.distance.arguments import require_exact_options, two_measures
 from sphereot.slicing.circles import fresh_circles, great_circles
 from sphereot.slicing.operators import next_great_circles_operator
 from sphereot.torch.distributed import (
@@ -296,8 +296,14 @@ class UniformityLoss(_SlicedLoss):
 
     Parameters
     ----------
-    p, n_projections, method, fixed, seed, normalize, root, reduction, gather, block_size
-        As in `SSWLoss`.
+    method : {"iid", "orthogonal", "quasi", "exact"}
+        How great circles are drawn; or "exact", for p = 2: the mean over all great circles without drawing any, as
+        `sphereot.ssw_uniform(method="exact")`. Its gradient has no noise, and its cost is O(n^2 d).
+    unbiased : bool
+        With `method="exact"`: leave out the pairs of a point with itself. As a metric the value is then comparable
+        between batch sizes: its mean for uniform points is 0, for every n of at least 2.
+    p, n_projections, fixed, seed, normalize, root, reduction, gather, block_size
+        As in `SSWLoss`; `n_projections`, `fixed`, `seed` and `block_size` have no meaning for `method="exact"`.
 
     Examples
     --------
@@ -306,7 +312,52 @@ class UniformityLoss(_SlicedLoss):
     >>> embeddings = torch.nn.functional.normalize(torch.randn(32, 16, generator=torch.Generator().manual_seed(0)))
     >>> UniformityLoss(seed=0)(embeddings).shape
     torch.Size([])
+    >>> UniformityLoss(method="exact", unbiased=True)
+    UniformityLoss(p=2, method='exact', unbiased=True)
     """
+
+    @_suggests_options
+    def __init__(
+        self,
+        p: float = 2,
+        n_projections: int = 200,
+        *,
+        method: str = "iid",
+        fixed: bool = False,
+        seed: int | None = None,
+        normalize: bool = False,
+        root: bool = False,
+        reduction: str = "mean",
+        gather: bool = False,
+        block_size: int | None = None,
+        unbiased: bool = False,
+    ) -> None:
+        exact = method == "exact"
+        super().__init__(
+            p,
+            n_projections,
+            method="iid" if exact else method,
+            fixed=fixed,
+            seed=seed,
+            normalize=normalize,
+            root=root,
+            reduction=reduction,
+            gather=gather,
+            block_size=block_size,
+        )
+        if exact:
+            require_exact_options(self.p, 2, root, unbiased, {"seed": seed, "fixed": fixed or None})
+            self.method = "exact"
+        elif unbiased:
+            raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
+        self.unbiased = unbiased
+
+    def extra_repr(self) -> str:
+        """The options that are not the default."""
+        if self.method != "exact":
+            return super().extra_repr()
+        described = super().extra_repr().replace(f"n_projections={self.n_projections!r}, ", "")
+        return described + (", unbiased=True" if self.unbiased else "")
 
     def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """The loss of `x` (n, d), or of a batch (B, n, d)."""
@@ -315,19 +366,22 @@ class UniformityLoss(_SlicedLoss):
             raise ValueError("gather: weights are not gathered; leave them out.")
         if self.gather:
             require_like_batches(x=x)
-        frames = self._frames_or_seed(x)
+        frames = None if self.method == "exact" else self._frames_or_seed(x)
         values = [
             self._rooted(self._to_uniform(self._gathered(member), a, frames))
             for member, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
         ]
         return self._reduced(values, x.ndim == 3)
 
-    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FrameSeed) -> Tensor:
+    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FrameSeed | None) -> Tensor:
         try:
             points = as_points("x", x)
         except ValueError as error:
             raise _with_option_normalize(error) from None
         measure = Measure(points, as_weights("weights", weights, "x", points))
+        if frames is None:
+            require_exact_options(self.p, points.shape[0], self.root, self.unbiased, {})
+            return backend.pair_cost(measure, unbiased=self.unbiased)
         if isinstance(frames, Tensor):
             frames = frames.to(points.dtype)
         return backend.mean_cost((measure,), frames, self.p, root=self._rooted_at_once, block_size=self.block_size)

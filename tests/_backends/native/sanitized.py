@@ -85,10 +85,28 @@ def flows(kernel, rng) -> int:
     return calls
 
 
+def pairs(kernel, rng) -> int:
+    """All pairs of points, with and without weights and gradients; equal, opposite and zero points among them."""
+    calls = 0
+    for dtype, terms in ((np.float32, (5, 4)), (np.float64, (9, 8))):
+        coefficients = [rng.normal(size=count) for count in terms]
+        for n in (1, 2, 63, 64, 65, 200):
+            for dim in (2, 3, 8, 9, 40, 130):
+                x = (rng.normal(size=(n, dim)) * (rng.random((n, 1)) > 0.1)).astype(dtype)
+                x[n // 2], x[-1] = x[0], -x[0]
+                for w in (None, rng.random(n)):
+                    for gradient in (None, np.empty_like(x)):
+                        for potentials in (None, np.empty(n)):
+                            groups, threads = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+                            kernel.sum_pairs(x, w, *coefficients, groups, threads, gradient, potentials)
+                            calls += 1
+    return calls
+
+
 def main(folder: str) -> None:
     kernel = load(folder)
     rng = np.random.default_rng(0)
-    calls = flows(kernel, rng)
+    calls = flows(kernel, rng) + pairs(kernel, rng)
     for dtype in (np.float32, np.float64):
         for trial in range(1500):
             slices = int(rng.integers(1, 5))

@@ -9,6 +9,7 @@ from itertools import combinations
 from sphereot._arrays.libraries import Array, namespace
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs, row_distances
+from sphereot._backends.array_api.pairs import pair_cost
 from sphereot._backends.array_api.permutations import relabeled_costs
 from sphereot._backends.array_api.projection import blocks, on_circles, project
 from sphereot._backends.protocol import Measure, Measures, Plan
@@ -17,6 +18,7 @@ __all__ = [
     "circle_costs",
     "circle_plan",
     "mean_cost",
+    "pair_cost",
     "pairwise_costs",
     "project",
     "relabeled_costs",

@@ -16,6 +16,7 @@ from sphereot._arrays.libraries import Array
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted, rooted_in_unit, unit_of
 from sphereot._backends.array_api.backend import relabeled_costs
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
+from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures, Plan
@@ -24,6 +25,7 @@ __all__ = [
     "circle_costs",
     "circle_plan",
     "mean_cost",
+    "pair_cost",
     "pairwise_costs",
     "project",
     "relabeled_costs",
@@ -46,6 +48,15 @@ def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False
     if root and p > LARGEST_PLAIN_ORDER:
         return _distance(tuple(measures), frames, p)
     return rooted(_cost(tuple(measures), frames, None, p), p, root)
+
+
+@partial(jax.jit, static_argnames="unbiased")
+def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
+    """SSW_2^2 to the uniform distribution without slices: the double sum of K_d over all pairs of points."""
+    points, shares = unit_points(measure.points), shares_of(measure)
+    # A block of rows is computed again for the derivative, so that never all pairs are held.
+    sums = [jax.checkpoint(partial(block_sum, rows=rows))(points, shares) for rows in row_blocks(points)]
+    return cost_of_sum(jnp.sum(jnp.stack(sums)), shares, unbiased)
 
 
 def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:

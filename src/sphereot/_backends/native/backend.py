@@ -11,6 +11,7 @@ from sphereot._backends.array_api.circle import plan_of_cut
 from sphereot._backends.native.blocks import PLANAR_BYTES, Floats, blocks, from_turns
 from sphereot._backends.native.calls import kernel, threads_for
 from sphereot._backends.native.frames import Frames, frame_count
+from sphereot._backends.native.pairs import pair_cost
 from sphereot._backends.native.permutations import relabeled_costs
 from sphereot._backends.protocol import Measure, Measures, Plan, n_atoms
 
@@ -18,6 +19,7 @@ __all__ = [
     "circle_costs",
     "circle_plan",
     "mean_cost",
+    "pair_cost",
     "pairwise_costs",
     "project",
     "relabeled_costs",

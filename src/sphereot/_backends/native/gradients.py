@@ -5,17 +5,16 @@ weights is the dual potential. Gradients that are not requested are not computed
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sphereot._arrays.orders import power_mean
 from sphereot._backends.native.backend import slice_distances
 from sphereot._backends.native.blocks import LARGEST_DIM_BY_SLICE, Floats, blocks, from_turns
 from sphereot._backends.native.calls import kernel, threads_for
 from sphereot._backends.native.frames import Frames, as_array, frame_block, frame_count
+from sphereot._backends.native.wanted import Gradient, Wanted
 from sphereot._backends.protocol import Measures, n_atoms
 
 __all__ = ["Gradient", "Wanted", "circle_gradients", "distance_gradients", "mean_gradients"]
@@ -25,17 +24,6 @@ __all__ = ["Gradient", "Wanted", "circle_gradients", "distance_gradients", "mean
 SLICES_PER_GROUP_BY_TILE = 100
 GROUP_BYTES = 64 << 20
 MAX_GROUPS = 16
-
-Gradient: TypeAlias = tuple[Floats | None, NDArray[np.float64] | None]
-"""The gradient in the points of a measure and the gradient in its weights."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which gradients of a measure to compute."""
-
-    points: bool
-    weights: bool
 
 
 def circle_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tuple[Floats, list[Gradient]]:

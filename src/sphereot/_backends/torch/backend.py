@@ -22,6 +22,7 @@ from sphereot._arrays.validation import as_int
 from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs, row_distances
+from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK, on_circles, project
 from sphereot._backends.native import backend as kernel
 from sphereot._backends.native.frames import FrameSeed
@@ -33,6 +34,7 @@ __all__ = [
     "circle_costs",
     "circle_plan",
     "mean_cost",
+    "pair_cost",
     "pairwise_costs",
     "portable_path",
     "project",
@@ -115,6 +117,20 @@ def mean_cost(
         mean = _distance_in_blocks if large else _mean_in_blocks
         value = mean(measures, frames, p, block_size)
     return value if large else torch.as_tensor(rooted(value, p, root))
+
+
+def pair_cost(measure: Measure, *, unbiased: bool = False) -> Tensor:
+    """SSW_2^2 to the uniform distribution without slices, differentiable in points and weights."""
+    if _kernel_serves(measure.points):
+        return operators.pair_cost(measure, unbiased=unbiased)
+    points, shares = unit_points(measure.points), shares_of(measure)
+    if _differentiated([measure]) and not is_torch_traced():
+        # A block of rows is computed again in the backward pass, so that never all pairs are held.
+        again = partial(checkpoint, block_sum, use_reentrant=False, preserve_rng_state=False)
+        sums = [again(points, shares, rows) for rows in row_blocks(points)]
+    else:
+        sums = [block_sum(points, shares, rows) for rows in row_blocks(points)]
+    return torch.as_tensor(cost_of_sum(torch.stack(sums).sum(), shares, unbiased))
 
 
 def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool = False) -> Tensor:

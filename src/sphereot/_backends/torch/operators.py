@@ -12,11 +12,12 @@ from sphereot._backends.native import backend as native
 from sphereot._backends.native import gradients
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.native.pairs import pair_gradients
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._backends.torch.derivatives import requires_grad
 from sphereot._backends.torch.kernel_op import KernelOp
 
-__all__ = ["circle_costs", "mean_cost"]
+__all__ = ["circle_costs", "mean_cost", "pair_cost"]
 
 
 def mean_cost(measures: Measures, frames: Tensor | FrameSeed, p: float, *, root: bool) -> Tensor:
@@ -29,6 +30,11 @@ def circle_costs(measures: Measures, p: float) -> Tensor:
     """W_p^p on the circle, row by row, differentiable in turns and weights."""
     op = _CIRCLE_COSTS if len(measures) == 2 else _CIRCLE_COSTS_UNIFORM
     return op(_points_then_weights(measures), p, _wanted(measures))
+
+
+def pair_cost(measure: Measure, *, unbiased: bool) -> Tensor:
+    """SSW_2^2 to the uniform distribution without slices, differentiable in points and weights."""
+    return _PAIR_COST(tuple(measure), 2.0, _wanted([measure]), unbiased)
 
 
 def _points_then_weights(measures: Measures) -> list[Tensor | None]:
@@ -102,10 +108,24 @@ def _fake_circle_costs_uniform(u: Tensor, a: Any, p: float, wanted: Sequence[boo
     return u.new_empty(u.shape[:1]), *_fakes(u, wanted, [u.shape, u.shape])
 
 
+def _pair_cost(
+    x: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool], unbiased: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    measure = Measure(*_numpy(x, a))
+    value, gradient = pair_gradients(measure, Wanted(*wanted), unbiased=unbiased)
+    points, weights = _gradient_tensors(x, gradient)
+    return _scalar(value, x), points, weights
+
+
+def _fake_pair_cost(x: Tensor, a: Any, p: float, wanted: Sequence[bool], unbiased: bool) -> tuple[Tensor, ...]:
+    return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1]])
+
+
 _MEAN_COST = KernelOp("sphereot::mean_cost", 2, _mean_cost, _fake_mean_cost)
 _MEAN_COST_UNIFORM = KernelOp("sphereot::mean_cost_uniform", 1, _mean_cost_uniform, _fake_mean_cost_uniform)
 _CIRCLE_COSTS = KernelOp("sphereot::circle_costs", 2, _circle_costs, _fake_circle_costs)
 _CIRCLE_COSTS_UNIFORM = KernelOp("sphereot::circle_costs_uniform", 1, _circle_costs_uniform, _fake_circle_costs_uniform)
+_PAIR_COST = KernelOp("sphereot::pair_cost", 1, _pair_cost, _fake_pair_cost)
 
 
 # ---- calls of the kernel ----
