@@ -61,4 +61,4 @@ def _groups(n: int, dim: int, itemsize: int) -> int:
     """The number of partial sums. It depends on sizes alone, so that threads cannot change a result."""
     tiles = -(-n // TILE_SIZE)
     by_memory = max(2, GROUP_BYTES // (n * dim * itemsize))
-    return int(min(4 if tiles < 32 else MAX_GROUPS, by_memory, tiles * (tiles + 1) // 2))
+    return int(min(max(2, tiles // 4), MAX_GROUPS, by_memory, tiles * (tiles + 1) // 2))
