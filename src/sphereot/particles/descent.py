@@ -55,6 +55,8 @@ class ParticleFlow:
         Compare with this many points of each target, drawn anew for every step; with all by default.
     seed : int
         Random numbers of a step depend on the seed and on the index of the step alone.
+    validated : bool
+        The unit length of targets and start was checked before, and is not checked again.
 
     Attributes
     ----------
@@ -97,45 +99,11 @@ class ParticleFlow:
         method: str = "iid",
         batch_size: int | None = None,
         seed: int = 0,
+        validated: bool = False,
     ) -> None:
-        points = as_points("start", start)
-        samples = [_as_target(f"target[{j}]", target, points) for j, target in enumerate(targets)]
-        self._begin(
-            samples,
-            points,
-            weights=weights,
-            optimizer=optimizer,
-            step_size=step_size,
-            retraction=retraction,
-            p=p,
-            n_projections=n_projections,
-            method=method,
-            batch_size=batch_size,
-            seed=seed,
-        )
-
-    @classmethod
-    def of_validated(cls, targets: Sequence[Tensor], start: Tensor, **options: Any) -> "ParticleFlow":
-        """A flow of points that were validated before; `options` are those of the class."""
-        flow = cls.__new__(cls)
-        flow._begin(targets, start, **options)
-        return flow
-
-    def _begin(
-        self,
-        targets: Sequence[Tensor],
-        start: Tensor,
-        *,
-        weights: Sequence[float] | None = None,
-        optimizer: str = "sgd",
-        step_size: float | Callable[[int], float] | None = None,
-        retraction: str = "exp",
-        p: float = 2,
-        n_projections: int | None = None,
-        method: str = "iid",
-        batch_size: int | None = None,
-        seed: int = 0,
-    ) -> None:
+        if not validated:
+            start = as_points("start", start)
+            targets = [_as_target(f"target[{j}]", target, start) for j, target in enumerate(targets)]
         self.particles = start.detach().clone().requires_grad_()
         self.targets = [target.detach().to(start.dtype) for target in targets]
         self.weights = _as_shares(weights, len(self.targets))

@@ -160,7 +160,7 @@ def gradient_flow(
     at_steps = {as_int("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
     if tol is not None and not 0 < tol < 1:
         raise ValueError(f"tol: got {tol}, but a number between 0 and 1 is needed; give e.g. 0.01.")
-    descent = ParticleFlow.of_validated(
+    descent = ParticleFlow(
         [_tensor(sample) for sample in samples],
         _tensor(points),
         weights=weights,
@@ -172,6 +172,7 @@ def gradient_flow(
         method=method,
         batch_size=batch_size,
         seed=_int_seed(seed, like),
+        validated=True,
     )
 
     def particles() -> Array:
