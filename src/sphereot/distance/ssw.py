@@ -139,7 +139,7 @@ def ssw_uniform(
     True
     >>> corners = np.concatenate([np.eye(3), -np.eye(3)])
     >>> print(f"{sphereot.ssw_uniform(corners, method='exact'):.6f}")
-    0.004048
+    0.004057
     """
     p, x = as_order(p), as_points("x", x)
     measure = Measure(x, as_weights("weights", weights, "x", x))
