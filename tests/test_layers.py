@@ -108,16 +108,20 @@ def third_party(code: str) -> set[str]:
     return names
 
 
-def loads_optional(module: str, seen: frozenset[str] = frozenset()) -> bool:
+def loads_optional(module: str) -> bool:
     """Whether importing a module loads an optional package, directly or through modules of ours."""
-    if module in seen or module not in SOURCES:
-        return False
-    if third_party(SOURCES[module]) & OPTIONAL:
-        return True
-    parts = module.split(".")
-    parents = [".".join(parts[:k]) for k in range(1, len(parts))]
-    eager = [one.target for one in IMPORTS if one.source == module and not one.lazy]
-    return any(loads_optional(name, seen | {module}) for name in [*parents, *eager])
+    seen, waiting = set(), [module]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in SOURCES:
+            continue
+        seen.add(name)
+        if third_party(SOURCES[name]) & OPTIONAL:
+            return True
+        parts = name.split(".")
+        waiting += [".".join(parts[:k]) for k in range(1, len(parts))]
+        waiting += [one.target for one in IMPORTS if one.source == name and not one.lazy]
+    return False
 
 
 def test_every_package_has_a_layer():
