@@ -59,10 +59,11 @@ def great_circles(
       orthogonal planes, in odd dimension d planes that share their axes in a cycle. A block sums to a multiple of the
       identity, so the part of the cost linear in the projector U U^T is integrated without error.
     - ``"quasi"``: well-placed planes under one common random rotation. Up to d = 64 they are spread over the
-      Grassmannian by maximizing their mutual distances, at most 400 in a set; this takes up to a second the
-      first time for an (L, d), and is cached. Beyond, they are orthogonal blocks again, but in even dimension
-      nothing is lost by a cut block: its planes and those of one whole block are replaced by as many that balance.
-      Up to L = d/2 mutually orthogonal planes are the best there is.
+      Grassmannian by maximizing their mutual distances, at most 200 in a set (128 from d = 17 on); this takes some
+      milliseconds the first time for an (L, d), and is cached. The sets are the same on every machine. Beyond, they
+      are orthogonal blocks again, but in even dimension nothing is lost by a cut block: its planes and those of one
+      whole block are replaced by as many that balance. Up to L = d/2 mutually orthogonal planes are the best there
+      is.
 
     The variance of each method by dimension and L is in docs/precision.md.
 

@@ -3,7 +3,8 @@
 A great circle is the intersection of the sphere with a plane, and a plane is an orthonormal frame U in V_{d,2}.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,19 @@ from sphereot._backends import native
 from sphereot._backends.native.frames import FrameSeed, fresh_frame_seed
 from sphereot.slicing.designs import harmonic_planes, spread_planes
 
-__all__ = ["draw_frames", "fresh_frames", "independent_frames"]
+__all__ = [
+    "draw_frames",
+    "frames_from_normals",
+    "fresh_frames",
+    "haar_matrices",
+    "independent_frames",
+    "replicate_frames",
+]
 
-_LARGEST_SPREAD_SET = 400  # Spreading costs L^2 d: more planes go in several sets, rotated independently.
-_HIGHEST_SPREAD_DIM = 64  # Spreading saves about 2 L / d^2 of what blocks leave: ever less, and it costs more.
+_LARGEST_SPREAD_SETS = {16: 200, 64: 128}  # by highest dimension: spreading L planes costs L^2 d
+_HIGHEST_SPREAD_DIM = max(
+    _LARGEST_SPREAD_SETS
+)  # Spreading saves about 2 L / d^2 of what blocks leave: ever less, and it costs more.
 
 
 def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:
@@ -38,12 +48,12 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
     if is_own_generator(seed):
         draw = normal_source(seed, like)
         if in_host_memory(like):  # NumPy is faster: the arrays are too small for torch's threads
-            return to_kind(_frames(lambda shape: draw(shape).numpy(), n_projections, dim, method), like)
+            return to_kind(frames_from_normals(lambda shape: draw(shape).numpy(), n_projections, dim, method), like)
         with full_precision(like):
-            return _frames(draw, n_projections, dim, method)
+            return frames_from_normals(draw, n_projections, dim, method)
     require_seed_when_staged(seed, like)
     # NumPy draws for every library, so that one seed gives the same great circles in all of them.
-    return to_kind(_frames(normal_source(seed), n_projections, dim, method), like)
+    return to_kind(frames_from_normals(normal_source(seed), n_projections, dim, method), like)
 
 
 def fresh_frames(n_projections: int, dim: int, method: str, like: Array) -> Array | FrameSeed:
@@ -58,7 +68,8 @@ def _kernel_draws(method: str, like: Array | None) -> bool:
     return method == "iid" and in_host_memory(like) and native.serves(like) and not is_double(like)
 
 
-def _frames(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:
+def frames_from_normals(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:
+    """Frames (L, d, 2) by a method from a function `draw(shape)` of standard normal numbers."""
     if method == "iid":
         return independent_frames(draw, n_projections, dim)
     # In the plane all great circles are one; up to d/2 planes, orthogonal ones are as far apart as planes can be.
@@ -78,7 +89,7 @@ def _orthogonal_blocks(draw: Callable[..., Array], n_frames: int, dim: int) -> A
     block = dim // 2 if dim % 2 == 0 else dim
     n_blocks = -(-n_frames // block)
     block = min(block, n_frames)
-    axes = _haar(draw, n_blocks, dim, min(2 * n_frames, dim))
+    axes = haar_matrices(draw, n_blocks, dim, min(2 * n_frames, dim))
     xp = namespace(axes)
     # Axes 0 1, 2 3, ... and, in odd dimension, once more around: the first planes of a cut block stay orthogonal.
     around = xp.arange(2 * block, device=device(axes)) % dim
@@ -86,12 +97,18 @@ def _orthogonal_blocks(draw: Callable[..., Array], n_frames: int, dim: int) -> A
     return xp.reshape(xp.permute_dims(frames, (0, 2, 1, 3)), (n_blocks * block, dim, 2))[:n_frames, :, :]
 
 
+def replicate_frames(draw: Callable[..., Array], sizes: Sequence[int], dim: int, method: str) -> Array:
+    """Frames of several independent sets, one after the other."""
+    if method == "quasi" and 2 < dim <= _HIGHEST_SPREAD_DIM and min(sizes) > dim // 2:
+        return _spread(draw, sizes, dim)
+    sets = [frames_from_normals(draw, size, dim, method) for size in sizes]
+    return namespace(sets[0]).concat(sets, axis=0)
+
+
 def _well_placed(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
     """Spread frames in low dimension; in high dimension orthogonal blocks, a cut and a whole one balanced."""
     if dim <= _HIGHEST_SPREAD_DIM:
-        n_sets = -(-n_frames // _LARGEST_SPREAD_SET)
-        sizes = [n_frames // n_sets + (i < n_frames % n_sets) for i in range(n_sets)]
-        return _rotated(draw, [spread_planes(size, dim) for size in sizes])
+        return _spread(draw, [n_frames], dim)
     block = dim // 2
     if dim % 2 == 1 or n_frames % block == 0:
         return _orthogonal_blocks(draw, n_frames, dim)
@@ -102,18 +119,33 @@ def _well_placed(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
     return namespace(balanced).concat([balanced, _orthogonal_blocks(draw, n_frames - n_balanced, dim)], axis=0)
 
 
+def _spread(draw: Callable[..., Array], sizes: Sequence[int], dim: int) -> Array:
+    """Well-placed frames of several sizes; more than fit in a set go in several, which are rotated independently."""
+    largest = next(size for highest, size in _LARGEST_SPREAD_SETS.items() if dim <= highest)
+    parts: list[int] = []
+    for size in sizes:
+        n_sets = -(-size // largest)
+        parts += [size // n_sets + (i < size % n_sets) for i in range(n_sets)]
+    return _rotated(draw, [spread_planes(size, dim) for size in parts])
+
+
 def _rotated(draw: Callable[..., Array], sets: list[NDArray[np.float64]]) -> Array:
     """Rotate each set of frames by an independent random rotation, so that each frame is uniform."""
     dim = sets[0].shape[1]
-    rotations = _haar(draw, len(sets), dim, dim)
+    rotations = haar_matrices(draw, len(sets), dim, dim)
     xp = namespace(rotations)
-    fixed = [xp.asarray(frames, dtype=rotations.dtype, device=device(rotations)) for frames in sets]
-    rotated = xp.concat([xp.tensordot(u, rotations[i, :, :], axes=((1,), (1,))) for i, u in enumerate(fixed)], axis=0)
+    rotated = []
+    for shape, group in groupby(enumerate(sets), key=lambda item: item[1].shape):
+        first, *others = (index for index, _ in group)  # sets of one size are the same
+        fixed = xp.asarray(sets[first], dtype=rotations.dtype, device=device(rotations))
+        turned = rotations[first : first + 1 + len(others), None, :, :] @ fixed[None, ...]
+        rotated.append(xp.reshape(turned, (-1, *shape[1:])))
+    frames = rotated[0] if len(rotated) == 1 else xp.concat(rotated, axis=0)
     # Some accelerators multiply matrices in less than the array's precision; the frames must be orthonormal to it.
-    return _gram_schmidt(rotated[:, 0, :], rotated[:, 1, :])
+    return _gram_schmidt(frames[..., 0], frames[..., 1])
 
 
-def _haar(draw: Callable[..., Array], n_matrices: int, dim: int, n_columns: int) -> Array:
+def haar_matrices(draw: Callable[..., Array], n_matrices: int, dim: int, n_columns: int) -> Array:
     """First columns of Haar orthogonal matrices, shape (n_matrices, dim, n_columns)."""
     gaussian = draw((n_matrices, dim, n_columns))
     xp = namespace(gaussian)
