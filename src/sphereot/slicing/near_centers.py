@@ -1,0 +1,233 @@
+"""Great circles drawn more often where concentrated data are seen from close by: importance sampling.
+
+Points within a small distance c of a center m are projected onto the great circle of a frame U with displacements
+multiplied by 1 / r, where r = |U^T m|. So the cost of a great circle grows as r^-p while r > c: the rare great circles
+whose planes are nearly orthogonal to m carry much of the mean, and independent ones miss them.
+
+r^2 has the distribution Beta(1, (d - 2)/2), so that u = 1 - (1 - r^2)^((d-2)/2) is uniform on (0, 1). Given r, the
+frame is spanned by r m + sqrt(1 - r^2) t and w, with (t, w) a uniform frame in the space orthogonal to m. A
+`CenterMixture` draws u from a density that is constant on strata, for each of several centers. A great circle gets
+the weight 1 / q(U), q being the density of the mixture relative to the uniform distribution, so that the weighted
+mean is unbiased.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot.slicing.drawing import haar_matrices
+
+__all__ = ["CenterMixture", "centers_of", "probability_of_length"]
+
+Floats = NDArray[np.float64]
+
+_STRATA = 24
+_SMALLEST_LENGTH = 0.25  # of the strata, in units of the scale of a center
+# Data are concentrated about a center if a length below the scale is less probable than this. In high dimension lengths
+# are short, and the tail is heavy for wider samples. Several centers must be tighter by a factor: those of one wide
+# sample are close to its points too.
+_TIGHT, _TIGHT_PER_DIM, _TIGHT_ABOUT_SEVERAL = 0.9, 0.03, 0.05
+_MAX_CENTERS = 8
+_LLOYD_STEPS = 6
+_GOLDEN_TURN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class CenterMixture:
+    """A distribution of great circles: a mixture over centers and strata.
+
+    Attributes
+    ----------
+    centers : array, shape (K, d)
+        Unit vectors.
+    edges : array, shape (K, B + 1)
+        Bounds of the strata of each center, as probabilities u from 0 to 1.
+    shares : array, shape (K, B)
+        Probabilities of the strata in the mixture; they add up to 1.
+    """
+
+    centers: Floats
+    edges: Floats
+    shares: Floats
+
+    @classmethod
+    def of_scales(cls, centers: Floats, scales: Floats) -> "CenterMixture":
+        """Strata of geometrically growing probability from far below the scales on, with equal shares."""
+        dim = centers.shape[1]
+        lowest = probability_of_length((_SMALLEST_LENGTH * scales) ** 2, dim)
+        edges = np.concatenate([np.zeros((len(centers), 1)), lowest[:, None] ** np.linspace(1, 0, _STRATA)], axis=1)
+        return cls(centers, edges, np.full((len(centers), _STRATA), 1 / (len(centers) * _STRATA)))
+
+    def draw(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats, NDArray[np.intp]]:
+        """Draw n great circles.
+
+        Returns
+        -------
+        frames : array, shape (n, d, 2)
+        weights : array, shape (n,)
+            The mean of weights times costs is an unbiased estimate of the mean cost.
+        strata : array, shape (n,)
+            Index k B + b of the stratum b of the center k that each was drawn from.
+        """
+        positions = (np.arange(n) + generator.random(n)) / n
+        ends = np.cumsum(self.shares)
+        ends /= ends[-1]
+        strata = np.minimum(np.searchsorted(ends, positions, side="right"), ends.size - 1)
+        begins = np.concatenate([[0.0], ends[:-1]])
+        fractions = (positions - begins[strata]) / (ends[strata] - begins[strata])
+        k, b = np.divmod(strata, self.shares.shape[1])
+        low, high = self.edges[k, b], self.edges[k, b + 1]
+        # Rounding must not lead out of the stratum, for which the weight is computed.
+        u = np.clip(low + fractions * (high - low), low, np.nextafter(high, 0.0))
+        frames = self._frames(k, u, generator)
+        return frames, 1 / self._density(frames, k, u), strata
+
+    def reweighted(self, contributions: Floats, strata: NDArray[np.intp]) -> "CenterMixture":
+        """The mixture whose shares follow the weighted costs of great circles drawn from this one.
+
+        The density that is proportional to the cost has the least variance. A part of the old shares and of the uniform
+        distribution stays, because few great circles were seen; so no weight exceeds 10.
+        """
+        sums: Floats = np.zeros(self.shares.size)
+        np.add.at(sums, strata, contributions)
+        sums = sums.reshape(self.shares.shape)
+        uniform = np.diff(self.edges, axis=1) / len(self.centers)
+        total = float(np.sum(sums))
+        following = _smoothed(sums) / total if total > 0 else self.shares
+        return CenterMixture(self.centers, self.edges, 0.7 * following + 0.2 * self.shares + 0.1 * uniform)
+
+    def least_probability(self, frames: Floats) -> Floats:
+        """The smallest u of any center for each great circle: how rare it is for its nearness to a pole."""
+        least: Floats = np.min(self._probabilities(frames), axis=0)
+        return least
+
+    def _frames(self, k: NDArray[np.intp], u: Floats, generator: np.random.Generator) -> Floats:
+        n, dim = len(u), self.centers.shape[1]
+        squared = -np.expm1(np.log1p(-u) * (2 / (dim - 2)))
+        if dim == 3:  # angles around the center that are spread for neighbors in u
+            angles = 2 * np.pi * ((generator.random() + _GOLDEN_TURN * np.arange(n)) % 1)
+            cosine, sine = np.cos(angles), np.sin(angles)
+            tangent = np.stack([np.stack([cosine, -sine], axis=-1), np.stack([sine, cosine], axis=-1)], axis=1)
+        else:
+            tangent = _tangent_frames(n, dim - 1, generator)
+        frames = np.concatenate([np.zeros((n, 1, 2)), tangent], axis=1)
+        frames[:, :, 0] *= np.sqrt(1 - squared)[:, None]
+        frames[:, 0, 0] = np.sqrt(squared)
+        # Frames around the first axis; a reflection takes that axis to the center, or to its opposite, which is as
+        # good.
+        signs = np.where(self.centers[:, 0] > 0, -1.0, 1.0)
+        normals = -signs[:, None] * self.centers
+        normals[:, 0] += 1.0
+        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+        normal = normals[k]
+        frames -= 2 * normal[:, :, None] * np.einsum("ni,nij->nj", normal, frames)[:, None, :]
+        return frames
+
+    def _density(self, frames: Floats, own: NDArray[np.intp], u: Floats) -> Floats:
+        """The density of the mixture relative to the uniform distribution of great circles."""
+        probabilities = self._probabilities(frames)
+        probabilities[own, np.arange(len(u))] = u
+        heights = self.shares / np.diff(self.edges, axis=1)
+        density = np.zeros(len(u))
+        for k, edges in enumerate(self.edges):
+            strata = np.searchsorted(edges, probabilities[k], side="right") - 1
+            density += heights[k, np.clip(strata, 0, self.shares.shape[1] - 1)]
+        return density
+
+    def _probabilities(self, frames: Floats) -> Floats:
+        """The probabilities u of every center and great circle, shape (K, n)."""
+        lengths = np.sum(np.einsum("kd,ndj->knj", self.centers, frames) ** 2, axis=2)
+        return probability_of_length(lengths, self.centers.shape[1])
+
+
+def _tangent_frames(n: int, dim: int, generator: np.random.Generator) -> Floats:
+    """Frames (t, w), shape (n, dim, 2), in blocks of neighbors where each axis of a random basis is t once and w once.
+
+    The cost of a tight sample depends on w, nearly as a quadratic form, whose mean over a block is exact.
+    """
+    bases = haar_matrices(generator.standard_normal, -(-n // dim), dim, dim)
+    axes = np.moveaxis(bases, 2, 1)  # (blocks, axis, coordinate)
+    frames = np.stack([np.roll(axes, 1, axis=1), axes], axis=-1)
+    blocks: Floats = frames.reshape(-1, dim, 2)[:n]
+    return blocks
+
+
+def _smoothed(sums: Floats) -> Floats:
+    """Sums of neighboring strata averaged: a few great circles were seen in each."""
+    kernel = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
+    ones = np.ones(sums.shape[1])
+    smooth = np.array([np.convolve(row / np.convolve(ones, kernel, "same"), kernel, "same") for row in sums])
+    return smooth
+
+
+def probability_of_length(squared_length: Any, dim: int) -> Floats:
+    """The probability that the projection of a unit vector on a random plane is shorter than this."""
+    probability: Floats = -np.expm1(np.log1p(-np.minimum(squared_length, 1.0 - 1e-16)) * ((dim - 2) / 2))
+    return probability
+
+
+def centers_of(points: Floats, generator: np.random.Generator) -> CenterMixture | None:
+    """The mixture for points that are concentrated about one or up to eight centers; None for others.
+
+    Parameters
+    ----------
+    points : array, shape (N, d)
+        A sample of both measures, of equal weights.
+    """
+    dim = points.shape[1]
+    if dim < 3:
+        return None
+    tight = min(_TIGHT, _TIGHT_PER_DIM * dim)
+    mean = np.mean(points, axis=0)
+    length = float(np.linalg.norm(mean))
+    mixture = _mixture_about(points, mean[None, :] / length, tight) if length > 0 else None
+    if mixture is not None:
+        return mixture
+    centers = _k_means(points, min(_MAX_CENTERS, len(points) // 4), generator)
+    return _mixture_about(points, centers, _TIGHT_ABOUT_SEVERAL * tight)
+
+
+def _mixture_about(points: Floats, centers: Floats, tight: float) -> CenterMixture | None:
+    if len(centers) == 0:
+        return None
+    squared, nearest = _nearest(points, centers)
+    scale = _positive_median(squared)
+    if scale is None or float(probability_of_length(scale, points.shape[1])) > tight:
+        return None
+    scales = [_positive_median(squared[nearest == k]) or scale for k in range(len(centers))]
+    return CenterMixture.of_scales(centers, np.sqrt(np.minimum(scales, 1.0)))
+
+
+def _positive_median(squared: Floats) -> float | None:
+    """The median, or the mean of values most of which are 0; None where all are."""
+    if len(squared) == 0:
+        return None
+    value = float(np.median(squared)) or float(np.mean(squared))
+    return value if value > 1e-14 else None
+
+
+def _nearest(points: Floats, centers: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """Squared chords to the nearest centers, and their indices."""
+    nearest = np.argmax(points @ centers.T, axis=1)
+    return np.sum((points - centers[nearest]) ** 2, axis=1), nearest
+
+
+def _k_means(points: Floats, n_centers: int, generator: np.random.Generator) -> Floats:
+    """Unit vectors near which points lie: k-means on the sphere, begun with points far from each other."""
+    if n_centers < 2:
+        return points[:0]
+    chosen = [int(generator.integers(len(points)))]
+    squared = np.sum((points - points[chosen[0]]) ** 2, axis=1)
+    for _ in range(n_centers - 1):
+        chosen.append(int(np.argmax(squared)))
+        squared = np.minimum(squared, np.sum((points - points[chosen[-1]]) ** 2, axis=1))
+    centers = points[chosen]
+    for _ in range(_LLOYD_STEPS):
+        nearest = np.argmax(points @ centers.T, axis=1)
+        sums = (nearest == np.arange(len(centers))[:, None]).astype(np.float64) @ points
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        centers = np.where(lengths > 1e-9, sums / np.maximum(lengths, 1e-9), centers)
+    return centers
