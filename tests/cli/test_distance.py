@@ -30,8 +30,10 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_distance_is_that_of_the_library(files, p):
-    found = answer("distance", files / "a.npy", files / "b.npy", "--p", p, "--projections", 37, "--seed", 5)
-    expected = sphereot.ssw_estimate(X, Y, p=p, n_projections=37, seed=5)
+    found = answer(
+        "distance", files / "a.npy", files / "b.npy", "--p", p, "--projections", 37, "--seed", 5, "--method", "iid"
+    )
+    expected = sphereot.ssw_estimate(X, Y, p=p, n_projections=37, seed=5, method="iid")
     assert_allclose(found["value"], expected.value, rtol=1e-12)
     assert_allclose(found["standard_error"], expected.standard_error, rtol=1e-12)
     assert_allclose(
@@ -66,29 +68,31 @@ def test_rtol(files):
 
 
 def test_pairwise_is_that_of_the_library(files):
-    found = answer("pairwise", *(files / f"{name}.npy" for name in "abc"), "--projections", 130, "--seed", 2)
+    options = ("--projections", 130, "--seed", 2, "--method", "iid")
+    found = answer("pairwise", *(files / f"{name}.npy" for name in "abc"), *options)
     expected = sphereot.pairwise_ssw([X, Y, Z], n_projections=130, seed=2)
     assert_allclose(found["values"], expected, rtol=1e-12)
     # 49 degrees of freedom: a standard deviation of one in ten; five of them.
     for i, j, x, y in ((0, 1, X, Y), (0, 2, X, Z), (1, 2, Y, Z)):
-        error = sphereot.ssw_estimate(x, y, n_projections=130, seed=2).standard_error
+        error = sphereot.ssw_estimate(x, y, n_projections=130, seed=2, method="iid").standard_error
         assert_allclose(found["standard_errors"][i][j], error, rtol=0.5)
     few = answer(
-        "pairwise", files / "a.npy", files / "b.npy", "--projections", 30
+        "pairwise", files / "a.npy", files / "b.npy", "--projections", 30, "--method", "iid"
     )  # one slice to a group: no difference
-    exact = sphereot.ssw_estimate(X, Y, n_projections=30, seed=0)
+    exact = sphereot.ssw_estimate(X, Y, n_projections=30, seed=0, method="iid")
     assert_allclose(few["standard_errors"][0][1], exact.standard_error, rtol=1e-9)
 
 
 def test_pairwise_rtol_and_text(files):
     found = answer("pairwise", files / "a.npy", files / "b.npy", files / "c.npy", "--rtol", 0.05)
     assert (np.array(found["standard_errors"]) <= 0.05 * np.array(found["values"])).all()
-    done = run("pairwise", files / "a.npy", files / "b.npy", "--projections", 1)
+    done = run("pairwise", files / "a.npy", files / "b.npy", "--projections", 1, "--method", "iid")
     assert f"[0] [1]  {sphereot.ssw(X, Y, n_projections=1, seed=0):.6g} " in done.stdout
     assert "±" not in done.stdout
 
 
 def test_options_of_reading_reach_the_files(tmp_path):
+    iid = ("--method", "iid")
     lonlat = np.array([[10.0, 20.0], [30.0, 40.0], [-50.0, 60.0]])
     pl.DataFrame({"n": [1, 0, 2], "LON": lonlat[:, 0], " lat": lonlat[:, 1]}).write_csv(tmp_path / "a.csv")
     features = [
@@ -96,13 +100,13 @@ def test_options_of_reading_reach_the_files(tmp_path):
         for n, place in zip([3, 1, 1], lonlat, strict=True)
     ]
     (tmp_path / "b.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    found = answer("distance", tmp_path / "a.csv", tmp_path / "b.geojson", "--lonlat", "--weights", "n")
+    found = answer("distance", tmp_path / "a.csv", tmp_path / "b.geojson", "--lonlat", "--weights", "n", *iid)
     points = sphereot.sphere.from_lonlat(lonlat)
     expected = sphereot.ssw(points, points, x_weights=[1, 0, 2], y_weights=[3, 1, 1], seed=0)
     assert_allclose(found["value"], expected, rtol=1e-9)
     pl.DataFrame({"id": [7] * 60, "e": (2 * X).tolist()}).write_parquet(tmp_path / "a.parquet")
     pl.DataFrame(5 * Y, schema=["x_0", "x_1", "x_2"]).write_parquet(tmp_path / "b.parquet")
-    normalized = answer("distance", tmp_path / "a.parquet", tmp_path / "b.parquet", "--normalize")
+    normalized = answer("distance", tmp_path / "a.parquet", tmp_path / "b.parquet", "--normalize", *iid)
     assert_allclose(normalized["value"], sphereot.ssw(X, Y, seed=0), rtol=1e-9)
     assert "--normalize" in run("distance", tmp_path / "a.parquet", tmp_path / "b.parquet").stderr
 
@@ -291,8 +295,8 @@ def test_distances_in_degrees_are_no_displacement(files):
 @pytest.mark.parametrize("command", ["distance", "pairwise"])
 @pytest.mark.parametrize(("p", "unit"), [(1, "turns"), (2, "turns^2"), (1.5, "turns^1.5")])
 def test_names_have_no_power_of_one(files, command, p, unit):
-    done = run(command, files / "a.npy", files / "b.npy", "--p", p)
-    expected = sphereot.ssw_estimate(X, Y, p=p, seed=0)
+    done = run(command, files / "a.npy", files / "b.npy", "--p", p, "--method", "iid")
+    expected = sphereot.ssw_estimate(X, Y, p=p, seed=0, method="iid")
     assert "^1 " not in done.stdout
     assert f"{expected.value:.6g} ±" in done.stdout
     assert (unit if command == "pairwise" else f"{expected.standard_error:.2g} {unit}") in done.stdout

@@ -123,8 +123,8 @@ main()
 """
 
 MOMENTS = {
-    "distance": ["sphereot.datasets.read_points", "sphereot.distance.estimates._slice_costs"],
-    "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.estimates._pairwise_costs"],
+    "distance": ["sphereot.datasets.read_points", "sphereot.distance.estimates._costs_in_steps"],
+    "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.pairwise_estimates._pairwise_costs"],
     "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample._labelings"],
     "uniformity": ["sphereot.datasets.read_points", "sphereot.stats.uniformity.great_circles"],
 }

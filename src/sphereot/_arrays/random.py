@@ -8,13 +8,23 @@ from typing import Any, TypeAlias
 import array_api_compat as compat
 import numpy as np
 
-from sphereot._arrays.libraries import Array, device, floating_dtype, is_torch, is_torch_traced, kind_of, namespace
+from sphereot._arrays.libraries import (
+    Array,
+    device,
+    floating_dtype,
+    is_torch,
+    is_torch_traced,
+    kind_of,
+    namespace,
+    to_numpy,
+)
 
 __all__ = [
     "Seed",
     "fresh_generator",
     "is_own_generator",
     "normal_source",
+    "numpy_generator",
     "require_seed_when_staged",
     "seed_of_draw",
     "torch_generator",
@@ -98,6 +108,17 @@ def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int,
         return lambda shape: generator.standard_normal(shape)
     xp, dtype, target = namespace(like), floating_dtype(like), device(like)
     return lambda shape: xp.asarray(generator.standard_normal(shape), dtype=dtype, device=target)
+
+
+def numpy_generator(seed: Seed, like: Array | None = None) -> np.random.Generator:
+    """NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw.
+
+    Its numbers continue those of `normal_source` for an int: the same stream serves both.
+    """
+    draw = normal_source(seed, like)  # raises an error for what is not a seed
+    if is_own_generator(seed):
+        return np.random.default_rng(np.frombuffer(to_numpy(draw((8,))).tobytes(), np.uint32))
+    return np.random.default_rng(seed)
 
 
 def _is_torch_generator(seed: Seed) -> bool:

@@ -375,14 +375,14 @@ def _are_orthonormal(frames: Array) -> bool:
     return all(float(xp.max(xp.abs(xp.vecdot(u, v) - inner))) <= tolerance for u, v, inner in gram)
 
 
-def as_method(method: Any) -> str:
-    """Validate how great circles are drawn: "iid", "orthogonal" or "quasi".
+def as_method(method: Any, *, also: tuple[str, ...] = ()) -> str:
+    """Validate how great circles are drawn: "iid", "orthogonal" or "quasi", or another that a function has.
 
     >>> as_method("grid")
     Traceback (most recent call last):
     ValueError: method: got 'grid', which is unknown; choose one of 'iid', 'orthogonal', 'quasi'.
     """
-    methods = ("iid", "orthogonal", "quasi")
+    methods = ("iid", "orthogonal", "quasi", *also)
     if not isinstance(method, str) or method not in methods:
         raise ValueError(f"method: got {method!r}, which is unknown; choose one of {', '.join(map(repr, methods))}.")
     return method

@@ -15,6 +15,7 @@ from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
+    Method,
     Order,
     Projections,
     SecondFile,
@@ -37,6 +38,15 @@ RelativeTolerance = Annotated[
         help="Double the number of great circles until the standard error is at most this fraction of the value.",
     ),
 ]
+EstimateMethod = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        help="How great circles are drawn: quasi (well placed), orthogonal, iid, or importance (more often near the "
+        "poles of tight samples). Default: the best for the data.",
+        show_default=False,
+    ),
+]
 MaxProjections = Annotated[int, typer.Option("--max-projections", help="Largest number of great circles with --rtol.")]
 
 
@@ -48,6 +58,7 @@ def distance(
     reading: WeightedReadOptions,
     p: Order = 2.0,
     projections: Projections = 200,
+    method: EstimateMethod = None,
     rtol: RelativeTolerance = None,
     max_projections: MaxProjections = 100_000,
     seed: Seed = 0,
@@ -80,6 +91,7 @@ def distance(
         x_weights=x.weights,
         y_weights=y.weights,
         n_projections=projections,
+        method=method,
         seed=seed,
         rtol=rtol,
         max_projections=max_projections,
@@ -95,10 +107,11 @@ def distance(
     )
     count = estimate.n_projections
     if as_json:
-        record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count, "seed": seed}
-        print_json({**record, "files": [_file_record(x), _file_record(y)]})
+        record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count}
+        record |= {"method": estimate.method, "n_replicates": estimate.n_replicates, "reliable": estimate.reliable}
+        print_json({**record, "seed": seed, "files": [_file_record(x), _file_record(y)]})
         return
-    drawn = f"({count} great circles)"
+    drawn = f"({count} great circles, {estimate.method})"
     if p == 1:  # the distance is its own power
         typer.echo(f"SSW_1 = {number.root()}   {drawn}")
     else:
@@ -108,6 +121,12 @@ def distance(
     typer.echo(_note([number]))
     typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
     _warn_if_inaccurate(rtol, [number], count)
+    if not estimate.reliable:
+        typer.echo(
+            "Note: a few great circles carry most of the value, so ± cannot be trusted; leave out --method, or "
+            "give more with --projections.",
+            err=True,
+        )
 
 
 @reports_errors()
@@ -117,6 +136,7 @@ def pairwise(
     reading: WeightedReadOptions,
     p: Order = 2.0,
     projections: Projections = 200,
+    method: Method = "quasi",
     rtol: RelativeTolerance = None,
     max_projections: MaxProjections = 100_000,
     seed: Seed = 0,
@@ -140,6 +160,7 @@ def pairwise(
         p=p,
         weights=[points.weights for points in sets],
         n_projections=projections,
+        method=method,
         seed=seed,
         rtol=rtol,
         max_projections=max_projections,
@@ -160,6 +181,8 @@ def pairwise(
                 "note": _note(list(pairs.values())),
                 "p": p,
                 "n_projections": count,
+                "method": estimate.method,
+                "n_replicates": estimate.n_replicates,
                 "seed": seed,
                 "files": [_file_record(points) for points in sets],
             }
@@ -168,7 +191,7 @@ def pairwise(
     for k, points in enumerate(sets):
         typer.echo(f"[{k}] {file_summary(points)}")
     head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
-    typer.echo(f"{head}; {count} great circles")
+    typer.echo(f"{head}; {count} great circles, {estimate.method}")
     for (i, j), number in pairs.items():
         power = "" if p == 1 else f"{number.power():<26} "
         typer.echo(f"[{i}] [{j}]  {power}{number.root()}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot.cli.errors import names_missing_extra, reports_errors
-from sphereot.cli.options import AsJson, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
+from sphereot.cli.options import AsJson, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import read_files, refuse_weights, status
 
@@ -45,6 +45,7 @@ def drift(
         ),
     ] = None,
     projections: Projections = 200,
+    method: Method = "quasi",
     max_points: Annotated[
         int | None,
         typer.Option("--max-points", help="Test at most this many points of each file, a random sample.", min=1),
@@ -84,7 +85,7 @@ def drift(
     points, windows = first.points, [window.points for window in sets]
     result = drift_test(
         points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
-        n_projections=projections, seed=seed, progress=True,
+        n_projections=projections, method=method, seed=seed, progress=True,
     )  # fmt: skip
     if report is not None:
         with status("Writing the report ..."):

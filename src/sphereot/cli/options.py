@@ -13,6 +13,7 @@ __all__ = [
     "AsJson",
     "Debug",
     "FirstFile",
+    "Method",
     "NoWeights",
     "NonnegativeSeed",
     "Order",
@@ -32,6 +33,9 @@ FirstFile = Annotated[Path, typer.Argument(help="The first file.", show_default=
 SecondFile = Annotated[Path, typer.Argument(help="The second file.", show_default=False)]
 Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 1000.")]
 Projections = Annotated[int, typer.Option("--projections", help="Number of great circles.")]
+Method = Annotated[
+    str, typer.Option("--method", help="How great circles are drawn: quasi (well placed), orthogonal or iid.")
+]
 Seed = Annotated[int, typer.Option("--seed", help=_SEED_HELP)]
 NonnegativeSeed = Annotated[int, typer.Option("--seed", help=_SEED_HELP, min=0)]
 NoWeights = Annotated[str | None, typer.Option("--weights", help="Refused: tests take no weights.", hidden=True)]

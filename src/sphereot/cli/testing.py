@@ -9,6 +9,7 @@ from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
+    Method,
     NoWeights,
     Order,
     Projections,
@@ -41,6 +42,7 @@ def two_samples(
         int, typer.Option("--permutations", help="Number of random permutations of the points.")
     ] = 999,
     projections: Projections = 200,
+    method: Method = "quasi",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -61,7 +63,14 @@ def two_samples(
     with status("Reading ..."):
         x, y = read_files([a, b], reading)
     result = two_sample_test(
-        x.points, y.points, p=p, permutations=permutations, n_projections=projections, seed=seed, progress=True
+        x.points,
+        y.points,
+        p=p,
+        permutations=permutations,
+        n_projections=projections,
+        method=method,
+        seed=seed,
+        progress=True,
     )
     if not as_json:
         typer.echo(str(result))

@@ -7,8 +7,9 @@ Lengths are in turns of the great circle (2 pi radians are 1).
 """
 
 from sphereot.distance.arguments import two_measures
-from sphereot.distance.estimates import PairwiseSSWEstimate, SSWEstimate, pairwise_ssw_estimate, ssw_estimate
+from sphereot.distance.estimates import SSWEstimate, ssw_estimate
 from sphereot.distance.pairwise import pairwise_ssw
+from sphereot.distance.pairwise_estimates import PairwiseSSWEstimate, pairwise_ssw_estimate
 from sphereot.distance.ssw import ssw, ssw_uniform
 from sphereot.distance.uniform_kernel import uniform_kernel
 

@@ -1,54 +1,87 @@
 """SSW_p^p with its standard error over the draw of great circles."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from numbers import Real
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy, without_gradient
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
-from sphereot._arrays.random import is_own_generator, normal_source, require_seed_when_staged
-from sphereot._arrays.validation import as_int, as_order, as_points, as_slice_count, as_weights
+from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.student_t import t_quantile
 from sphereot.distance.arguments import frames_for, two_measures
-from sphereot.distance.pairwise import pairwise_matrix, several_measures
-from sphereot.slicing.drawing import independent_frames
+from sphereot.distance.control_variates import ControlVariates, adjusted
+from sphereot.distance.replicates import mean_and_error, replicate_sizes
+from sphereot.slicing.drawing import independent_frames, replicate_frames
+from sphereot.slicing.near_centers import CenterMixture, centers_of
 
-__all__ = ["PairwiseSSWEstimate", "SSWEstimate", "pairwise_ssw_estimate", "ssw_estimate"]
+__all__ = ["SSWEstimate", "circle_counts", "constant_measures", "root_and_error", "ssw_estimate"]
+
+Floats = NDArray[np.float64]
 
 _POINTS_PER_STEP = 100_000_000  # points times great circles between two reports of progress: about a second
 _MIN_CIRCLES_PER_STEP = 8  # enough for several threads
-_GROUPS = 50
+_MAX_EXACT_WORK = 4e9  # pairs of points times coordinates for which the sum over all pairs is worth its time
+_OVERHEAD_OF_PAIR = 32  # in coordinates
+
+# Well-placed circles alone are better in lower dimensions.
+_LOWEST_CONTROLLED_DIM = 5
+_LARGEST_CONTROLLED_ORDER = 4.0
+
+# The relative variance of the cost of a great circle is below 3.3 for samples that are not tight, and above 8 for tight
+# ones close to each other (docs/precision.md).
+_HEAVY_TAIL = 4.0
+_CENTER_POINTS = 128
+_PILOT_CIRCLES = 128, 512
+
+_LARGEST_MULTIPLE = 3.0
 
 
 @dataclass(frozen=True)
 class SSWEstimate:
-    """A Monte-Carlo estimate of SSW_p^p with its uncertainty.
+    """An estimate of SSW_p^p with its uncertainty.
 
     Attributes
     ----------
     value : float
-        The mean of the slice costs.
+        The estimate of SSW_p^p.
     standard_error : float
-        The standard error of that mean over the draw of great circles; NaN for a single slice.
-    slice_costs : array, shape (L,)
-        W_p^p on each great circle.
+        The standard error of the value over the draw of great circles, from independent replicates; NaN for a single
+        replicate, 0 for `method="exact"`.
     p : float
         The order.
+    method : str
+        How great circles were drawn: "quasi", "orthogonal" or "iid" (see `great_circles`); "importance", more often
+        near the poles of tight samples; "given", by the caller; or "exact", without great circles.
+    n_replicates : int
+        The number of independent sets of great circles.
+    n_controls : int
+        The number of control variates that were at hand; 0 where none were used.
+    reliable : bool
+        False where so few great circles carry so much of the value that the standard error cannot be trusted.
+    slice_costs : array, shape (L,)
+        W_p^p on each great circle.
+    slice_weights : array, shape (L,), or None
+        With "importance", the weights of the great circles: the value is the mean of weights times costs.
     """
 
     value: float
     standard_error: float
-    slice_costs: Array
     p: float
+    method: str
+    n_replicates: int
+    n_controls: int
+    reliable: bool
+    slice_costs: Array = field(repr=False)
+    slice_weights: Array | None = field(default=None, repr=False)
 
     @property
     def n_projections(self) -> int:
@@ -58,25 +91,37 @@ class SSWEstimate:
     @property
     def distance(self) -> float:
         """The distance SSW_p = (SSW_p^p)^(1/p), in turns."""
-        return _root(self.value, self.standard_error, self.p)[0]
+        return root_and_error(self.value, self.standard_error, self.p)[0]
 
     @property
     def distance_standard_error(self) -> float:
         """The standard error of `distance`, to first order; 0 where the distance is 0."""
-        return _root(self.value, self.standard_error, self.p)[1]
+        return root_and_error(self.value, self.standard_error, self.p)[1]
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """An interval that holds SSW_p^p of these points with probability `level`, by the central limit theorem.
+        """An interval that holds SSW_p^p of these points with probability `level`.
 
-        It speaks of the choice of great circles only, not of the points being a sample of something larger.
+        It takes the quantiles of Student's t distribution with `n_replicates` - 1 degrees of freedom. It speaks of the
+        choice of great circles only, not of the points being a sample of something larger.
         """
         if not isinstance(level, Real) or not 0 < level < 1:
             raise ValueError(f"level: got {level!r}, but a probability strictly between 0 and 1 is needed.")
-        half = NormalDist().inv_cdf(0.5 + level / 2) * self.standard_error
+        if self.method == "exact":
+            return self.value, self.value
+        if self.n_replicates < 2:
+            return math.nan, math.nan
+        half = t_quantile(float(level), self.n_replicates - 1) * self.standard_error
         return max(self.value - half, 0.0), self.value + half
 
     def __str__(self) -> str:
-        return f"{self.value:.6g} ± {self.standard_error:.2g} ({self.n_projections} slices, p = {self.p:g})"
+        if self.method == "exact":
+            return f"{self.value:.6g} (exact, p = {self.p:g})"
+        sets = "" if self.n_replicates in (1, self.n_projections) else f" in {self.n_replicates} replicates"
+        doubt = "" if self.reliable else "; not reliable: a few great circles carry most of the value"
+        return (
+            f"{self.value:.6g} ± {self.standard_error:.2g} "
+            f"({self.n_projections} {self.method} slices{sets}, p = {self.p:g}{doubt})"
+        )
 
 
 @options_by_name
@@ -89,25 +134,30 @@ def ssw_estimate(
     y_weights: Array | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
+    method: str | None = None,
     seed: Any = None,
     rtol: float | None = None,
     max_projections: int = 100_000,
     progress: Progress = False,
 ) -> SSWEstimate:
-    """SSW_p^p with its Monte-Carlo standard error, optionally to a relative tolerance.
+    """SSW_p^p with its standard error, optionally to a relative tolerance.
 
     Parameters
     ----------
     x, y : array, shape (n, d) and (m, d)
         Unit vectors. Without `y`, the estimate is against the uniform measure.
-    p, x_weights, y_weights, projections, seed
-        As in `ssw`. The standard error takes the slices as independent draws, which `projections` should then be.
+    p, x_weights, y_weights, seed
+        As in `ssw`.
     n_projections : int, optional
         The number of great circles, 200 by default; with `rtol`, how many to begin with.
+    projections : array, shape (L, d, 2), optional
+        The great circles themselves. The standard error then takes them as independent draws.
+    method : {"quasi", "orthogonal", "iid", "importance"}, optional
+        How great circles are drawn. By default the best for the data: see Notes.
     rtol : float, optional
-        Draw more great circles, twice as many each time, until the standard error is at most `rtol` times the value.
+        Add replicates, twice as many each time, until the standard error is at most `rtol` times the value.
     max_projections : int
-        Never use more than this many; the result then says what was reached.
+        Never use more great circles than this; the result then says what was reached.
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the number of great circles that are done and
         the number drawn so far, which grows with `rtol`. The result is the same to the last bit.
@@ -115,8 +165,24 @@ def ssw_estimate(
     Returns
     -------
     SSWEstimate
-        With `.value`, `.standard_error`, `.slice_costs`, `.n_projections`, `.distance` and
-        `.confidence_interval(level)`.
+        With `.value`, `.standard_error`, `.method`, `.n_replicates`, `.n_projections`, `.reliable`, `.slice_costs`,
+        `.distance` and `.confidence_interval(level)`.
+
+    Notes
+    -----
+    Great circles come in independent replicates: eight sets of well-placed ones, each under a random rotation of its
+    own. The estimate is unbiased, and its standard error comes from the spread of the replicates, so it is right for
+    every method. By default:
+
+    - against the uniform measure for p = 2, `n_projections` not given: the exact value, while that takes a fraction
+      of a second (`ssw_uniform(method="exact")`);
+    - for samples concentrated about a few centers, a pilot of 128 to 512 more great circles estimates the variance of
+      the cost of a great circle. Where it is large, great circles are drawn with a larger density near the poles of
+      the data (`"importance"`), and weighted;
+    - otherwise `"quasi"` circles, from dimension 5 on with control variates: functions of a great circle that follow
+      the cost and whose means are known.
+
+    docs/precision.md has the variances, and how often the intervals hold the true value.
 
     Examples
     --------
@@ -124,37 +190,42 @@ def ssw_estimate(
     >>> import sphereot
     >>> rng = np.random.default_rng(0)
     >>> x = sphereot.sphere.normalize(rng.normal(size=(300, 3)) + [0, 0, 1])
-    >>> estimate = sphereot.ssw_estimate(x, seed=1, rtol=0.01)
+    >>> y = sphereot.sphere.normalize(rng.normal(size=(200, 3)) + [0, 1, 0])
+    >>> estimate = sphereot.ssw_estimate(x, y, seed=1, rtol=0.01)
     >>> estimate.standard_error <= 0.01 * estimate.value
     True
+    >>> estimate.method, estimate.n_replicates
+    ('quasi', 8)
     """
     p = as_order(p)
-    measures = _constant_measures(x, y, x_weights, y_weights)
-    x = measures[0].points
-    backend, n_points = backend_for(x), n_atoms(measures)
-
-    def costs(frames: Array) -> Array:
-        return backend.slice_costs(measures, frames, p)
-
-    if rtol is None:
-        frames = frames_for(x, n_projections, projections, seed)
-        return _estimate(_slice_costs(costs, frames, 0, n_points, progress), p)
+    measures = constant_measures(x, y, x_weights, y_weights)
+    points = measures[0].points
+    chosen = None if method is None else as_method(method, also=("importance",))
     if projections is not None:
-        raise ValueError("rtol: cannot be met with fixed projections; give n_projections or nothing instead.")
-    count, limit = _counts(n_projections, rtol, max_projections)
-    draw = normal_source(seed, x)
-    xp, dim = namespace(x), x.shape[1]
-    slice_costs = _slice_costs(costs, independent_frames(draw, count, dim), 0, n_points, progress)
+        if rtol is not None:
+            raise ValueError("rtol: cannot be met with fixed projections; give n_projections or nothing instead.")
+        if chosen is not None:
+            raise ValueError("method: got a method and projections; give one of them.")
+        frames = frames_for(points, n_projections, projections, seed)
+        return _given_estimate(measures, frames, p, progress)
+    count, limit = circle_counts(n_projections, rtol, max_projections)
+    generator = numpy_generator(seed, points)
+    if chosen is None and n_projections is None and _is_exact_cheap(measures, p):
+        value = float(backend_for(points).pair_cost(measures[0]))
+        return SSWEstimate(value, 0.0, p, "exact", 0, 0, True, namespace(points).empty((0,), dtype=points.dtype))
+    sampling = _sampling(measures, p, chosen, count, generator)
+    circles = _Circles(measures, p, sampling, generator)
+    fresh = count
     while True:
-        estimate = _estimate(slice_costs, p)
+        circles.add(fresh, progress)
+        estimate = circles.estimate()
         count = estimate.n_projections
-        if estimate.standard_error <= rtol * estimate.value or count >= limit:
+        if rtol is None or estimate.standard_error <= rtol * estimate.value or count >= limit:
             return estimate
-        frames = independent_frames(draw, min(count, limit - count), dim)
-        slice_costs = xp.concat([slice_costs, _slice_costs(costs, frames, count, n_points, progress)])
+        fresh = min(count, limit - count)
 
 
-def _constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
+def constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
     """Validate the measures and detach them: an estimate with its standard error has no gradient."""
     measures: Measures
     if y is None:
@@ -164,173 +235,160 @@ def _constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_wei
         measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
     else:
         measures = two_measures(x, y, x_weights, y_weights)
-    return _without_gradients(measures)
-
-
-def _without_gradients(measures: Measures) -> Measures:
     return [
         Measure(without_gradient(points), None if weights is None else without_gradient(weights))
         for points, weights in measures
     ]
 
 
+def _is_exact_cheap(measures: Measures, p: float) -> bool:
+    n, dim = measures[0].points.shape
+    return len(measures) == 1 and p == 2 and 1.0 * n * n * (dim + _OVERHEAD_OF_PAIR) <= _MAX_EXACT_WORK
+
+
 @dataclass(frozen=True)
-class PairwiseSSWEstimate:
-    """Monte-Carlo estimates of SSW_p^p between all pairs of several samples, with their uncertainty.
+class _Sampling:
+    """How great circles are drawn: a method of `great_circles`, or a mixture about centers of the data."""
 
-    Attributes
-    ----------
-    values : array, shape (N, N)
-        SSW_p^p of each pair: symmetric, with zeros on the diagonal.
-    standard_errors : array, shape (N, N)
-        The standard errors of the values over the draw of great circles; NaN for a single great circle.
-    n_projections : int
-        The number of great circles.
-    p : float
-        The order.
-    """
+    method: str
+    dim: int
+    mixture: CenterMixture | None
+    controls: ControlVariates | None
 
-    values: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
-    n_projections: int
-    p: float
-
-    @property
-    def distances(self) -> NDArray[np.float64]:
-        """The distances SSW_p = (SSW_p^p)^(1/p), in turns, shape (N, N)."""
-        return self._roots()[..., 0]
-
-    @property
-    def distance_standard_errors(self) -> NDArray[np.float64]:
-        """The standard errors of `distances`, to first order; 0 where a distance is 0."""
-        return self._roots()[..., 1]
-
-    def _roots(self) -> NDArray[np.float64]:
-        pairs = zip(self.values.ravel().tolist(), self.standard_errors.ravel().tolist(), strict=True)
-        roots = np.array([_root(value, error, self.p) for value, error in pairs])
-        return roots.reshape(*self.values.shape, 2)
+    def draw(self, sizes: list[int], generator: np.random.Generator) -> tuple[Floats, Floats | None]:
+        """Frames of replicates, one after the other, and their weights, None for equal ones."""
+        if self.method == "iid":
+            return independent_frames(generator.standard_normal, len(sizes), self.dim), None
+        if self.mixture is None:
+            return replicate_frames(generator.standard_normal, sizes, self.dim, self.method), None
+        drawn = [self.mixture.draw(size, generator) for size in sizes]
+        return np.concatenate([frames for frames, _, _ in drawn]), np.concatenate([weights for _, weights, _ in drawn])
 
 
-@options_by_name
-def pairwise_ssw_estimate(
-    measures: Sequence[Array],
-    *,
-    p: float = 2,
-    weights: Sequence[Array | None] | None = None,
-    n_projections: int | None = None,
-    seed: Any = None,
-    rtol: float | None = None,
-    max_projections: int = 100_000,
-    progress: Progress = False,
-) -> PairwiseSSWEstimate:
-    """SSW_p^p between all pairs of several samples with Monte-Carlo standard errors, on shared great circles.
-
-    Parameters
-    ----------
-    measures : sequence of N arrays, shapes (n_i, d)
-        Unit vectors; or one array of shape (N, n, d).
-    p : float
-        Order, from 1 to 1000.
-    weights : sequence of N arrays, shapes (n_i,), or None
-        Nonnegative weights of each sample; None stands for equal weights, of all or of one.
-    n_projections : int, optional
-        The number of great circles, 200 by default; with `rtol`, how many to begin with.
-    seed : int, generator or None
-        As in `ssw`.
-    rtol, max_projections, progress
-        As in `ssw_estimate`; the tolerance holds for every pair.
-
-    Returns
-    -------
-    PairwiseSSWEstimate
-        With the matrices `.values`, `.standard_errors` and `.distances` as NumPy arrays, and `.n_projections`.
-
-    See Also
-    --------
-    pairwise_ssw : the values alone, with gradients.
-    ssw_estimate : one pair, with the cost on every great circle.
-
-    Notes
-    -----
-    The costs of all pairs on every great circle would take much memory. Great circles come in up to 50 groups instead,
-    of n_g great circles with mean m_g each, and the sum over groups of n_g (m_g - m)^2 / (G - 1) estimates the variance
-    of the cost on a great circle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sphereot
-    >>> rng = np.random.default_rng(0)
-    >>> samples = [sphereot.sphere.normalize(rng.normal(size=(100, 3)) + [k, 0, 0]) for k in range(3)]
-    >>> estimate = sphereot.pairwise_ssw_estimate(samples, seed=0, rtol=0.1)
-    >>> bool((estimate.standard_errors <= 0.1 * estimate.values).all())
-    True
-    """
-    p = as_order(p)
-    validated = _without_gradients(several_measures(measures, weights))
-    fresh, limit = _counts(n_projections, rtol, max_projections)
-    draw = _circle_source(seed, validated[0].points)
-    groups = _Groups(len(validated))
-    while fresh > 0:
-        done = groups.n_projections
-        with progress_bar(progress, "great circles", done + fresh, done) as show:
-            for frames in _split(draw(fresh), min(_GROUPS, fresh)):
-                groups.add(frames.shape[0], _pairwise_costs(validated, frames, p))
-                show(groups.n_projections)
-        total = groups.n_projections
-        values, errors = groups.values_and_errors()
-        is_met = rtol is None or bool((errors <= rtol * values).all())
-        fresh = 0 if is_met else min(total, limit - total)
-    return PairwiseSSWEstimate(values, errors, total, p)
+def _sampling(
+    measures: Measures, p: float, method: str | None, count: int, generator: np.random.Generator
+) -> _Sampling:
+    """The method that was asked for, or the best for the data."""
+    dim = measures[0].points.shape[1]
+    if method in ("iid", "orthogonal", "quasi"):
+        return _Sampling(method, dim, None, None)
+    mixture = centers_of(_sample_of_points(measures, generator), generator)
+    if mixture is None and method == "importance":
+        raise ValueError(
+            "method: got 'importance', but the points are not concentrated about a few centers; leave method out."
+        )
+    if mixture is not None:
+        least, most = _PILOT_CIRCLES
+        frames, weights, strata = mixture.draw(min(max(count // 4, least), most), generator)
+        costs = to_numpy(_costs(measures, frames, p)).astype(np.float64)
+        contributions = weights * costs
+        mean = float(np.mean(contributions))
+        relative_variance = float(np.mean(contributions * costs)) / mean**2 - 1 if mean > 0 else 0.0
+        if method == "importance" or relative_variance > _HEAVY_TAIL:
+            return _Sampling("importance", dim, mixture.reweighted(contributions, strata), None)
+    is_controlled = dim >= _LOWEST_CONTROLLED_DIM and p <= _LARGEST_CONTROLLED_ORDER
+    is_new = len(measures) == 2 or p != 2  # a control variate that is the cost itself would need no great circles
+    controls = ControlVariates.of(measures, generator) if is_controlled and is_new else None
+    return _Sampling("quasi", dim, None, controls)
 
 
-class _Groups:
-    """Means of groups of great circles, which give a mean and its standard error for each pair of measures."""
+def _sample_of_points(measures: Measures, generator: np.random.Generator) -> Floats:
+    """Some points of each measure, drawn by their weights."""
+    samples = []
+    for points, weights in measures:
+        n = points.shape[0]
+        shares = None if weights is None else to_numpy(weights).astype(np.float64)
+        index = (
+            generator.choice(n, min(n, _CENTER_POINTS), replace=False)
+            if shares is None
+            else generator.choice(n, _CENTER_POINTS, p=shares / np.sum(shares))
+        )
+        xp = namespace(points)
+        chosen = xp.take(points, xp.asarray(index, device=points.device), axis=0) if n > _CENTER_POINTS else points
+        samples.append(to_numpy(chosen).astype(np.float64))
+    return np.concatenate(samples)
 
-    def __init__(self, n_measures: int) -> None:
-        self._n_measures = n_measures
+
+def _costs(measures: Measures, frames: Floats, p: float) -> Array:
+    points = measures[0].points
+    return backend_for(points).slice_costs(measures, to_kind(frames, points), p)
+
+
+class _Circles:
+    """Great circles of all replicates so far, with their costs."""
+
+    def __init__(self, measures: Measures, p: float, sampling: _Sampling, generator: np.random.Generator) -> None:
+        self._measures, self._p, self._sampling, self._generator = measures, p, sampling, generator
+        self._n_points = n_atoms(measures)
         self._sizes: list[int] = []
-        self._means: list[NDArray[np.float64]] = []
+        self._costs: list[Array] = []
+        self._weights: list[Floats] = []
+        self._controls: list[Floats] = []
 
-    @property
-    def n_projections(self) -> int:
-        return sum(self._sizes)
+    def add(self, count: int, progress: Progress) -> None:
+        """Add replicates of `count` great circles in all."""
+        done, sampling = sum(self._sizes), self._sampling
+        sizes = replicate_sizes(count, sampling.dim, sampling.method, controlled=sampling.controls is not None)
+        frames, weights = sampling.draw(sizes, self._generator)
+        self._costs.append(
+            _costs_in_steps(lambda part: _costs(self._measures, part, self._p), frames, done, self._n_points, progress)
+        )
+        self._sizes += sizes
+        if weights is not None:
+            self._weights.append(weights)
+        if sampling.controls is not None:
+            self._controls.append(sampling.controls.values(frames))
 
-    def add(self, size: int, mean: NDArray[np.float64]) -> None:
-        self._sizes.append(size)
-        self._means.append(mean)
-
-    def values_and_errors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values and standard errors, shape (N, N)."""
-        sizes, means, total = np.array(self._sizes)[:, None, None], np.array(self._means), self.n_projections
-        values: NDArray[np.float64] = (sizes * means).sum(axis=0) / total
-        if len(self._sizes) == 1:
-            return values, np.where(np.eye(self._n_measures, dtype=bool), 0.0, np.nan)
-        variance = (sizes * (means - values) ** 2).sum(axis=0) / (len(self._sizes) - 1)
-        return values, np.sqrt(variance / total)
-
-
-def _pairwise_costs(measures: Measures, frames: Array, p: float) -> NDArray[np.float64]:
-    """SSW_p^p of all pairs in float64; of a large order by way of SSW_p, which does not vanish in float32."""
-    is_large = p > LARGEST_PLAIN_ORDER
-    matrix = to_numpy(pairwise_matrix(measures, frames, p, root=is_large)).astype(np.float64)
-    costs: NDArray[np.float64] = costs_of(matrix[None], p)[0] if is_large else matrix
-    return costs
-
-
-def _circle_source(seed: Any, x: Array) -> Callable[[int], Array]:
-    """A function `draw(n)` of n independent frames for points like `x`; each call continues one stream."""
-    dim = x.shape[1]
-    if is_own_generator(seed):
-        library_normals = normal_source(seed, x)
-        return lambda n: independent_frames(library_normals, n, dim)
-    # As in `great_circles`, NumPy draws, so that one seed gives the same great circles in every library.
-    require_seed_when_staged(seed, x)
-    normals = normal_source(seed)
-    return lambda n: to_kind(independent_frames(normals, n, dim), x)
+    def estimate(self) -> SSWEstimate:
+        costs = namespace(self._costs[0]).concat(self._costs)
+        contributions = to_numpy(costs).astype(np.float64)
+        weights = np.concatenate(self._weights) if self._weights else None
+        if weights is not None:
+            contributions = weights * contributions
+        reliable = _is_reliable(contributions)
+        sizes = np.array(self._sizes)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        controls = self._sampling.controls
+        if controls is not None and len(sizes) > 1:
+            folds = np.repeat(np.arange(len(sizes)), sizes)
+            contributions = adjusted(
+                contributions, np.concatenate(self._controls), controls.means, folds, controls.nested
+            )
+        means = np.add.reduceat(contributions, starts) / sizes
+        value, error = mean_and_error(sizes.astype(np.float64), means)
+        return SSWEstimate(
+            max(float(value), 0.0),
+            float(error),
+            self._p,
+            self._sampling.method,
+            len(sizes),
+            0 if controls is None else len(controls.means),
+            reliable,
+            costs,
+            None if weights is None else to_kind(weights, costs),
+        )
 
 
-def _counts(n_projections: int | None, rtol: float | None, max_projections: int) -> tuple[int, int]:
+def _is_reliable(contributions: Floats) -> bool:
+    """Whether no single great circle has a share of the value that only a heavy tail gives.
+
+    The largest of L exponentially distributed costs is about 1 + log L times their mean.
+    """
+    total, count = float(np.sum(contributions)), len(contributions)
+    largest = _LARGEST_MULTIPLE * (1 + math.log(count)) / count
+    return total <= 0 or float(np.max(contributions)) <= largest * total
+
+
+def _given_estimate(measures: Measures, frames: Array, p: float, progress: Progress) -> SSWEstimate:
+    """The estimate on great circles of the caller, which count as independent."""
+    backend = backend_for(measures[0].points)
+    costs = _costs_in_steps(lambda part: backend.slice_costs(measures, part, p), frames, 0, n_atoms(measures), progress)
+    values = to_numpy(costs).astype(np.float64)
+    value, error = mean_and_error(np.ones(len(values)), values)
+    return SSWEstimate(float(value), float(error), p, "given", len(values), 0, _is_reliable(values), costs)
+
+
+def circle_counts(n_projections: int | None, rtol: float | None, max_projections: int) -> tuple[int, int]:
     """The number of great circles to begin with, and the largest number to use."""
     count = as_slice_count(n_projections)
     if rtol is None:
@@ -341,7 +399,7 @@ def _counts(n_projections: int | None, rtol: float | None, max_projections: int)
     return min(count, limit), limit
 
 
-def _slice_costs(costs: Callable[[Array], Array], frames: Array, done: int, n_points: int, progress: Progress) -> Array:
+def _costs_in_steps(costs: Callable[[Any], Array], frames: Any, done: int, n_points: int, progress: Progress) -> Array:
     """Costs on the great circles of `frames`, after `done` others; in several steps where progress is reported."""
     count = frames.shape[0]
     with progress_bar(progress, "great circles", done + count, done) as show:
@@ -356,22 +414,14 @@ def _slice_costs(costs: Callable[[Array], Array], frames: Array, done: int, n_po
     return namespace(parts[0]).concat(parts)
 
 
-def _split(frames: Array, n_parts: int) -> list[Array]:
+def _split(frames: Any, n_parts: int) -> list[Any]:
     """Frames in parts whose sizes differ by one at most, larger ones first."""
     size, larger = divmod(frames.shape[0], n_parts)
     ends = [(k + 1) * size + min(k + 1, larger) for k in range(n_parts)]
     return [frames[start:end, ...] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _estimate(costs: Array, p: float) -> SSWEstimate:
-    xp = namespace(costs)
-    count = costs.shape[0]
-    value = float(xp.mean(costs))
-    deviation = float(xp.std(costs, correction=1.0)) if count > 1 else math.nan
-    return SSWEstimate(value, deviation / math.sqrt(count), costs, p)
-
-
-def _root(value: float, standard_error: float, p: float) -> tuple[float, float]:
+def root_and_error(value: float, standard_error: float, p: float) -> tuple[float, float]:
     """SSW_p of SSW_p^p, and its standard error to first order."""
     if value <= 0:
         return 0.0, math.nan if math.isnan(standard_error) else 0.0

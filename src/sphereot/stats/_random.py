@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, to_numpy
-from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.validation import as_frames, as_slice_count
+from sphereot._arrays.random import numpy_generator as generator_of_seed
+from sphereot._arrays.validation import as_frames, as_method, as_slice_count
 from sphereot.slicing.circles import great_circles
 
 __all__ = ["drawn_frames", "numpy_generator"]
@@ -24,21 +24,20 @@ def numpy_generator(seed: Any, like: Array | None) -> np.random.Generator:
     int would consist of the same numbers as the great circles, and a test has its level only if the two are
     independent.
     """
-    draw = normal_source(seed, like)  # raises an error for what is not a seed
+    generator = generator_of_seed(seed, like)  # raises an error for what is not a seed
     if isinstance(seed, Integral):
         return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=_STREAM_KEY))
-    if is_own_generator(seed):
-        return np.random.default_rng(np.frombuffer(to_numpy(draw((8,))).tobytes(), np.uint32))
-    return np.random.default_rng(seed)
+    return generator
 
 
 def drawn_frames(
-    n_projections: int | None, projections: Array | None, points: Array, seed: Any
+    n_projections: int | None, projections: Array | None, points: Array, seed: Any, method: str = "quasi"
 ) -> NDArray[np.floating[Any]]:
     """Frames (L, d, 2) of a test as a NumPy array: `projections` validated, or drawn."""
+    as_method(method)
     if projections is None:
         # Well-placed circles give more power than as many independent ones, and the level does not need independence.
-        frames = great_circles(as_slice_count(n_projections), points.shape[1], method="quasi", seed=seed, like=points)
+        frames = great_circles(as_slice_count(n_projections), points.shape[1], method=method, seed=seed, like=points)
     else:
         frames = as_frames(projections, points)
         as_slice_count(n_projections, frames)

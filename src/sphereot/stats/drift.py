@@ -177,6 +177,7 @@ def drift_test(
     permutations: int | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
+    method: str = "quasi",
     seed: Any = None,
     progress: Progress = False,
 ) -> DriftResult:
@@ -198,7 +199,7 @@ def drift_test(
     permutations : int, optional
         Number of permutations for each window: 999 by default, more from 13 windows on (at level 0.05), where corrected
         p-values would be coarse. It is an error if no p-value can reach the level with so few.
-    n_projections, projections
+    n_projections, projections, method
         Great circles, as in `two_sample_test`, the same for all windows.
     seed : int, generator or None
         Source of the great circles and of the permutations, as in `two_sample_test`. The test of a window depends on
@@ -244,7 +245,7 @@ def drift_test(
     names = _as_labels(labels, len(others))
     permutations = _enough_permutations(permutations, len(others), alpha)
     generator = numpy_generator(seed, first)
-    frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator)
+    frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator, method)
     samples = [to_numpy(points) for points in others]
     return _drift_test(to_numpy(first), samples, names, p, alpha, permutations, frames, generator, progress)
 

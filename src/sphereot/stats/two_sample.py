@@ -118,6 +118,7 @@ def two_sample_test(
     permutations: int = 999,
     n_projections: int | None = None,
     projections: Array | None = None,
+    method: str = "quasi",
     seed: Any = None,
     n_circles: int = 5,
     progress: Progress = False,
@@ -135,11 +136,13 @@ def two_sample_test(
     permutations : int
         Number of random splits of the pooled points. The p-value is at least 1 / (1 + permutations).
     n_projections : int, optional
-        Number L of great circles, 200 by default. They are well placed (`great_circles(method="quasi")`), which gives
-        more power than as many independent ones.
+        Number L of great circles, 200 by default.
     projections : array, shape (L, d, 2), optional
         Frames of the great circles, as returned by `great_circles`. Their choice must not depend on which points are
         in which sample.
+    method : {"quasi", "orthogonal", "iid"}
+        How great circles are drawn, see `great_circles`. Well-placed ones ("quasi") give more power than as many
+        independent ones; the level is exact for all.
     seed : int, generator or None
         Source of the great circles and of the permutations, as in `ssw`. An int gives a stream of its own, independent
         of points generated with the same int.
@@ -189,7 +192,7 @@ def two_sample_test(
     xp = namespace(x)
     x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
     generator = numpy_generator(seed, x)
-    frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator)
+    frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
     return _two_sample_test(to_numpy(x), to_numpy(y), p, permutations, frames, generator, n_circles, progress)
 
 

@@ -1,0 +1,166 @@
+"""SSW_p^p between all pairs of several samples with standard errors, on shared great circles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, to_kind, to_numpy, without_gradient
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
+from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.validation import as_method, as_order
+from sphereot._backends.protocol import Measure, Measures
+from sphereot._support.keyword_options import options_by_name
+from sphereot._support.progress import Progress, progress_bar
+from sphereot.distance.estimates import circle_counts, root_and_error
+from sphereot.distance.pairwise import pairwise_matrix, several_measures
+from sphereot.distance.replicates import mean_and_error, replicate_sizes
+from sphereot.slicing.drawing import frames_from_normals
+
+__all__ = ["PairwiseSSWEstimate", "pairwise_ssw_estimate"]
+
+_INDEPENDENT_GROUPS = 50
+
+
+@dataclass(frozen=True)
+class PairwiseSSWEstimate:
+    """Monte-Carlo estimates of SSW_p^p between all pairs of several samples, with their uncertainty.
+
+    Attributes
+    ----------
+    values : array, shape (N, N)
+        SSW_p^p of each pair: symmetric, with zeros on the diagonal.
+    standard_errors : array, shape (N, N)
+        The standard errors of the values over the draw of great circles; NaN for a single replicate.
+    n_projections : int
+        The number of great circles.
+    p : float
+        The order.
+    method : str
+        How great circles were drawn; see `great_circles`.
+    n_replicates : int
+        The number of independent sets of great circles.
+    """
+
+    values: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+    n_projections: int
+    p: float
+    method: str
+    n_replicates: int
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """The distances SSW_p = (SSW_p^p)^(1/p), in turns, shape (N, N)."""
+        return self._roots()[..., 0]
+
+    @property
+    def distance_standard_errors(self) -> NDArray[np.float64]:
+        """The standard errors of `distances`, to first order; 0 where a distance is 0."""
+        return self._roots()[..., 1]
+
+    def _roots(self) -> NDArray[np.float64]:
+        pairs = zip(self.values.ravel().tolist(), self.standard_errors.ravel().tolist(), strict=True)
+        roots = np.array([root_and_error(value, error, self.p) for value, error in pairs])
+        return roots.reshape(*self.values.shape, 2)
+
+
+@options_by_name
+def pairwise_ssw_estimate(
+    measures: Sequence[Array],
+    *,
+    p: float = 2,
+    weights: Sequence[Array | None] | None = None,
+    n_projections: int | None = None,
+    method: str = "quasi",
+    seed: Any = None,
+    rtol: float | None = None,
+    max_projections: int = 100_000,
+    progress: Progress = False,
+) -> PairwiseSSWEstimate:
+    """SSW_p^p between all pairs of several samples with standard errors, on shared great circles.
+
+    Parameters
+    ----------
+    measures : sequence of N arrays, shapes (n_i, d)
+        Unit vectors; or one array of shape (N, n, d).
+    p : float
+        Order, from 1 to 1000.
+    weights : sequence of N arrays, shapes (n_i,), or None
+        Nonnegative weights of each sample; None stands for equal weights, of all or of one.
+    n_projections : int, optional
+        The number of great circles, 200 by default; with `rtol`, how many to begin with.
+    method : {"quasi", "orthogonal", "iid"}
+        How great circles are drawn; see `great_circles`.
+    seed : int, generator or None
+        As in `ssw`.
+    rtol, max_projections, progress
+        As in `ssw_estimate`; the tolerance holds for every pair.
+
+    Returns
+    -------
+    PairwiseSSWEstimate
+        With the matrices `.values`, `.standard_errors` and `.distances` as NumPy arrays, and `.n_projections`.
+
+    See Also
+    --------
+    pairwise_ssw : the values alone, with gradients.
+    ssw_estimate : one pair, with the cost on every great circle.
+
+    Notes
+    -----
+    Great circles come in independent replicates, as in `ssw_estimate`, whose spread gives the standard errors. All
+    pairs share them, so there is no importance sampling: for tight samples close to each other use `ssw_estimate`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sphereot
+    >>> rng = np.random.default_rng(0)
+    >>> samples = [sphereot.sphere.normalize(rng.normal(size=(100, 3)) + [k, 0, 0]) for k in range(3)]
+    >>> estimate = sphereot.pairwise_ssw_estimate(samples, seed=0, rtol=0.1)
+    >>> bool((estimate.standard_errors <= 0.1 * estimate.values).all())
+    True
+    """
+    p, method = as_order(p), as_method(method)
+    validated = [
+        Measure(without_gradient(points), None if w is None else without_gradient(w))
+        for points, w in several_measures(measures, weights)
+    ]
+    points = validated[0].points
+    fresh, limit = circle_counts(n_projections, rtol, max_projections)
+    generator = numpy_generator(seed, points)
+    sizes: list[int] = []
+    means: list[NDArray[np.float64]] = []
+    while True:
+        done = sum(sizes)
+        with progress_bar(progress, "great circles", done + fresh, done) as show:
+            for size in _group_sizes(fresh, points.shape[1], method):
+                frames = frames_from_normals(generator.standard_normal, size, points.shape[1], method)
+                means.append(_pairwise_costs(validated, to_kind(frames, points), p))
+                sizes.append(size)
+                show(sum(sizes))
+        values, errors = mean_and_error(np.array(sizes, dtype=np.float64), np.array(means))
+        np.fill_diagonal(errors, 0.0)
+        total = sum(sizes)
+        if rtol is None or bool((errors <= rtol * values).all()) or total >= limit:
+            return PairwiseSSWEstimate(values, errors, total, p, method, len(sizes))
+        fresh = min(total, limit - total)
+
+
+def _group_sizes(count: int, dim: int, method: str) -> list[int]:
+    """Sizes of replicates; independent great circles in groups, because a matrix of costs for each would take long."""
+    if method != "iid":
+        return replicate_sizes(count, dim, method)
+    groups = min(_INDEPENDENT_GROUPS, count)
+    return [count // groups + (k < count % groups) for k in range(groups)]
+
+
+def _pairwise_costs(measures: Measures, frames: Array, p: float) -> NDArray[np.float64]:
+    """SSW_p^p of all pairs in float64; of a large order by way of SSW_p, which does not vanish in float32."""
+    is_large = p > LARGEST_PLAIN_ORDER
+    matrix = to_numpy(pairwise_matrix(measures, frames, p, root=is_large)).astype(np.float64)
+    costs: NDArray[np.float64] = costs_of(matrix[None], p)[0] if is_large else matrix
+    return costs
