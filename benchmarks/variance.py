@@ -1,9 +1,14 @@
 """Variance of the SSW estimate for each method of drawing great circles, relative to independent ones.
 
     python -m benchmarks.variance [--json out.json] [--dims 3 32] [--projections 64] [--p 2] [--repeats 500] [--range]
+                                  [--sentences out/embeddings]
 
 The two point clouds stay fixed; only the great circles are drawn again. A ratio of 0.25 means that independent circles
 need four times as many slices for the same precision. The last column is the ratio averaged over the test problems.
+"estimate" is `ssw_estimate` by its default method, with control variates from dimension 5 on.
+
+--sentences compares embeddings of sentences, d = 384, instead: 500 of movie reviews with 500 of product reviews, and with 500
+others of movie reviews. It needs the files that `python -m benchmarks.embeddings` writes into that folder.
 
 With --range there are 15 pairs instead of four. Tight clusters close to each other are among them, which gain nothing:
 their variance comes from the few circles whose poles are near the clusters. For each pair it prints how many
@@ -13,6 +18,7 @@ many --repeats.
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +31,7 @@ from benchmarks.timing import machine, write_json
 Points = NDArray[np.float64]
 Problems = Callable[[int], Iterator[tuple[str, Points, Points]]]
 N_POINTS = 500
+METHODS = ("orthogonal", "quasi", "estimate")
 
 
 def problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
@@ -87,12 +94,25 @@ def many_problems(dim: int) -> Iterator[tuple[str, Points, Points]]:
     yield "clusters of 1 deg at 2 deg", cluster(0, 1), cluster(2, 1)
 
 
+def sentences(dim: int, folder: Path) -> Iterator[tuple[str, Points, Points]]:
+    """Embeddings of sentences of movie and product reviews."""
+    movies, products = (
+        sphereot.sphere.normalize(np.load(next(folder.glob(f"{topic}*.npy"))).astype(np.float64))
+        for topic in ("movies", "products")
+    )
+    yield "movies, products", movies[:N_POINTS], products[:N_POINTS]
+    yield "movies, other movies", movies[:N_POINTS], movies[N_POINTS : 2 * N_POINTS]
+
+
 def variance(x: Points, y: Points, p: float, n_projections: int, method: str, repeats: int) -> tuple[float, float]:
     """Variance of the estimate over draws of great circles, and the relative standard error of the variance."""
     values = np.empty(repeats)
     for seed in range(repeats):
-        frames = sphereot.great_circles(n_projections, x.shape[1], method=method, seed=seed)
-        values[seed] = sphereot.ssw(x, y, p=p, projections=frames)
+        options = {"p": p, "n_projections": n_projections, "seed": seed}
+        if method == "estimate":
+            values[seed] = sphereot.ssw_estimate(x, y, **options).value
+        else:
+            values[seed] = sphereot.ssw(x, y, method=method, **options)
     squares = (values - values.mean()) ** 2
     return float(values.var(ddof=1)), float(squares.std() / squares.mean() / np.sqrt(repeats))
 
@@ -103,7 +123,7 @@ def measure(
     """One row for each problem and method: the ratio of variances and its standard error."""
     for name, x, y in pairs(dim):
         reference, reference_error = variance(x, y, p, n_projections, "iid", repeats)
-        for method in ("orthogonal", "quasi"):
+        for method in METHODS:
             value, error = variance(x, y, p, n_projections, method, repeats)
             ratio = value / reference
             yield {
@@ -121,7 +141,7 @@ def table(rows: list[dict[str, object]]) -> str:
     """Rows of one (dim, n_projections) as text."""
     names = list(dict.fromkeys(str(row["problem"]) for row in rows))
     lines = ["  method      " + "".join(f"{name:>21}" for name in [*names, "mean"])]
-    for method in ("orthogonal", "quasi"):
+    for method in METHODS:
         cells = [(float(str(r["ratio"])), float(str(r["standard_error"]))) for r in rows if r["method"] == method]
         ratios, errors = np.array(cells).T
         cells.append((ratios.mean(), np.sqrt(np.sum(errors**2)) / len(errors)))
@@ -133,12 +153,12 @@ def worth(rows: list[dict[str, object]]) -> str:
     """Number of independent slices with the variance of L slices, per problem, with minimum, median and maximum."""
     names = list(dict.fromkeys(str(row["problem"]) for row in rows))
     columns = []
-    for method in ("orthogonal", "quasi"):
+    for method in METHODS:
         of_method = [row for row in rows if row["method"] == method]
         ratios, errors = (np.array([float(str(row[key])) for row in of_method]) for key in ("ratio", "standard_error"))
         counts = np.array([float(str(row["n_projections"])) for row in of_method]) / ratios
         columns.append((counts, counts * errors / ratios))
-    lines = [f"  {'pair':<30}{'orthogonal':>20}{'quasi':>20}"]
+    lines = [f"  {'pair':<30}" + "".join(f"{method:>20}" for method in METHODS)]
     for k, name in enumerate(names):
         cells = (f"{counts[k]:,.0f} ± {errors[k]:,.0f}" for counts, errors in columns)
         lines.append(f"  {name:<30}" + "".join(f"{cell:>20}" for cell in cells))
@@ -155,13 +175,16 @@ def main() -> None:
     parser.add_argument("--projections", type=int, nargs="+", default=[64], help="numbers L of great circles")
     parser.add_argument("--p", type=float, default=2.0, help="order of the distance")
     parser.add_argument("--repeats", type=int, default=500, help="draws of the great circles for each variance")
+    parser.add_argument("--sentences", type=Path, help="folder with embeddings of sentences, compared instead")
     parser.add_argument("--range", action="store_true", help="15 pairs: how many independent slices L are worth")
     arguments = parser.parse_args()
 
     rows = []
-    for dim in arguments.dims:
+    for dim in arguments.dims if arguments.sentences is None else [384]:
         for n_projections in arguments.projections:
             pairs = many_problems if arguments.range else problems
+            if arguments.sentences is not None:
+                pairs = partial(sentences, folder=arguments.sentences)
             here = list(measure(dim, n_projections, arguments.p, arguments.repeats, pairs))
             what = "independent slices of the same variance" if arguments.range else "Var(method) / Var(iid)"
             print(f"S^{dim - 1} (d = {dim}), L = {n_projections}, p = {arguments.p:g}: {what}")

@@ -28,7 +28,7 @@ __all__ = ["ControlVariates", "adjusted"]
 
 Floats = NDArray[np.float64]
 
-_MAX_POINTS = 512  # of each measure; the double sum over all points of large samples would take longer than it saves
+_MAX_POINTS = 1024  # of each measure; the double sum over all points of large samples would take longer than it saves
 _CIRCLES_PER_CONTROL = 20
 
 
