@@ -7,8 +7,8 @@ The two point clouds stay fixed; only the great circles are drawn again. A ratio
 need four times as many slices for the same precision. The last column is the ratio averaged over the test problems.
 "estimate" is `ssw_estimate` by its default method, with control variates from dimension 5 on.
 
---sentences compares embeddings of sentences, d = 384, instead: 500 of movie reviews with 500 of product reviews, and with 500
-others of movie reviews. It needs the files that `python -m benchmarks.embeddings` writes into that folder.
+--sentences compares embeddings of sentences, d = 384, instead: 500 of movie reviews with 500 of product reviews, and
+with 500 others of movie reviews. It needs the files that `python -m benchmarks.embeddings` writes into that folder.
 
 With --range there are 15 pairs instead of four. Tight clusters close to each other are among them, which gain nothing:
 their variance comes from the few circles whose poles are near the clusters. For each pair it prints how many
