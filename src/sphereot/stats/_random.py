@@ -33,12 +33,12 @@ def numpy_generator(seed: Any, like: Array | None) -> np.random.Generator:
 
 
 def drawn_frames(
-    n_projections: int | None, projections: Array | None, points: Array, seed: Any
+    n_projections: int | None, projections: Array | None, points: Array, seed: Any, method: str = "quasi"
 ) -> NDArray[np.floating[Any]]:
     """Frames (L, d, 2) of a test as a NumPy array: `projections` validated, or drawn."""
     if projections is None:
         # Well-placed circles give more power than as many independent ones, and the level does not need independence.
-        frames = great_circles(as_slice_count(n_projections), points.shape[1], method="quasi", seed=seed, like=points)
+        frames = great_circles(as_slice_count(n_projections), points.shape[1], method=method, seed=seed, like=points)
     else:
         frames = as_frames(projections, points)
         as_slice_count(n_projections, frames)

@@ -23,6 +23,7 @@ Complexes = NDArray[np.complex128]
 _BISECTIONS = 80
 _HALVINGS = 10
 _RELATIVE_CHANGE = 1e-9  # between two step sizes, where the error of the smaller one is about the square of it
+_LEAST_PEAK = -800.0  # exp of it is 0; beyond, the rounding of the exponent would not let the sum converge
 _LEAST_LOG = -45.0  # of the integrand relative to its peak, where the path ends
 _SLOPE = 0.5  # real over imaginary part far out on the path; below 1, no factor of the integrand grows on its own
 
@@ -97,6 +98,8 @@ class WeightedChiSquares:
         # To the right, where exp(-s x) decays. The pole is left out: it would pull the path of the lower tail too far.
         bend = third / (6.0 * second)
         peak = self._exponent(np.array([complex(saddle)]), x)[0].real
+        if peak < _LEAST_PEAK:
+            return 0.0
         step = 0.5 / math.sqrt(second + saddle**-2)
         previous = math.nan
         for _ in range(_HALVINGS):
