@@ -49,7 +49,7 @@ def test_statistic_is_the_mean_over_all_great_circles(n, dim, dtype, rng):
 
 
 def test_many_points_are_sliced(rng, monkeypatch):
-    """Above the limit: within 4 standard errors (7 degrees of freedom: 0.5 %) of the sum over pairs, and these small."""
+    """Above the limit: within 4 standard errors of the sum over pairs (7 degrees of freedom: 0.5 %)."""
     for dim in (3, 10):
         x = sphere_sample(rng, 3000, dim, shift=0.02)
         exact = uniformity_test(x, seed=0)
