@@ -66,6 +66,29 @@ def test_many_points_are_sliced(rng, monkeypatch):
         assert "standard error of SSW_2^2" not in str(exact)
 
 
+def test_many_points_in_many_dimensions(rng, monkeypatch):
+    """Harmonics and blocks: within 4 standard errors (15 degrees of freedom) of all pairs, for points in an order too.
+
+    The standard error is small against the null's deviation, where that of great circles is not.
+    """
+    x = np.concatenate([sphere_sample(rng, 1500, 64), sphere_sample(rng, 1500, 64, shift=0.5)])
+    exact = uniformity_test(x)
+    monkeypatch.setattr(statistic_module, "MAX_POINTS_IN_PAIRS", 2000)
+    estimated = uniformity_test(x, seed=0)
+    assert 0 < estimated.standard_error < 0.1 * estimated.null_deviation
+    assert abs(estimated.statistic - exact.statistic) < 4 * estimated.standard_error
+    assert estimated.n_projections == 0
+    assert "all great circles" in str(estimated)
+    errors = []
+    for _ in range(20):
+        x = sphere_sample(rng, 2048, 64)
+        estimated = uniformity_test(x, seed=rng)
+        difference = estimated.statistic - float(sphereot.ssw_uniform(x, method="exact"))
+        errors.append(difference / estimated.standard_error)
+    # Student's distribution with 15 degrees of freedom, of variance 15/13: twenty have a mean square of 1.15 +- 0.4.
+    assert 0.3 < np.mean(np.square(errors)) < 2.8
+
+
 def test_hundreds_of_thousands_of_points(rng):
     """A departure of degree 1 that a sum over pairs would need minutes for; its standard error is small on S^2."""
     x = rng.standard_normal((200_000, 3), dtype=np.float32)
@@ -146,6 +169,7 @@ def test_the_variance_of_slices_is_part_of_the_null(monkeypatch):
     400 samples: 3 binomial standard errors, and 1 % for a standard error that is known from 8 groups only.
     """
     monkeypatch.setattr(statistic_module, "MAX_POINTS_IN_PAIRS", 10)
+    monkeypatch.setattr(statistic_module, "_circles_are_better", lambda n, dim: True)
     monkeypatch.setattr(statistic_module, "CIRCLES_PER_GROUP", 4)
     rng = np.random.default_rng(3)
     results = [uniformity_test(sphere_sample(rng, 40, 64), seed=rng) for _ in range(400)]

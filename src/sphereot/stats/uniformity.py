@@ -89,8 +89,8 @@ class UniformityResult(NullTestResult):
         How the null distribution was found: the asymptotic one, corrected for n; the exact one of two points; or by
         simulated samples.
     standard_error : float
-        Of `statistic` as a mean over all great circles, where `method="exact"` had to take a sample of them, for more
-        than 20,000 points; otherwise 0. The p-value takes it into account.
+        Of `statistic` as a mean over all great circles, where `method="exact"` estimates it, for more than 20,000
+        points; otherwise 0. The p-value takes it into account.
     null : array, shape (simulations,)
         SSW_p^p of simulated uniform samples of size n, on the same great circles; empty if none were simulated. Values
         that differ from the statistic by rounding alone are set to it.
@@ -99,8 +99,8 @@ class UniformityResult(NullTestResult):
     classical : tuple of ClassicalTest
         The Rayleigh, Bingham and Giné tests of the same sample.
     slice_costs : array, shape (L,)
-        W_p^p to the uniform distribution on every great circle; their mean is the statistic. Empty for a sum over pairs
-        of points, which is what `method="exact"` computes up to 20,000 points.
+        W_p^p to the uniform distribution on every great circle; their mean is the statistic. Empty where pairs of
+        points are summed: by `method="exact"` up to 20,000 points, and in many dimensions.
     projections : array, shape (L, d, 2)
         The great circles; `ssw_uniform` with these `projections` gives the statistic.
     n, dim : int
@@ -132,7 +132,7 @@ class UniformityResult(NullTestResult):
 
     def __str__(self) -> str:
         circles = f"{self.n_projections} great circles"
-        if self.method == "exact" and self.standard_error == 0:
+        if self.method == "exact" and (self.standard_error == 0 or self.n_projections == 0):
             circles = "all great circles"
         null = f"{self.simulations} simulated samples"
         if self.null_method != "simulated":
@@ -147,7 +147,7 @@ class UniformityResult(NullTestResult):
         if self.standard_error > 0:
             share = self.standard_error / self.null_deviation
             lines.append(
-                f"  standard error of {cost_name(self.p)} over great circles: {self.standard_error:.2g}, "
+                f"  standard error of {cost_name(self.p)}: {self.standard_error:.2g}, "
                 f"{share:.2g} of its standard deviation by chance"
             )
         return "\n".join(lines)
@@ -208,9 +208,10 @@ def uniformity_test(
 
     Notes
     -----
-    For more than 20,000 points, d > 2, `method="exact"` takes 8 independent sets of 128 great circles instead of all
-    pairs of points. The standard error of the statistic is reported, and its variance added to that of the null
-    distribution.
+    For more than 20,000 points, d > 2, `method="exact"` does not take all pairs of points. In few dimensions it takes 8
+    independent sets of 128 great circles; in many, the harmonics of degrees 1 and 2 of all points, and all pairs within
+    random blocks of points for the other degrees. The standard error of the statistic is reported, and its variance
+    added to that of the null distribution.
 
     The asymptotic null distribution of n SSW_2^2 is a sum of weighted chi-squares, evaluated to 1e-9 and scaled to the
     variance that n points have. Far tails, below 0.1 %, are conservative for few points. The p-values of the Rayleigh
