@@ -113,8 +113,9 @@ def _first_degrees(points: NDArray[Any]) -> float:
     """The part of degrees 1 and 2 of SSW_2^2, without the pairs of a point with itself."""
     n, dim = points.shape
     first, second = map(float, gegenbauer_eigenvalues(dim, 2).eigenvalues)
-    centered: float = first * (rayleigh(points) - dim) + second * (bingham(points) - (dim - 1) * (dim + 2) / 2)
-    return centered / (n - 1)
+    centered = first * (rayleigh(points) - dim) + second * (bingham(points) - (dim - 1) * (dim + 2) / 2)
+    per_pair: float = centered / (n - 1)
+    return per_pair
 
 
 def _slice_costs(points: NDArray[Any], frames: NDArray[Any]) -> NDArray[np.float64]:
