@@ -1,6 +1,6 @@
 """The test of uniformity without slices: level, power, critical values, and its statistic beside great circles.
 
-    python -m benchmarks.uniformity [levels] [power] [watson] [circles] [large] [--json out.json]
+    python -m benchmarks.uniformity [levels] [power] [watson] [circles] [errors] [large] [--json out.json]
 
 Levels are shares of uniform samples with p <= 5 % and 1 %, of the exact statistic with its asymptotic null distribution
 and of the classical tests beside it. Power is that of `benchmarks.power`, on the same data sets.
@@ -19,6 +19,7 @@ from benchmarks.power import Row, markdown, one_sample, uniform
 from benchmarks.timing import machine, sphere_sample, write_json
 from sphereot.stats import uniformity_test
 from sphereot.stats._uniformity_null import null_distribution
+from sphereot.stats._uniformity_statistic import _by_blocks, _by_circles
 
 SAMPLES = 4000
 LEVELS = (0.05, 0.01)
@@ -96,9 +97,27 @@ def _slice_costs(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(sphereot.circle.wasserstein_uniform(turns))
 
 
+def errors() -> list[Row]:
+    """Root mean square error of the two estimates for many points, over the null's standard deviation."""
+    n, repeats = 6000, 8
+    print(f"\nError of {repeats} estimates for {n} uniform points over the null's standard deviation\n")
+    rng, rows = np.random.default_rng(0), []
+    for dim in (3, 10, 64, 128, 768):
+        x = sphere_sample(rng, n, dim, np.float64)
+        exact = float(sphereot.ssw_uniform(x, method="exact"))
+        deviation = math.sqrt(null_distribution(n, dim).variance) / n
+        row: Row = {"d": dim}
+        for name, estimate in (("great circles", _by_circles), ("harmonics and blocks", _by_blocks)):
+            squares = [(estimate(x, rng).value - exact) ** 2 for _ in range(repeats)]
+            row[name] = f"{math.sqrt(np.mean(squares)) / deviation:.2g}"
+        rows.append(row)
+    print(markdown(rows))
+    return rows
+
+
 def large() -> list[Row]:
     """Time and standard error of the statistic for many points."""
-    print("\nMany points: 1,024 great circles\n")
+    print("\nMany points\n")
     rows: list[Row] = []
     for n, dim in ((20_000, 3), (20_000, 128), (100_000, 3), (1_000_000, 3), (1_000_000, 10), (1_000_000, 128)):
         x = np.random.default_rng(0).standard_normal((n, dim), dtype=np.float32)
@@ -126,6 +145,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "power": power,
     "watson": watson,
     "circles": circles,
+    "errors": errors,
     "large": large,
 }
 
