@@ -155,6 +155,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "variance": variance_of_methods,
     "backward": training.backward_against_pot,
     "uniformity": training.uniformity_against_pot,
+    "exact-uniformity": training.exact_uniformity,
     "network": training.loss_against_network,
     "portable": training.portable_path_against_pot,
     "backward-memory": training.memory_of_backward,

@@ -49,6 +49,15 @@ def uniformity_against_pot() -> Iterator[Row]:
     yield Row(work, ours, "s", "POT (PyTorch)", theirs, theirs / ours, 5, "more")
 
 
+def exact_uniformity() -> Iterator[Row]:
+    """The mean over all great circles beside 200 of them, forward and backward."""
+    for n, d, bar in ((512, 128, 0.7), (10_000, 3, 25)):
+        x = points(n, d)
+        ours, sliced = best_of(step(x, UniformityLoss(method="exact")), step(x, UniformityLoss()), repeats=40)
+        work = f"exact UniformityLoss fwd + bwd, n={n:,}, d={d}"
+        yield Row(work, ours, "s", "our 200 slices", sliced, ours / sliced, bar, "less")
+
+
 def loss_against_network() -> Iterator[Row]:
     """The loss at n = m = 512 must not take longer than a step of the network with only 32 images."""
     x, y = points(512, 128), points(512, 128)

@@ -148,6 +148,10 @@ def statistics() -> Iterator[Value]:
     yield "uniformity_test statistic", uniformity.statistic
     yield "uniformity_test p_value", uniformity.p_value
     yield from digest("uniformity_test classical", [test.statistic for test in uniformity.classical])
+    exact = stats.uniformity_test(y)
+    yield "uniformity_test exact statistic", exact.statistic
+    yield "uniformity_test exact p_value", exact.p_value
+    yield from digest("uniformity_test exact classical p_values", [test.p_value for test in exact.classical])
     drift = stats.drift_test(x, [y, cloud(30, 3, 3)], permutations=199, n_projections=20, seed=0)
     for k, window in enumerate(drift.windows):
         yield f"drift_test window {k} statistic", window.test.statistic

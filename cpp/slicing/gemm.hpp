@@ -139,42 +139,79 @@ void gemm_last_block(const T* left, const T* right, std::size_t depth, std::size
     for (std::size_t r = 0; r < height; ++r) std::copy_n(padded + r * width, columns, out.at(r, 0));
 }
 
-// out(r, i) = or += sum over j < depth of left(j, r) right(j, i), for r < rows and the columns i of `right`.
-//
-// The sum over j is done in steps of 128, so that a panel stays in the L1 cache while all rows use it. For each step
-// the left factor is copied to `copy`, scratch memory that callers keep between products.
+// The sum over j of a product is done in steps of this size, so that a panel stays in the L1 cache while all rows use
+// it.
+constexpr std::size_t gemm_depth = 128;
+
+// Calls handle(row, height) for blocks of rows, with the height as a constant.
+template <typename Handle>
+void for_each_row_block(std::size_t rows, Handle handle) {
+    std::size_t row = 0;
+    const auto rows_by = [&]<std::size_t height>(std::integral_constant<std::size_t, height> constant) {
+        for (; row + height <= rows; row += height) handle(row, constant);
+    };
+    rows_by(std::integral_constant<std::size_t, gemm_rows>{});
+    rows_by(std::integral_constant<std::size_t, 2>{});
+    rows_by(std::integral_constant<std::size_t, 1>{});
+}
+
+// Copies left(j, r), for j in [begin, begin + count) and r < rows, in the order in which blocks of a product read it.
+template <Real T, std::invocable<std::size_t, std::size_t> Left>
+void pack_left_step(std::size_t rows, std::size_t begin, std::size_t count, Left left, T* packed) {
+    for_each_row_block(rows, [&](std::size_t row, auto height) {
+        T* block = packed + row * count;
+        for (std::size_t j = 0; j < count; ++j)
+            for (std::size_t r = 0; r < height; ++r) block[j * height + r] = left(begin + j, row + r);
+    });
+}
+
+// One step of a product: its left factor is `packed`, and its right factor starts at the row `begin`.
+template <Real T>
+void gemm_step(std::size_t rows, std::size_t begin, std::size_t count, const T* packed, const Panels<T>& right,
+               Matrix<T> out, Accumulate accumulate) {
+    for (std::size_t c = 0; c < right.count(); ++c) {
+        const std::size_t first = c * Panels<T>::width, columns = right.columns() - first;
+        for_each_row_block(rows, [&](std::size_t row, auto height) {
+            const T *factor = packed + row * count, *panel = right.rows(c, begin);
+            if (columns >= Panels<T>::width)
+                gemm_block<height, T>(factor, panel, count, out.submatrix(row, first), accumulate);
+            else gemm_last_block<height, T>(factor, panel, count, columns, out.submatrix(row, first), accumulate);
+        });
+    }
+}
+
+// A left factor for `gemm_packed`: left(j, r) for j < depth and r < rows.
+template <Real T, std::invocable<std::size_t, std::size_t> Left>
+std::vector<T> packed_left(std::size_t rows, std::size_t depth, Left left) {
+    std::vector<T> packed(rows * depth);
+    for (std::size_t begin = 0; begin < depth; begin += gemm_depth)
+        pack_left_step(rows, begin, std::min(gemm_depth, depth - begin), left, packed.data() + rows * begin);
+    return packed;
+}
+
+// out(r, i) = or += sum over j < depth of left(j, r) right(j, i), for r < rows and the columns i of `right`, with a
+// left factor that was packed before.
+template <Real T>
+void gemm_packed(std::size_t rows, std::size_t depth, const std::vector<T>& packed, const Panels<T>& right,
+                 Matrix<T> out, Accumulate accumulate) {
+    for (std::size_t begin = 0; begin < depth; begin += gemm_depth) {
+        if (begin > 0) accumulate = Accumulate::yes;
+        const std::size_t count = std::min(gemm_depth, depth - begin);
+        gemm_step(rows, begin, count, packed.data() + rows * begin, right, out, accumulate);
+    }
+}
+
+// The same for a left factor that is used once. For each step it is copied to `copy`, scratch memory that callers keep
+// between products.
 template <Real T, std::invocable<std::size_t, std::size_t> Left>
 void gemm(std::size_t rows, std::size_t depth, Left left, const Panels<T>& right, Matrix<T> out, Accumulate accumulate,
           std::vector<T>& copy) {
-    constexpr std::size_t max_depth = 128;
-    copy.resize(std::max(copy.size(), rows * std::min(depth, max_depth)));
-    for (std::size_t begin = 0; begin < depth; begin += max_depth) {
-        const std::size_t count = std::min(max_depth, depth - begin);
+    copy.resize(std::max(copy.size(), rows * std::min(depth, gemm_depth)));
+    for (std::size_t begin = 0; begin < depth; begin += gemm_depth) {
         if (begin > 0) accumulate = Accumulate::yes;
-        // Calls handle(row, height) for blocks of rows, with the height as a constant.
-        const auto for_each_block = [rows](auto handle) {
-            std::size_t row = 0;
-            const auto rows_by = [&]<std::size_t height>(std::integral_constant<std::size_t, height> constant) {
-                for (; row + height <= rows; row += height) handle(row, constant);
-            };
-            rows_by(std::integral_constant<std::size_t, gemm_rows>{});
-            rows_by(std::integral_constant<std::size_t, 2>{});
-            rows_by(std::integral_constant<std::size_t, 1>{});
-        };
-        for_each_block([&](std::size_t row, auto height) {
-            T* block = copy.data() + row * count;
-            for (std::size_t j = 0; j < count; ++j)
-                for (std::size_t r = 0; r < height; ++r) block[j * height + r] = left(begin + j, row + r);
-        });
-        for (std::size_t c = 0; c < right.count(); ++c) {
-            const std::size_t first = c * Panels<T>::width, columns = right.columns() - first;
-            for_each_block([&](std::size_t row, auto height) {
-                const T *factor = copy.data() + row * count, *panel = right.rows(c, begin);
-                if (columns >= Panels<T>::width)
-                    gemm_block<height, T>(factor, panel, count, out.submatrix(row, first), accumulate);
-                else gemm_last_block<height, T>(factor, panel, count, columns, out.submatrix(row, first), accumulate);
-            });
-        }
+        const std::size_t count = std::min(gemm_depth, depth - begin);
+        pack_left_step(rows, begin, count, left, copy.data());
+        gemm_step(rows, begin, count, copy.data(), right, out, accumulate);
     }
 }
 

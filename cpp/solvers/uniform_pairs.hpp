@@ -36,9 +36,13 @@ constexpr std::size_t tile_size = 64;
 template <Real T>
 struct TilePoints {
     std::size_t first, count;
-    Panels<T> columns;  // (dim, count): the transpose of the points
-    Panels<T> rows;     // (count, dim)
+    Panels<T> columns;    // (dim, count): the transpose of the points
+    Panels<T> rows;       // (count, dim)
+    std::vector<T> left;  // the points as a left factor; empty in few dimensions
 };
+
+// In up to so many dimensions angles come from differences of coordinates.
+constexpr std::size_t largest_dim_by_differences = 8;
 
 // Sums over the pairs of some tiles: those of one group.
 template <Real T>
@@ -83,16 +87,15 @@ public:
         for (std::size_t i = 0; i < left.count; ++i) {
             const std::size_t begin = same ? i + 1 : 0;
             row(left, right, i, begin, sums);
-            if constexpr (with_gradient)
-                std::fill(pulls_.begin() + index(i, 0), pulls_.begin() + index(i, begin), T(0));
         }
-        if constexpr (with_gradient) pull(left, right, sums);
+        if constexpr (with_gradient) {
+            if (same) mirror(left.count);
+            pull(left, right, sums);
+        }
         watch_.pass(left.count * right.count);
     }
 
 private:
-    static std::ptrdiff_t index(std::size_t i, std::size_t j) { return static_cast<std::ptrdiff_t>(i * tile_size + j); }
-
     double weight(std::size_t i) const { return problem_.weights ? problem_.weights[i] : 1.0; }
 
     // Inner products of the points of two tiles. In few dimensions 1 - 2 h^2 from differences of coordinates: for close
@@ -100,10 +103,8 @@ private:
     void multiply(const TilePoints<T>& left, const TilePoints<T>& right) {
         const std::size_t dim = problem_.dim;
         if (dim > largest_dim_by_differences) {
-            const T* x = problem_.points + left.first * dim;
-            gemm(
-                left.count, dim, [=](std::size_t j, std::size_t r) { return x[r * dim + j]; }, right.columns,
-                Matrix<T>{cosines_.data(), tile_size}, Accumulate::no, copy_);
+            gemm_packed(left.count, dim, left.left, right.columns, Matrix<T>{cosines_.data(), tile_size},
+                        Accumulate::no);
             return;
         }
         const T* y = problem_.points + right.first * dim;
@@ -176,19 +177,26 @@ private:
         }
     }
 
-    // Adds W y to the sums of the left points, and W^T x to those of the right ones.
+    // Makes the derivatives between the points of one tile symmetric: those of pairs (i, j < i) are not computed.
+    void mirror(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            pulls_[i * tile_size + i] = T(0);
+            for (std::size_t j = 0; j < i; ++j) pulls_[i * tile_size + j] = pulls_[j * tile_size + i];
+        }
+    }
+
+    // Adds W y to the sums of the left points, and W^T x to those of the right ones, if these are others.
     void pull(const TilePoints<T>& left, const TilePoints<T>& right, EnergySums<T>& sums) {
         const std::size_t dim = problem_.dim;
         const T* w = pulls_.data();
         gemm(
             left.count, right.count, [=](std::size_t j, std::size_t r) { return w[r * tile_size + j]; }, right.rows,
             Matrix<T>{sums.pulls.data() + left.first * dim, dim}, Accumulate::yes, copy_);
+        if (left.first == right.first) return;
         gemm(
             right.count, left.count, [=](std::size_t j, std::size_t r) { return w[j * tile_size + r]; }, left.rows,
             Matrix<T>{sums.pulls.data() + right.first * dim, dim}, Accumulate::yes, copy_);
     }
-
-    static constexpr std::size_t largest_dim_by_differences = 8;
 
     const EnergyProblem<T>& problem_;
     const std::vector<TilePoints<T>>& tiles_;
@@ -207,9 +215,13 @@ double sum_pairs(const EnergyProblem<T>& problem, const EnergyResult<T>& result,
     tiles.reserve(count);
     for (std::size_t t = 0; t < count; ++t) {
         const std::size_t first = t * tile_size, size = std::min(tile_size, n - first);
-        tiles.push_back({first, size, Panels<T>(dim, size), Panels<T>(size, with_gradient ? dim : 1)});
-        tiles.back().columns.fill_transposed(problem.points + first * dim);
-        if constexpr (with_gradient) tiles.back().rows.fill(problem.points + first * dim, size);
+        const T* points = problem.points + first * dim;
+        tiles.push_back({first, size, Panels<T>(dim, size), Panels<T>(size, with_gradient ? dim : 1), {}});
+        if (dim > largest_dim_by_differences)
+            tiles.back().left =
+                packed_left<T>(size, dim, [=](std::size_t j, std::size_t r) { return points[r * dim + j]; });
+        tiles.back().columns.fill_transposed(points);
+        if constexpr (with_gradient) tiles.back().rows.fill(points, size);
     }
     std::vector<EnergySums<T>> sums(groups);
     // Group g takes every `groups`-th pair of tiles, so that all have about the same work.

@@ -39,6 +39,10 @@ void check_gemm(std::size_t rows, std::size_t depth, std::size_t columns, Accumu
     std::vector<T> copy;
     const auto left_at = [&](std::size_t j, std::size_t r) { return left[j * rows + r]; };
     gemm<T>(rows, depth, left_at, panels, {out.data(), columns}, accumulate, copy);
+    auto from_packed = before;
+    gemm_packed<T>(rows, depth, packed_left<T>(rows, depth, left_at), panels, {from_packed.data(), columns},
+                   accumulate);
+    CHECK(from_packed == out);
     for (std::size_t r = 0; r < rows; ++r)
         for (std::size_t i = 0; i < columns; ++i) {
             double sum = accumulate == Accumulate::yes ? before[r * columns + i] : 0.0, size = std::fabs(sum);

@@ -41,6 +41,27 @@ def test_uniformity(files):
     assert found["classical"]["Rayleigh"]["p_value"] == 0.01
 
 
+def test_uniformity_without_simulation(files):
+    """The default; options choose what the function does with them."""
+    found = answer("uniformity", files / "b.npy")
+    expected = uniformity_test(Y)
+    assert (found["statistic"], found["p_value"], found["effect"]) == (
+        expected.statistic,
+        expected.p_value,
+        expected.effect,
+    )
+    assert found["classical"]["Giné"]["p_value"] == expected.classical[2].p_value
+    assert (found["method"], found["null_method"], found["simulations"]) == ("exact", "asymptotic", 0)
+    assert (found["n_projections"], found["standard_error"]) == (0, 0)
+    found = answer("uniformity", files / "b.npy", "--null", "simulated", "--seed", 5)
+    assert found["p_value"] == uniformity_test(Y, null="simulated", seed=5).p_value
+    found = answer("uniformity", files / "b.npy", "--method", "iid", "--simulations", 9, *FEW)
+    assert (found["method"], found["n_projections"]) == ("iid", 20)
+    done = run("uniformity", files / "b.npy", "--null", "asymptotic", "--p", 1)
+    assert done.exit_code == 2
+    assert "null: got 'asymptotic'" in done.stderr
+
+
 def test_json_of_an_infinite_effect(files):
     """JSON has no infinity: null stands for the effect of a null sample without spread."""
     found = answer("uniformity", files / "b.npy", "--simulations", 1, *FEW)

@@ -100,16 +100,46 @@ def uniformity(
     reading: ReadOptions,
     weights: NoWeights = None,
     p: Order = 2.0,
-    simulations: Annotated[int, typer.Option("--simulations", help="Number of uniform samples to simulate.")] = 999,
-    projections: Projections = 200,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            help="exact: the mean over all great circles, for p = 2; or how circles are drawn: iid, orthogonal, quasi.",
+            show_default="exact for p = 2, without --projections; else quasi",
+        ),
+    ] = None,
+    null: Annotated[
+        str | None,
+        typer.Option(
+            "--null",
+            help="Null distribution: asymptotic, for the exact method, or simulated.",
+            show_default="asymptotic for the exact method and at least 10 points",
+        ),
+    ] = None,
+    simulations: Annotated[
+        int | None,
+        typer.Option(
+            "--simulations",
+            help="Number of uniform samples to simulate; implies --null simulated.",
+            show_default="999 where samples are simulated",
+        ),
+    ] = None,
+    projections: Annotated[
+        int | None,
+        typer.Option(
+            "--projections",
+            help="Number of great circles; implies --method quasi.",
+            show_default="200 where circles are drawn",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Test whether the points of a file are uniform on the sphere.
 
     A test on the Spherical Sliced-Wasserstein distance to the uniform distribution, with the Rayleigh, Bingham and Giné
-    tests of the same points. All p-values come from simulated uniform samples of the same size, but of at most 2000
-    points.
+    tests of the same points. For p = 2 it takes the mean over all great circles, and p-values need no simulation from
+    10 points on. Otherwise they come from simulated uniform samples of the same size, but of at most 2000 points.
 
     Unit vectors: sphereot uniformity a.npy
 
@@ -123,7 +153,14 @@ def uniformity(
     with status("Reading ..."):
         (x,) = read_files([a], reading)
     result = uniformity_test(
-        x.points, p=p, simulations=simulations, n_projections=projections, seed=seed, progress=True
+        x.points,
+        p=p,
+        method=method,
+        null=null,
+        simulations=simulations,
+        n_projections=projections,
+        seed=seed,
+        progress=True,
     )
     if not as_json:
         typer.echo(f"{result}\n{file_summary(x)}")
@@ -134,6 +171,9 @@ def uniformity(
         "effect": finite_or_none(result.effect),
         "ratio": finite_or_none(result.ratio),
         "classical": {t.name: {"statistic": t.statistic, "p_value": t.p_value} for t in result.classical},
+        "method": result.method,
+        "null_method": result.null_method,
+        "standard_error": result.standard_error,
         "simulations": result.simulations,
     }
     _print_test(record, result, seed, x)

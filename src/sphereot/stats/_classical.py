@@ -1,18 +1,22 @@
 """Rayleigh, Bingham and Giné statistics of uniformity on the sphere (Mardia and Jupp, Chapter 10).
 
-Each is scaled so that its distribution under uniformity hardly depends on the number of points.
+Each is scaled so that its distribution under uniformity hardly depends on the number of points. Points are normalized
+in float64 first, block by block: the statistics would show the rounding of lengths in float32.
 """
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["bingham", "gine", "rayleigh"]
 
-Points = NDArray[np.float64]
+Points = NDArray[np.floating[Any]]
 
 _PAIRS_PER_BLOCK = 1 << 22
+_NUMBERS_PER_BLOCK = 1 << 22
 
 
 def rayleigh(x: Points) -> float:
@@ -21,7 +25,7 @@ def rayleigh(x: Points) -> float:
     It detects a mean direction and nothing else.
     """
     n, dim = x.shape
-    mean = np.mean(x, axis=0)
+    mean = sum(np.sum(block, axis=0) for block in _unit_blocks(x)) / n
     return float(dim * n * (mean @ mean))
 
 
@@ -32,7 +36,7 @@ def bingham(x: Points) -> float:
     points around an axis or in a band.
     """
     n, dim = x.shape
-    scatter = x.T @ x / n
+    scatter = sum(block.T @ block for block in _unit_blocks(x)) / n
     return float(n * dim * (dim + 2) / 2 * (np.sum(scatter * scatter) - 1 / dim))
 
 
@@ -43,6 +47,7 @@ def gine(x: Points) -> float:
     G_n = n/2 - (d - 1) / (2n) (Gamma((d-1)/2) / Gamma(d/2))^2 sum of sin(psi_ij) what is; sums over i < j.
     """
     n, dim = x.shape
+    x = np.concatenate(list(_unit_blocks(x)))
     angles = sines = 0.0
     step = max(1, _PAIRS_PER_BLOCK // n)
     for start in range(0, n, step):
@@ -54,6 +59,15 @@ def gine(x: Points) -> float:
     gamma_ratio = math.exp(math.lgamma((dim - 1) / 2) - math.lgamma(dim / 2))
     even = n / 2 - (dim - 1) / (2 * n) * gamma_ratio**2 * sines
     return float(4 * ajne + even)
+
+
+def _unit_blocks(x: Points) -> Iterator[NDArray[np.float64]]:
+    """Points in float64, of length 1, block by block."""
+    step = max(1, _NUMBERS_PER_BLOCK // x.shape[1])
+    for start in range(0, len(x), step):
+        block = x[start : start + step].astype(np.float64)
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+        yield block
 
 
 def _not_above_diagonal(shape: tuple[int, ...]) -> NDArray[np.bool_]:

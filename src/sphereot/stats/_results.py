@@ -52,21 +52,31 @@ class NullTestResult:
         return len(self.slice_costs)
 
     @property
-    def effect(self) -> float:
-        """(statistic - mean(null)) / standard deviation(null).
+    def null_mean(self) -> float:
+        """Mean of the statistic under the null hypothesis."""
+        return float(np.mean(self.null))
 
-        Where all values of `null` are equal it is 0 if the statistic equals them too, and infinite if not. It grows
+    @property
+    def null_deviation(self) -> float:
+        """Standard deviation of the statistic under the null hypothesis."""
+        return float(np.std(self.null))
+
+    @property
+    def effect(self) -> float:
+        """(statistic - mean) / standard deviation, those under the null hypothesis.
+
+        Where the deviation is zero it is 0 if the statistic equals the mean, and infinite if not. It grows
         with the number of points; `ratio` tells how large the difference is.
         """
-        return standardized(self.statistic, float(np.mean(self.null)), float(np.std(self.null)))
+        return standardized(self.statistic, self.null_mean, self.null_deviation)
 
     @property
     def ratio(self) -> float:
-        """The statistic divided by mean(null): 1 where chance explains all of it.
+        """The statistic divided by its mean under the null hypothesis: 1 where chance explains all of it.
 
-        Where mean(null) is 0 it is 1 if the statistic is 0 too, and infinite if not.
+        Where that mean is 0 it is 1 if the statistic is 0 too, and infinite if not.
         """
-        mean = float(np.mean(self.null))
+        mean = self.null_mean
         if mean > 0:
             return self.statistic / mean
         return math.inf if self.statistic > 0 else 1.0

@@ -9,20 +9,21 @@ mean and variance.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sphereot._support.bisection import bisect
 
 __all__ = ["WeightedChiSquares"]
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
-_BISECTIONS = 80
 _HALVINGS = 10
 _RELATIVE_CHANGE = 1e-9  # between two step sizes, where the error of the smaller one is about the square of it
+_LEAST_PEAK = -800.0  # exp of it is 0; beyond, the rounding of the exponent would not let the sum converge
 _LEAST_LOG = -45.0  # of the integrand relative to its peak, where the path ends
 _SLOPE = 0.5  # real over imaginary part far out on the path; below 1, no factor of the integrand grows on its own
 
@@ -86,7 +87,7 @@ class WeightedChiSquares:
         low, high = self.shift, self.mean + math.sqrt(self.variance)
         while self.survival(high) > probability:
             low, high = high, self.mean + 2.0 * (high - self.mean)
-        return _bisect(lambda x: probability - self.survival(x), low, high, steps=50)
+        return bisect(lambda x: probability - self.survival(x), low, high, steps=50)
 
     def _integral(self, x: float, *, upper: bool) -> float:
         """P(W > x) if `upper`, else P(W < x): the pole at 0 is on the left of the path, or on its right."""
@@ -97,6 +98,8 @@ class WeightedChiSquares:
         # To the right, where exp(-s x) decays. The pole is left out: it would pull the path of the lower tail too far.
         bend = third / (6.0 * second)
         peak = self._exponent(np.array([complex(saddle)]), x)[0].real
+        if peak < _LEAST_PEAK:
+            return 0.0
         step = 0.5 / math.sqrt(second + saddle**-2)
         previous = math.nan
         for _ in range(_HALVINGS):
@@ -147,19 +150,8 @@ class WeightedChiSquares:
             return cumulant - x - 1.0 / s
 
         if upper:
-            return _bisect(slope, 0.0, 0.5 / float(np.max(self.weights)))
+            return bisect(slope, 0.0, 0.5 / float(np.max(self.weights)))
         low = -1.0 / math.sqrt(self.variance)
         while slope(low) > 0.0:
             low *= 2.0
-        return _bisect(slope, low, 0.0)
-
-
-def _bisect(rising: Callable[[float], float], low: float, high: float, *, steps: int = _BISECTIONS) -> float:
-    """The root of a rising function between two numbers, where it is not evaluated."""
-    for _ in range(steps):
-        middle = 0.5 * (low + high)
-        if rising(middle) < 0.0:
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
+        return bisect(slope, low, 0.0)

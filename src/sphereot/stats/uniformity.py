@@ -1,14 +1,16 @@
 """Test of uniformity on the sphere by SSW to the uniform distribution, with three classical tests.
 
-The great circles are fixed first. Simulated uniform samples of the same size, on the same great circles, then give the
-distribution of every statistic under the null hypothesis, so that the level is exact.
-
 For p = 2, n W_2^2 to the uniform distribution on one great circle is Watson's U^2. So n SSW_2^2 averages Watson's U^2
-over great circles, and its expectation under uniformity is 1/12 for all n, d and L.
+over great circles: a Sobolev statistic, whose mean under uniformity is 1/12 for all n and d. Its mean over all great
+circles has a closed form, and a null distribution that needs no simulation (docs/uniformity.md).
+
+For other orders, or on given great circles, simulated uniform samples of the same size on the same great circles give
+the null distribution of every statistic.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral
 from threading import Lock
@@ -19,17 +21,26 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_int, as_order, as_points, as_slice_count
+from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
+from sphereot.distance.arguments import require_exact_options
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
 from sphereot.stats._random import drawn_frames, numpy_generator
 from sphereot.stats._results import NullTestResult
 from sphereot.stats._ties import cost_tolerance, p_value, with_ties
+from sphereot.stats._uniformity_null import (
+    bingham_tail_probability,
+    gine_tail_probability,
+    null_distribution,
+    null_tail_probability,
+    rayleigh_tail_probability,
+)
+from sphereot.stats._uniformity_statistic import MAX_POINTS_IN_PAIRS, UniformStatistic, uniform_statistic
 
 __all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_test"]
 
@@ -37,16 +48,24 @@ __all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_
 _MAX_NULL_POINTS = 2_000
 _MAX_NULL_POINTS_IN_PAIRS = 250
 _MAX_POINTS_IN_PAIRS = 10_000
+# With fewer, the level of some of the four tests is off at 1 % without simulation.
+_LEAST_ASYMPTOTIC_POINTS = 10
+_SIMULATIONS = 999
 
 # Classical statistics that differ by less, relatively, are ties: those of single points are all equal.
 _CLASSICAL_TOLERANCE = 1e-12
 
-_CLASSICAL: dict[str, Callable[[NDArray[np.float64]], float]] = {"Rayleigh": rayleigh, "Bingham": bingham, "Giné": gine}
+_CLASSICAL: dict[str, Callable[[NDArray[Any]], float]] = {"Rayleigh": rayleigh, "Bingham": bingham, "Giné": gine}
+_TAIL_PROBABILITIES: dict[str, Callable[[float, int, int], float]] = {
+    "Rayleigh": rayleigh_tail_probability,
+    "Bingham": bingham_tail_probability,
+    "Giné": gine_tail_probability,
+}
 
 
 @dataclass(frozen=True)
 class ClassicalTest:
-    """A classical test of uniformity: its name, statistic and Monte-Carlo p-value."""
+    """A classical test of uniformity: its name, statistic and p-value."""
 
     name: str
     statistic: float
@@ -62,14 +81,26 @@ class UniformityResult(NullTestResult):
     statistic : float
         SSW_p^p between the sample and the uniform distribution, in turns to the power p.
     p_value : float
-        (1 + number of simulated samples at least that far from uniform) / (1 + simulations).
+        The probability of at least this statistic for a uniform sample. With a simulated null distribution, (1 + number
+        of simulated samples at least that far from uniform) / (1 + simulations).
+    method : str
+        "exact": the mean over all great circles; otherwise how great circles were drawn.
+    null_method : {"asymptotic", "exact", "simulated"}
+        How the null distribution was found: the asymptotic one, corrected for n; the exact one of two points; or by
+        simulated samples.
+    standard_error : float
+        Of `statistic` as a mean over all great circles, where `method="exact"` estimates it, for more than 20,000
+        points; otherwise 0. The p-value takes it into account.
     null : array, shape (simulations,)
-        SSW_p^p of uniform samples of size n, on the same great circles. Values that differ from the statistic by
-        rounding alone are set to it.
+        SSW_p^p of simulated uniform samples of size n, on the same great circles; empty if none were simulated. Values
+        that differ from the statistic by rounding alone are set to it.
+    null_mean, null_deviation : float
+        Mean and standard deviation of the statistic for uniform samples; known exactly if none were simulated.
     classical : tuple of ClassicalTest
-        The Rayleigh, Bingham and Giné tests of the same sample, with p-values from the same simulated samples.
+        The Rayleigh, Bingham and Giné tests of the same sample.
     slice_costs : array, shape (L,)
-        W_p^p to the uniform distribution on every great circle; their mean is the statistic.
+        W_p^p to the uniform distribution on every great circle; their mean is the statistic. Empty where pairs of
+        points are summed: by `method="exact"` up to 20,000 points, and in many dimensions.
     projections : array, shape (L, d, 2)
         The great circles; `ssw_uniform` with these `projections` gives the statistic.
     n, dim : int
@@ -79,21 +110,46 @@ class UniformityResult(NullTestResult):
     """
 
     classical: tuple[ClassicalTest, ...]
+    method: str = "quasi"
+    null_method: str = "simulated"
+    standard_error: float = 0.0
+    null_moments: tuple[float, float] | None = field(default=None, repr=False)
 
     @property
     def simulations(self) -> int:
         """Number of simulated samples."""
         return len(self.null)
 
+    @property
+    def null_mean(self) -> float:
+        """Mean of the statistic for uniform samples."""
+        return super().null_mean if self.null_moments is None else self.null_moments[0]
+
+    @property
+    def null_deviation(self) -> float:
+        """Standard deviation of the statistic for uniform samples."""
+        return super().null_deviation if self.null_moments is None else self.null_moments[1]
+
     def __str__(self) -> str:
+        circles = f"{self.n_projections} great circles"
+        if self.method == "exact" and (self.standard_error == 0 or self.n_projections == 0):
+            circles = "all great circles"
+        null = f"{self.simulations} simulated samples"
+        if self.null_method != "simulated":
+            null = f"{self.null_method} null distribution"
         lines = [
-            f"Test of uniformity: {self.n} points in dimension {self.dim}, {self.n_projections} great circles, "
-            f"{self.simulations} simulated samples",
+            f"Test of uniformity: {self.n} points in dimension {self.dim}, {circles}, {null}",
             f"  {'test':<10}{'statistic':>12}{'p-value':>10}",
             f"  {cost_name(self.p):<10}{self.statistic:>12.5g}{self.p_value:>10.4g}"
             f"   ({self.ratio:.3g} times chance, {self.effect:.2f} standard deviations above)",
         ]
         lines += [f"  {test.name:<10}{test.statistic:>12.5g}{test.p_value:>10.4g}" for test in self.classical]
+        if self.standard_error > 0:
+            share = self.standard_error / self.null_deviation
+            lines.append(
+                f"  standard error of {cost_name(self.p)}: {self.standard_error:.2g}, "
+                f"{share:.2g} of its standard deviation by chance"
+            )
         return "\n".join(lines)
 
 
@@ -102,7 +158,9 @@ def uniformity_test(
     x: Array,
     *,
     p: float = 2,
-    simulations: int = 999,
+    method: str | None = None,
+    null: str | None = None,
+    simulations: int | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
     null_points: int | None = None,
@@ -117,11 +175,18 @@ def uniformity_test(
         Unit vectors: independent draws.
     p : float
         Order, from 1 to 1000.
-    simulations : int
-        Number of uniform samples to simulate. P-values are at least 1 / (1 + simulations).
+    method : {"exact", "iid", "orthogonal", "quasi"}, optional
+        "exact", for p = 2: the mean over all great circles, as in `ssw_uniform`. Otherwise how great circles are drawn.
+        By default "exact" for p = 2, unless great circles are asked for; else "quasi", which gives more power than
+        as many independent ones.
+    null : {"asymptotic", "simulated"}, optional
+        The null distribution. "asymptotic", for `method="exact"`: that of many points, corrected for n, without
+        simulation. By default it is used from 10 points on, and for 2 points, where it is exact. For other methods and
+        sizes, or if `simulations` or `null_points` is given, the default is "simulated".
+    simulations : int, optional
+        Number of uniform samples to simulate, 999 by default. P-values are at least 1 / (1 + simulations).
     n_projections : int, optional
-        Number L of great circles, 200 by default. They are well placed (`great_circles(method="quasi")`), which gives
-        more power than as many independent ones.
+        Number L of great circles, 200 by default.
     projections : array, shape (L, d, 2), optional
         Frames of the great circles, as returned by `great_circles`. Their choice must not depend on the points.
     null_points : int, optional
@@ -129,7 +194,8 @@ def uniformity_test(
         give the distribution of n^(p/2) SSW_p^p with an error of order 1 / null_points.
     seed : int, generator or None
         Source of the great circles and of the simulated samples, as in `ssw`. An int gives a stream of its own,
-        independent of points generated with the same int.
+        independent of points generated with the same int. With `method="exact"`, the asymptotic null and at most 20,000
+        points nothing is random.
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of simulated samples that are done
         and in all. The result is the same to the last bit. Nothing is reported where the simulated samples are cached.
@@ -142,9 +208,19 @@ def uniformity_test(
 
     Notes
     -----
-    Simulated samples are cached for the next sample with the same n, d, L, p, simulations and int seed (or seed None,
-    within one process); the last 16 combinations are kept, see `clear_null_cache`. Every p-value is exact by itself,
-    but those that share simulated samples are correlated. With `projections` or a generator nothing is cached.
+    For more than 20,000 points, d > 2, `method="exact"` does not take all pairs of points. In few dimensions it takes 8
+    independent sets of 128 great circles; in many, the harmonics of degrees 1 and 2 of all points, and all pairs within
+    random blocks of points for the other degrees. The standard error of the statistic is reported, and its variance
+    added to that of the null distribution.
+
+    The asymptotic null distribution of n SSW_2^2 is a sum of weighted chi-squares, evaluated to 1e-9 and scaled to the
+    variance that n points have. Far tails, below 0.1 %, are conservative for few points. The p-values of the Rayleigh
+    and Bingham tests are then chi-square probabilities with corrections of order 1 / n, those of the Giné test weighted
+    chi-squares again.
+
+    Simulated samples are cached for the next sample with the same n, d, method, L, p, simulations and int seed (or seed
+    None, within one process); the last 16 combinations are kept, see `clear_null_cache`. Every p-value is exact by
+    itself, but those that share simulated samples are correlated. With `projections` or a generator nothing is cached.
 
     For p = 2 the k-th harmonic of the density on a great circle has weight 1 / k^2. A distribution that is symmetric
     under x -> -x has even harmonics alone, with a quarter of the weight at most: there the Bingham test has more power,
@@ -157,7 +233,8 @@ def uniformity_test(
     ----------
     K. V. Mardia and P. E. Jupp, Directional Statistics (2000), Chapter 10. G. S. Watson, Goodness-of-fit tests on a
     circle, Biometrika 48 (1961). E. Giné, Invariant tests for uniformity on compact Riemannian manifolds based on
-    Sobolev norms, Annals of Statistics 3 (1975).
+    Sobolev norms, Annals of Statistics 3 (1975). P. E. Jupp, Modifications of the Rayleigh and Bingham tests for
+    uniformity of directions, Journal of Multivariate Analysis 77 (2001).
 
     Examples
     --------
@@ -166,50 +243,146 @@ def uniformity_test(
     >>> from sphereot.stats import uniformity_test
     >>> rng = np.random.default_rng(0)
     >>> x = sphereot.sphere.normalize(rng.normal(size=(100, 3)) + [1, 0, 0])
-    >>> result = uniformity_test(x, simulations=199, n_projections=50, seed=0)
-    >>> result.p_value
-    0.005
+    >>> result = uniformity_test(x)
+    >>> print(f"{result.p_value:.1e}, {result.ratio:.1f} times chance")
+    4.5e-10, 9.1 times chance
     >>> [test.name for test in result.classical]
     ['Rayleigh', 'Bingham', 'Giné']
+
+    On 50 great circles, beside simulated samples:
+
+    >>> uniformity_test(x, simulations=199, n_projections=50, seed=0).p_value
+    0.005
     """
     p, x = as_order(p), as_points("x", x)
-    simulations = as_int("simulations", simulations, 1, "the number of simulated samples")
     n, dim = int(x.shape[0]), int(x.shape[1])
+    sampling = {"simulations": simulations, "null_points": null_points}
+    circles = {"n_projections": n_projections, "projections": projections}
+    method, null = _method_and_null(n, dim, p, method, null, sampling, circles)
+    generator = numpy_generator(seed, x)
+    if null == "asymptotic":
+        return _without_simulation(to_numpy(x), generator)
+    count = _SIMULATIONS
+    if simulations is not None:
+        count = as_int("simulations", simulations, 1, "the number of simulated samples")
     size = min(n, _MAX_NULL_POINTS)
     if null_points is not None:
         size = as_int("null_points", null_points, 1, "the size of the simulated samples")
         if size > n:
             raise ValueError(f"null_points: got {size}, but x has only {n} points; give at most {n}.")
     if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):
-        kind = (size, dim, as_slice_count(n_projections), p, simulations, None if seed is None else int(seed))
+        n_slices = 0 if method == "exact" else as_slice_count(n_projections)
+        kind = (size, dim, method, n_slices, p, count, None if seed is None else int(seed))
         simulated = _cached_null(*kind).get(progress)
+    elif method == "exact":
+        simulated = _simulate(size, dim, None, p, count, generator, progress)
     else:
-        generator = numpy_generator(seed, x)
-        frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator)
-        simulated = _simulate(size, frames, p, simulations, generator, progress)
-    return _uniformity_test(to_numpy(x), p, size, simulated)
+        frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
+        simulated = _simulate(size, dim, frames, p, count, generator, progress)
+    result = _with_simulation(to_numpy(x), p, method, size, simulated)
+    if n == 2 and method == "exact" and simulations is None and null_points is None:
+        known = null_tail_probability(n * result.statistic, n, dim)
+        return replace(result, p_value=known, null_method="exact", null_moments=_null_moments(n, dim))
+    return result
 
 
-def _uniformity_test(points: NDArray[Any], p: float, null_points: int, simulated: "_Null") -> UniformityResult:
-    """`uniformity_test` of a validated NumPy array against simulated samples of `null_points` points."""
+def _method_and_null(
+    n: int,
+    dim: int,
+    p: float,
+    method: str | None,
+    null: str | None,
+    sampling: dict[str, Any],
+    circles: dict[str, Any],
+) -> tuple[str, str]:
+    """The method and the null distribution, chosen where they are None; `sampling` and `circles` are other options."""
+    if null not in (None, "asymptotic", "simulated"):
+        raise ValueError(f"null: got {null!r}, which is unknown; choose one of 'asymptotic', 'simulated'.")
+    for name, value in sampling.items():
+        if value is not None and null == "asymptotic":
+            raise ValueError(f"{name}: got a value, but null='asymptotic' simulates no samples; leave {name} out.")
+    simulated = null == "simulated" or any(value is not None for value in sampling.values())
+    in_pairs = n <= MAX_POINTS_IN_PAIRS or dim == 2
+    if method is None:
+        sliced = p != 2 or any(value is not None for value in circles.values()) or (simulated and not in_pairs)
+        method = "quasi" if sliced else "exact"
+    if method != "exact":
+        if null == "asymptotic":
+            raise ValueError(
+                "null: got 'asymptotic', but it is known only for the mean over all great circles; give method='exact' "
+                "with p=2 and no great circles, or null='simulated'."
+            )
+        return as_method(method), "simulated"
+    require_exact_options(p, n, root=False, unbiased=False, given=circles)
+    if simulated and not in_pairs:
+        raise ValueError(
+            f"method: got 'exact' with simulated samples and {n} points, but it takes at most {MAX_POINTS_IN_PAIRS}; "
+            "leave out simulations, null_points and null, or give method='quasi'."
+        )
+    asymptotic = null == "asymptotic" or (not simulated and n >= _LEAST_ASYMPTOTIC_POINTS)
+    return method, "asymptotic" if asymptotic else "simulated"
+
+
+def _without_simulation(points: NDArray[Any], generator: np.random.Generator) -> UniformityResult:
+    """The test on SSW_2^2, the mean over all great circles, of a validated NumPy array."""
     n, dim = points.shape
-    frames = simulated.frames.astype(points.dtype, copy=False)
-    slice_costs = np.asarray(backend_for(points).slice_costs([Measure(points)], frames, p), dtype=np.float64)
-    statistic = float(np.mean(slice_costs))
-    # Samples are simulated in float32, whatever the dtype of the points.
-    tolerance = cost_tolerance(float(np.finfo(np.float32).eps), p, n + len(frames))
-    null = with_ties(simulated.distances * (null_points / n) ** (p / 2), statistic, tolerance)
+    estimate = uniform_statistic(points, generator)
     tests = [
-        ClassicalTest(name, value, p_value(value, with_ties(simulated.classical[name], value, _CLASSICAL_TOLERANCE)))
-        for name, value in _classical_statistics(_normalized_float64(points), _MAX_POINTS_IN_PAIRS).items()
+        # All single points are alike.
+        ClassicalTest(name, value, 1.0 if n == 1 else _TAIL_PROBABILITIES[name](value, n, dim))
+        for name, value in _classical_statistics(points).items()
     ]
     return UniformityResult(
-        statistic=statistic,
-        p_value=p_value(statistic, null),
+        statistic=estimate.value,
+        p_value=null_tail_probability(n * estimate.value, n, dim, n * estimate.standard_error),
+        null=np.empty(0),
+        classical=tuple(tests),
+        slice_costs=estimate.slice_costs,
+        projections=estimate.frames,
+        method="exact",
+        null_method="exact" if n <= 2 else "asymptotic",
+        standard_error=estimate.standard_error,
+        null_moments=_null_moments(n, dim),
+        n=n,
+        dim=dim,
+        p=2.0,
+    )
+
+
+def _null_moments(n: int, dim: int) -> tuple[float, float]:
+    """Mean and standard deviation of SSW_2^2 for n uniform points."""
+    distribution = null_distribution(n, dim)
+    return distribution.mean / n, math.sqrt(distribution.variance) / n
+
+
+def _with_simulation(
+    points: NDArray[Any], p: float, method: str, null_points: int, simulated: "_Null"
+) -> UniformityResult:
+    """`uniformity_test` of a validated NumPy array against simulated samples of `null_points` points."""
+    n, dim = points.shape
+    # Samples for slices are simulated in float32, whatever the dtype of the points.
+    rounding, terms = float(np.finfo(np.float32).eps), n + len(simulated.frames)
+    if method == "exact":
+        estimate = uniform_statistic(points, np.random.default_rng(0))  # exact: the generator is not used
+        rounding = float(np.finfo(points.dtype).eps)
+    else:
+        frames = simulated.frames.astype(points.dtype, copy=False)
+        slice_costs = np.asarray(backend_for(points).slice_costs([Measure(points)], frames, p), dtype=np.float64)
+        estimate = UniformStatistic(float(np.mean(slice_costs)), 0.0, slice_costs, simulated.frames)
+    tolerance = cost_tolerance(rounding, p, terms)
+    null = with_ties(simulated.distances * (null_points / n) ** (p / 2), estimate.value, tolerance)
+    tests = [
+        ClassicalTest(name, value, p_value(value, with_ties(simulated.classical[name], value, _CLASSICAL_TOLERANCE)))
+        for name, value in _classical_statistics(points).items()
+    ]
+    return UniformityResult(
+        statistic=estimate.value,
+        p_value=p_value(estimate.value, null),
         null=null,
         classical=tuple(tests),
-        slice_costs=slice_costs,
-        projections=simulated.frames,
+        slice_costs=estimate.slice_costs,
+        projections=estimate.frames,
+        method=method,
         n=n,
         dim=dim,
         p=p,
@@ -223,7 +396,7 @@ def clear_null_cache() -> None:
 
 @dataclass(frozen=True)
 class _Null:
-    """Statistics of uniform samples on fixed great circles."""
+    """Statistics of uniform samples, on fixed great circles or (no frames) over all of them."""
 
     frames: NDArray[np.floating[Any]]
     distances: NDArray[np.float64]
@@ -233,18 +406,20 @@ class _Null:
 class _CachedNull:
     """Statistics that are simulated at the first call of `get`; other threads wait for them."""
 
-    def __init__(self, n: int, dim: int, n_projections: int, p: float, simulations: int, seed: int | None):
-        self._kind = n, dim, n_projections, p, simulations, seed
+    def __init__(self, n: int, dim: int, method: str, n_projections: int, p: float, simulations: int, seed: int | None):
+        self._kind = n, dim, method, n_projections, p, simulations, seed
         self._lock = Lock()
         self._null: _Null | None = None
 
     def get(self, progress: Progress) -> _Null:
         with self._lock:
             if self._null is None:
-                n, dim, n_projections, p, simulations, seed = self._kind
+                n, dim, method, n_projections, p, simulations, seed = self._kind
                 generator = numpy_generator(seed, None)
-                frames = great_circles(n_projections, dim, method="quasi", seed=generator)
-                self._null = _simulate(n, frames, p, simulations, generator, progress)
+                frames = None
+                if method != "exact":
+                    frames = great_circles(n_projections, dim, method=method, seed=generator)
+                self._null = _simulate(n, dim, frames, p, simulations, generator, progress)
             return self._null
 
 
@@ -252,34 +427,36 @@ _cached_null = lru_cache(maxsize=16)(_CachedNull)
 
 
 def _simulate(
-    n: int, frames: NDArray[Any], p: float, simulations: int, generator: np.random.Generator, progress: Progress
+    n: int,
+    dim: int,
+    frames: NDArray[Any] | None,
+    p: float,
+    simulations: int,
+    generator: np.random.Generator,
+    progress: Progress,
 ) -> _Null:
-    dim = frames.shape[1]
-    single = frames.astype(np.float32)  # rounding is far below the spread of the statistics
+    """Uniform samples of n points, on great circles, or where `frames` is None over all great circles (p = 2)."""
+    single = None if frames is None else frames.astype(np.float32)  # rounding is far below the spread of the statistics
     distances = np.empty(simulations)
     classical: dict[str, list[float]] = {name: [] for name in _CLASSICAL}
     with progress_bar(progress, "uniform samples", simulations) as show:
         for k in range(simulations):
             sample = generator.standard_normal((n, dim), dtype=np.float32)
             sample /= np.linalg.norm(sample, axis=1, keepdims=True)
-            distances[k] = np.mean(backend_for(sample).slice_costs([Measure(sample)], single, p), dtype=np.float64)
-            points = _normalized_float64(sample)
+            if single is None:
+                distances[k] = uniform_statistic(sample, generator).value
+            else:
+                distances[k] = np.mean(backend_for(sample).slice_costs([Measure(sample)], single, p), dtype=np.float64)
             for name, statistic in _CLASSICAL.items():
-                classical[name].append(statistic(points[:_MAX_NULL_POINTS_IN_PAIRS] if statistic is gine else points))
+                classical[name].append(statistic(sample[:_MAX_NULL_POINTS_IN_PAIRS] if statistic is gine else sample))
             show(k + 1)
-    return _Null(frames, distances, {name: np.array(values) for name, values in classical.items()})
+    kept = np.empty((0, dim, 2)) if frames is None else frames
+    return _Null(kept, distances, {name: np.array(values) for name, values in classical.items()})
 
 
-def _normalized_float64(points: NDArray[Any]) -> NDArray[np.float64]:
-    """Points normalized in float64: the classical statistics would show the rounding of lengths in float32."""
-    normalized = points.astype(np.float64)
-    normalized /= np.linalg.norm(normalized, axis=1, keepdims=True)
-    return normalized
-
-
-def _classical_statistics(points: NDArray[np.float64], max_in_pairs: int) -> dict[str, float]:
+def _classical_statistics(points: NDArray[Any]) -> dict[str, float]:
     return {
         name: statistic(points)
         for name, statistic in _CLASSICAL.items()
-        if statistic is not gine or len(points) <= max_in_pairs
+        if statistic is not gine or len(points) <= _MAX_POINTS_IN_PAIRS
     }

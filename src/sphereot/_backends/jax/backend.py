@@ -16,7 +16,6 @@ from sphereot._arrays.libraries import Array
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted, rooted_in_unit, unit_of
 from sphereot._backends.array_api.backend import relabeled_costs
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
-from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures, Plan
@@ -50,13 +49,9 @@ def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False
     return rooted(_cost(tuple(measures), frames, None, p), p, root)
 
 
-@partial(jax.jit, static_argnames="unbiased")
 def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
     """SSW_2^2 to the uniform distribution without slices: the double sum of K_d over all pairs of points."""
-    points, shares = unit_points(measure.points), shares_of(measure)
-    # A block of rows is computed again for the derivative, so that never all pairs are held.
-    sums = [jax.checkpoint(partial(block_sum, rows=rows))(points, shares) for rows in row_blocks(points)]
-    return cost_of_sum(jnp.sum(jnp.stack(sums)), shares, unbiased)
+    return _pair_cost(measure, unbiased)
 
 
 def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
@@ -130,12 +125,29 @@ def _value_and_gradients(
     return value_and_gradients
 
 
+@partial(jax.jit, static_argnums=1)
+def _pair_value(measure: Measure, unbiased: bool) -> Array:
+    return _on_platform(callbacks.pair_cost, traced.pair_cost, (measure,), None, unbiased)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+@partial(jax.jit, static_argnums=(1, 2))
+def _pair_value_and_gradients(
+    measure: Measure, unbiased: bool, wanted: Wanted
+) -> tuple[Array, tuple[Array | None, Array | None]]:
+    value_and_gradients: tuple[Array, tuple[Array | None, Array | None]] = _on_platform(
+        callbacks.pair_gradients, traced.pair_gradients, (measure,), None, unbiased, wanted
+    )
+    return value_and_gradients
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 @partial(jax.jit, static_argnums=2)
 def _slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     return _on_platform(callbacks.slice_costs, traced.slice_costs, measures, frames, p)
 
 
+@_pair_value_and_gradients.defjvp
 @_value_and_gradients.defjvp
 def _no_second_derivative(*_: Any) -> Any:
     raise NotImplementedError(
@@ -184,6 +196,25 @@ def _moves(tangent: Any) -> bool:
 
 
 _cost.defjvp(_cost_jvp, symbolic_zeros=True)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _pair_cost(measure: Measure, unbiased: bool) -> Array:
+    return _pair_value(measure, unbiased)
+
+
+def _pair_cost_jvp(unbiased: bool, primals: tuple[Measure], tangents: tuple[Measure]) -> tuple[Array, Array]:
+    (measure,), (moves,) = primals, tangents
+    wanted = Wanted(_moves(moves.points), moves.weights is not None and _moves(moves.weights))
+    value, gradient = _pair_value_and_gradients(measure, unbiased, wanted)
+    slope = jnp.zeros_like(value)
+    for part, move in zip(gradient, moves, strict=True):
+        if part is not None:
+            slope = slope + jnp.sum(part * move)
+    return value, slope
+
+
+_pair_cost.defjvp(_pair_cost_jvp, symbolic_zeros=True)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))

@@ -18,6 +18,7 @@ from sphereot._backends import native
 from sphereot._backends.native import backend as native_backend
 from sphereot._backends.native import gradients as native_gradients
 from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.native.pairs import pair_gradients as native_pair_gradients
 from sphereot._backends.protocol import Measure, Measures
 
 try:
@@ -25,7 +26,16 @@ try:
 except ImportError:  # an older JAX
     buffer_callback = None
 
-__all__ = ["available", "costs", "gradients", "mean_distance", "pairwise_means", "slice_costs"]
+__all__ = [
+    "available",
+    "costs",
+    "gradients",
+    "mean_distance",
+    "pair_cost",
+    "pair_gradients",
+    "pairwise_means",
+    "slice_costs",
+]
 
 available: bool = buffer_callback is not None and native.serves(np.zeros(0))
 
@@ -97,16 +107,45 @@ def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
     return _call(kernel, [result], measures, frames)[0]
 
 
+def pair_cost(measures: Measures, frames: None, unbiased: bool) -> Array:
+    """SSW_2^2 of one measure to the uniform distribution, without slices."""
+    return pair_gradients(measures, frames, unbiased, Wanted(False, False))[0]
+
+
+def pair_gradients(
+    measures: Measures, frames: None, unbiased: bool, wanted: Wanted
+) -> tuple[Array, tuple[Array | None, Array | None]]:
+    """`pair_cost`, and its gradients in points and weights; None where not wanted."""
+    ((points, weights),) = measures
+
+    def kernel(measures: Measures, frames: None, unit: None) -> Sequence[Any]:
+        return jax.tree.leaves(native_pair_gradients(measures[0], wanted, unbiased=unbiased))
+
+    value = jax.ShapeDtypeStruct((), points.dtype)
+    like = (points if wanted.points else None, weights if wanted.weights else None)
+    leaves, tree = jax.tree.flatten((value, like))
+    outputs = _call(kernel, leaves, measures, frames, by_row=False)
+    value_and_gradients: tuple[Array, tuple[Array | None, Array | None]] = jax.tree.unflatten(tree, outputs)
+    return value_and_gradients
+
+
 def _value(measures: Measures, frames: Array | None) -> jax.ShapeDtypeStruct:
     points = measures[0][0]
     return jax.ShapeDtypeStruct(points.shape[:1] if frames is None else (), points.dtype)
 
 
 def _call(
-    kernel: Kernel, results: Sequence[Any], measures: Measures, frames: Array | None, unit: Array | None = None
+    kernel: Kernel,
+    results: Sequence[Any],
+    measures: Measures,
+    frames: Array | None,
+    unit: Array | None = None,
+    *,
+    by_row: bool | None = None,
 ) -> list[Array]:
     """Call `kernel` with NumPy arrays, once per member of a `vmap` batch; gives arrays like `results`.
 
+    `by_row`: the measures are rows of turns, and one call takes the rows of all members; by default so without frames.
     Under `jit` values cannot be validated, and the kernel relies on valid ones: invalid input gives NaN.
     """
 
@@ -115,7 +154,7 @@ def _call(
         lead = outputs[0].shape[: outputs[0].ndim - len(results[0].shape)]
         buffers, tree = jax.tree.flatten((measures, frames, unit))
         inputs = [aligned(np.asarray(buffer)) for buffer in buffers]
-        if frames is None:
+        if by_row or (by_row is None and frames is None):
             rows = [np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(-1, a.shape[-1]) for a in inputs]
             flat = [a.reshape(-1, *a.shape[len(lead) + 1 :]) for a in outputs]
             _fill_rows(kernel, flat, jax.tree.unflatten(tree, rows)[0])

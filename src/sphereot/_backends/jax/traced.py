@@ -8,6 +8,7 @@ compiles once.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -26,11 +27,21 @@ from sphereot._backends.array_api.circle import (
     trace_of_mass,
     wide_dtype,
 )
+from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 
-__all__ = ["costs", "gradients", "mean_distance", "pairwise_means", "project", "slice_costs"]
+__all__ = [
+    "costs",
+    "gradients",
+    "mean_distance",
+    "pair_cost",
+    "pair_gradients",
+    "pairwise_means",
+    "project",
+    "slice_costs",
+]
 
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
@@ -90,6 +101,24 @@ def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
 
     mean: Array = _summed(of_block, frames, measures) / frames.shape[0]
     return mean
+
+
+def pair_cost(measures: Measures, frames: None, unbiased: bool) -> Array:
+    """SSW_2^2 of one measure to the uniform distribution, without slices."""
+    (measure,) = measures
+    points, shares = unit_points(measure.points), shares_of(measure)
+    # A block of rows is computed again for the derivative, so that never all pairs are held.
+    sums = [jax.checkpoint(partial(block_sum, rows=rows))(points, shares) for rows in row_blocks(points)]
+    return cost_of_sum(jnp.sum(jnp.stack(sums)), shares, unbiased)
+
+
+def pair_gradients(
+    measures: Measures, frames: None, unbiased: bool, wanted: Wanted
+) -> tuple[Array, tuple[Array | None, Array | None]]:
+    """`pair_cost`, and its gradients in points and weights; None where not wanted."""
+    value, pull_back = jax.vjp(lambda measure: pair_cost((measure,), frames, unbiased), measures[0])
+    ((by_points, by_weights),) = pull_back(jnp.ones_like(value))
+    return value, (by_points if wanted.points else None, by_weights if wanted.weights else None)
 
 
 def project(x: Array, frames: Array) -> Array:

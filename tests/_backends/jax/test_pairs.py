@@ -1,0 +1,84 @@
+"""SSW_2 to the uniform distribution without slices in JAX: the kernel under all transforms, array code elsewhere."""
+
+import importlib
+
+import numpy as np
+import pytest
+from helpers.generators import sphere_sample
+from helpers.kernel import needs_kernel
+from numpy.testing import assert_allclose
+
+import sphereot
+from sphereot._backends.native.pairs import pair_gradients
+from sphereot._backends.native.wanted import Wanted
+from sphereot._backends.protocol import Measure
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+traced = importlib.import_module("sphereot._backends.jax.traced")
+
+
+def cost(x, a, unbiased=False):
+    return sphereot.ssw_uniform(x, weights=a, method="exact", unbiased=unbiased)
+
+
+@pytest.fixture
+def sample(rng):
+    """Weighted points, some of them equal and opposite."""
+    x = sphere_sample(rng, 70, 5)
+    x[1], x[2] = x[0], -x[0]
+    return jnp.asarray(x), jnp.asarray(0.1 + rng.random(70))
+
+
+@needs_kernel
+def test_platform_is_chosen_when_lowering(sample):
+    staged = jax.jit(jax.value_and_grad(cost)).trace(*sample)
+    on_cpu, elsewhere = (staged.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda"))
+    assert "callback" in on_cpu
+    assert "callback" not in elsewhere
+
+
+@needs_kernel
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_equals_the_kernel_and_array_code(sample, unbiased):
+    """Value and both gradients: those of the kernel, to the bit, and those of automatic differentiation."""
+    value, gradients = jax.jit(jax.value_and_grad(cost, argnums=(0, 1)), static_argnums=2)(*sample, unbiased)
+    expected, parts = pair_gradients(Measure(*map(np.asarray, sample)), Wanted(True, True), unbiased=unbiased)
+    assert float(value) == expected
+    for gradient, part in zip(gradients, parts, strict=True):
+        assert_allclose(gradient, part, rtol=0, atol=0)
+    array_value, array_parts = traced.pair_gradients([Measure(*sample)], None, unbiased, Wanted(True, True))
+    assert_allclose(value, array_value, rtol=0, atol=1e-14)
+    for gradient, part in zip(gradients, array_parts, strict=True):
+        assert_allclose(gradient, part, rtol=0, atol=1e-13)
+
+
+def test_forward_mode_equals_reverse_mode(sample, rng):
+    moves = tuple(jnp.asarray(rng.normal(size=t.shape)) for t in sample)
+    _, slope = jax.jvp(cost, sample, moves)
+    gradients = jax.grad(cost, argnums=(0, 1))(*sample)
+    assert_allclose(slope, sum(jnp.sum(g * m) for g, m in zip(gradients, moves, strict=True)), rtol=1e-12)
+
+
+def test_vmap(sample):
+    """One call per member; weights that all members share are not copied."""
+    x, a = sample
+    batch = jnp.stack([x, x[::-1], -x])
+    value = jax.jit(jax.vmap(cost, in_axes=(0, None)))(batch, a)
+    gradients = jax.vmap(jax.grad(cost), in_axes=(0, None))(batch, a)
+    for k in range(3):
+        assert_allclose(value[k], cost(batch[k], a), rtol=1e-14)
+        assert_allclose(gradients[k], jax.grad(cost)(batch[k], a), rtol=0, atol=1e-15)
+
+
+@needs_kernel
+def test_bad_values_under_jit_give_nan(sample):
+    x, a = sample
+    value, gradient = jax.jit(jax.value_and_grad(cost))(x, a.at[0].set(-1.0))
+    assert np.isnan(value)
+    assert np.isnan(gradient).all()
+
+
+def test_second_derivatives_are_an_error(sample):
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        jax.hessian(cost)(*sample)
