@@ -140,7 +140,7 @@ private:
 
     // How far from a cut to look at breakpoints; 0 where the minimum is too far for that.
     double window_for(double alpha, double slope) {
-        constexpr double widening = 1.5, least = 0.05;
+        constexpr double widening = 1.3, least = 0.05;
         const double mean_mass = 1.0 / static_cast<double>(n_);
         const double window = widening * distance_(alpha, slope) + least * mean_mass;
         return window <= most_window_ * mean_mass ? window : 0.0;
