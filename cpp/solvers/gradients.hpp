@@ -101,6 +101,8 @@ double unequal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
     // The y at level 0 of x is met again at level 1: sums begin with it and end with it.
     const double start = std::floor((k - first_lap * n * m) / n);
     std::vector<double> by_y(y.size() + 2);
+    std::ptrdiff_t last = 0;
+    double slope = 0.0, over = 0.0;  // of the second part of the atom of x before
     double cost = 0.0;
     for_each_lap_of_atoms(n, m, k, [&](std::int32_t begin, std::int32_t end, double from, double lap) {
         constexpr std::int32_t block = block_size;
@@ -115,18 +117,23 @@ double unequal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
                 SPHEREOT_NO_VECTORIZE;  // scatter instructions are slower than single stores
                 dx[x.source_index(static_cast<std::size_t>(begin + i))] = static_cast<T>(first[i] + second[i]);
             }
-            // The sum of an atom of y stays in a register until the next one begins.
-            std::ptrdiff_t last = partner[0];
-            double slope = by_y[static_cast<std::size_t>(last + offset)];
+            // The sum of an atom of y stays in a register until the next one begins; without a branch, since the
+            // numbers of atoms of x per atom of y follow no pattern that a processor learns.
+            double total = slope, part = over;
+            double* out = by_y.data() + offset;
+            std::ptrdiff_t j = last - offset;
             for (std::int32_t i = 0; i < count; ++i) {
-                double* at = by_y.data() + (partner[i] + offset);
-                slope = (partner[i] == last ? slope : at[0]) - first[i];
-                at[0] = slope;
-                at[1] = -second[i];
-                last = partner[i];
+                total = (partner[i] == j ? 1.0 : 0.0) * total - (part + first[i]);
+                j = partner[i];
+                out[j] = total;
+                part = second[i];
             }
+            slope = total;
+            over = part;
+            last = j + offset;
         }
     });
+    by_y[static_cast<std::size_t>(last) + 1] -= over;
     by_y[0] += by_y[y.size()];
     const auto shift = static_cast<std::size_t>(start);
     for (std::size_t j = 0; j < y.size(); ++j) {
