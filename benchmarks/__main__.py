@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 import sphereot
-from benchmarks import training, variance
+from benchmarks import sizes, training, variance
 from benchmarks.timing import Row, best_of, machine, peak_memory, sphere_sample, write_json
 
 RNG = np.random.default_rng(0)
@@ -47,17 +47,6 @@ def uniform_against_pot() -> Iterator[Row]:
     (torch_peer,) = best_of(lambda: ot.sliced_wasserstein_sphere_unif(tx, n_projections=200, seed=0), repeats=20)
     for name, theirs in (("POT (NumPy)", numpy_peer), ("POT (PyTorch)", torch_peer)):
         yield Row("SSW_2 to uniform, n=10,000, L=200", ours, "s", name, theirs, theirs / ours, 8, "more")
-
-
-def weights_and_unequal_sizes() -> Iterator[Row]:
-    x, y = sphere_sample(RNG, 10_000), sphere_sample(RNG, 10_000)
-    a, b = RNG.exponential(size=10_000), RNG.exponential(size=7_000)
-    ours, plain = best_of(
-        lambda: sphereot.ssw(x, y[:7_000], x_weights=a, y_weights=b, seed=0), lambda: sphereot.ssw(x, y, seed=0)
-    )
-    yield Row(
-        "random weights, n=10,000, m=7,000", ours, "s", "our equal sizes and weights", plain, ours / plain, 4, "less"
-    )
 
 
 def one_thread_against_sorting() -> Iterator[Row]:
@@ -146,7 +135,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "large": lambda: against_pot(10_000, 2, 400),
     "order-1": lambda: against_pot(10_000, 1, 300),
     "uniform": uniform_against_pot,
-    "weights": weights_and_unequal_sizes,
+    "weights": sizes.unequal_sizes_and_weights,
     "sorting": one_thread_against_sorting,
     "dimension": large_dimension,
     "growth": growth,

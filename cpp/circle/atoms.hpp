@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -83,30 +82,40 @@ public:
 
     // Sets cumulative masses from n weights in input order, scaled to a total of 1. Requires sort_with_indices.
     void set_masses(const double* weights) {
-        masses_.resize(n_ + 1 + window, above_all_masses);
+        masses_.resize(n_ + 1);
         // Dividing by the largest weight keeps the sum of extreme weights in range; a power of two does not round.
-        const double largest = *std::max_element(weights, weights + n_);
+        double largest = weights[0];
+#pragma omp simd reduction(max : largest)
+        for (std::size_t i = 0; i < n_; ++i) largest = std::max(largest, weights[i]);
         const int exponent = std::clamp(std::ilogb(largest), -max_exponent, max_exponent);
         const double scale = std::ldexp(1.0, -exponent);
+        const std::uint32_t* source = source_indices_.data();
+        double* sum = masses_.data();
         double total = 0.0;
-        masses_[0] = 0.0;
-        for (std::size_t i = 0; i < n_; ++i) {
-            total += scale * weights[source_index(i)];
-            masses_[i + 1] = total;
+        sum[0] = 0.0;
+        // Sums of four do not wait for the total of those before.
+        std::size_t i = 0;
+        for (; i + 4 <= n_; i += 4) {
+            const double first = scale * weights[source[i]], second = first + scale * weights[source[i + 1]];
+            const double third = scale * weights[source[i + 2]], fourth = third + scale * weights[source[i + 3]];
+            sum[i + 1] = total + first;
+            sum[i + 2] = total + second;
+            sum[i + 3] = total + (second + third);
+            total += second + fourth;
+            sum[i + 4] = total;
         }
-        for (std::size_t i = 1; i <= n_; ++i) masses_[i] = whole_units(masses_[i] / total);
+        for (; i < n_; ++i) sum[i + 1] = total += scale * weights[source[i]];
+        for (std::size_t k = 1; k <= n_; ++k) sum[k] = whole_units(sum[k] / total);
         total_ = std::ldexp(total, exponent);
-        build_guide();
     }
 
     // Sets cumulative masses of equal weights, for comparison with a measure of another size or with weights. They do
     // not depend on the slice: the first call sets them, later ones, and calls after set_masses, do nothing.
     void set_equal_masses() {
         if (has_masses()) return;
-        masses_.resize(n_ + 1 + window, above_all_masses);
+        masses_.resize(n_ + 1);
         for (std::size_t i = 0; i <= n_; ++i)
             masses_[i] = whole_units(static_cast<double>(i) / static_cast<double>(n_));
-        build_guide();
     }
 
     // The sum of the weights that set_masses was given.
@@ -141,39 +150,10 @@ public:
         return !has_masses() ? static_cast<double>(passed(cell)) / static_cast<double>(n_) : masses_[passed(cell)];
     }
 
-    // The atom at level f in (0, 1]: the i with masses[i] < f <= masses[i + 1]. Requires masses.
-    std::size_t atom_at(double f) const {
-        const auto cell = static_cast<std::size_t>(f * cells_);
-        const std::size_t first = guide_[cell];
-        const double* next = masses_.data() + 1 + first;
-        int passed = 2 * (next[1] < f);  // two comparisons find the index among three, without a branch
-        passed += next[passed] < f;
-        if (passed < window) return first + static_cast<std::size_t>(passed);
-        return static_cast<std::size_t>(std::lower_bound(next + window, masses_.data() + 1 + n_, f) - masses_.data()) -
-               1;
-    }
-
 private:
     static constexpr int key_shift = Grid<T>::bits - sorted_bits;
     static constexpr int index_bits = 32;
     static constexpr int max_exponent = 1000;  // of the scale of weights: its powers of two are normal numbers
-    static constexpr double above_all_masses = 2.0;
-    static constexpr int window = 3;  // how many masses `atom_at` compares without a branch; more are rarely needed
-
-    // Sets guide_[cell] to the number of masses below cell / cells. The number of cells is a power of two, so that the
-    // product with it is exact.
-    void build_guide() {
-        const std::size_t cells = 2 * std::bit_ceil(n_);
-        cells_ = static_cast<double>(cells);
-        guide_.assign(cells + 2, 0);
-        for (std::size_t i = 1; i <= n_; ++i)
-            guide_[static_cast<std::size_t>(masses_[i] * cells_) + 1] = static_cast<std::uint32_t>(i);
-        std::uint32_t passed = 0;
-        for (auto& count : guide_) {
-            passed = std::max(count, passed);
-            count = passed;
-        }
-    }
 
     std::size_t n_;
     std::vector<Key> keys_, spare_;
@@ -181,8 +161,7 @@ private:
     std::vector<std::uint32_t> source_indices_, words_;
     std::vector<std::uint64_t> tagged_;
     std::vector<double> masses_;
-    std::vector<std::uint32_t> guide_;
-    double cells_ = 0.0, total_ = 1.0;
+    double total_ = 1.0;
     DigitCounts counts_;
 };
 

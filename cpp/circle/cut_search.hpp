@@ -29,7 +29,8 @@ struct InitialCut {
 };
 
 // Returns an integer in [low, high] where the function is least. piece_at(k, low, high) returns the piece with
-// left <= k < right; it may cut off what lies outside the bracket [low, high].
+// left <= k < right; it may cut off what lies outside the bracket [low, high]. If the slope is 0, the function is least
+// on the whole piece, which then may be any one.
 //
 // Each step excludes a whole piece, and the search ends when the bracket is empty: there is no tolerance. Steps are
 // those of the secant method with the Illinois rule, a little longer so that the bracket closes from both sides;
@@ -48,7 +49,7 @@ double least_point(double low, double high, InitialCut start, PieceAt piece_at) 
         const double middle = low + std::floor(0.5 * (high - low));
         point = std::isfinite(point) ? std::clamp(std::floor(point), low, high - 1.0) : middle;
         const Piece piece = piece_at(point, low, high);
-        if (piece.slope == 0.0) return point;
+        if (piece.slope == 0.0) return std::clamp(point, piece.left, piece.right);
         const double width = high - low;
         if (piece.slope < 0.0) {
             low = std::clamp(piece.right, point + 1.0, high);

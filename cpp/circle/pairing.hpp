@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "circle/atoms.hpp"
+#include "circle/breakpoints.hpp"
 #include "circle/cut_search.hpp"
+#include "circle/general_weights.hpp"
 #include "circle/powers.hpp"
+#include "circle/unequal_sizes.hpp"
 #include "support/real.hpp"
 #include "support/sum.hpp"
 
@@ -130,195 +133,30 @@ Total<Power> equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power 
     }
 }
 
-// ---- any sizes and weights ----
+// ---- all cases ----
 
-// The slope of C. C'(alpha) is a sum over the levels B_j, where G^-1 jumps from y_j to y_{j+1}, of the cost of the jump
-// for the x matched at that level. A piece ends where one of these levels meets a level of x. Requires masses.
-template <Real T, CostPower Power>
-class GeneralSlope {
-public:
-    GeneralSlope(const Atoms<T>& x, const Atoms<T>& y, Power power)
-        : x_(x),
-          a_(x.turns().data()),
-          b_(y.turns().data()),
-          A_(x.masses().data()),
-          B_(y.masses().data()),
-          m_(y.size()),
-          settled_{power} {}
-
-    // The piece at a cut of k units, cut off at [lowest, highest], which must contain the optimal cut.
-    Piece operator()(double k, double lowest, double highest) {
-        const double alpha = k / mass_units, low = lowest / mass_units, high = highest / mass_units;
-        if ((high - low) * static_cast<double>(x_.size()) < settle_below_) settle(low, high);
-        Total<Power> slope = settled_;
-        double to_left = alpha - low, to_right = high - alpha;
-        for_each_open(alpha, [&](std::size_t j, double lap) {
-            const double level = std::min(B_[j] - alpha - lap, 1.0);
-            const std::size_t i = x_.atom_at(level);
-            to_left = std::min(to_left, A_[i + 1] - level);
-            to_right = std::min(to_right, level - A_[i]);
-            add_jump(i, j, lap, slope);
-        });
-        return {(alpha - to_left) * mass_units, (alpha + to_right) * mass_units, slope.slope()};
-    }
-
-private:
-    void add_jump(std::size_t i, std::size_t j, double lap, Total<Power>& slope) const {
-        const T lift = static_cast<T>(lap);
-        slope.add_difference((a_[i] - b_[j]) + lift, (a_[i] - b_[j - 1]) + lift);
-    }
-
-    double lap_of(std::size_t j, double alpha) const { return std::ceil(B_[j] - alpha) - 1.0; }
-
-    // Calls work(j, lap) for each open level, with B_j - alpha - lap in (0, 1].
-    template <std::invocable<std::size_t, double> Work>
-    void for_each_open(double alpha, Work work) const {
-        if (all_open_) {
-            double lap = lap_of(1, alpha);
-            for (std::size_t j = 1; j <= m_; lap += 1.0) {
-                const double* end = std::upper_bound(B_ + j, B_ + m_ + 1, alpha + lap + 1.0);
-                for (; j < static_cast<std::size_t>(end - B_); ++j) work(j, lap);
-            }
-        } else {
-            for (const std::uint32_t j : open_) work(j, lap_of(j, alpha));
-        }
-    }
-
-    // Late in the search most levels are matched with the same x for every cut in [low, high]: their part of the slope
-    // is summed once, and the others stay open.
-    void settle(double low, double high) {
-        std::vector<std::uint32_t> still_open;
-        for_each_open(high, [&](std::size_t j, double lap) {
-            const std::size_t i = x_.atom_at(std::min(B_[j] - high - lap, 1.0));
-            if (B_[j] - low - lap <= A_[i + 1]) add_jump(i, j, lap, settled_);
-            else still_open.push_back(static_cast<std::uint32_t>(j));
-        });
-        open_ = std::move(still_open);
-        all_open_ = false;
-        settle_below_ = next_settle * (high - low) * static_cast<double>(x_.size());
-    }
-
-    const Atoms<T>& x_;
-    const T *a_, *b_;
-    const double *A_, *B_;
-    std::size_t m_;
-    Total<Power> settled_;  // the part of the slope of the levels that are not open
-
-    bool all_open_ = true;
-    std::vector<std::uint32_t> open_;
-    // Width of the bracket, in mean masses of x, below which levels are settled (again).
-    double settle_below_ = 0.25;
-    static constexpr double next_settle = 0.125;
+// How two measures are matched.
+enum class Matching {
+    equal,    // n = m and no weights: atom to atom
+    unequal,  // no weights: levels are multiples of 1 / (n m)
+    general,  // by cumulative masses
 };
 
-// Large orders ignore masses up to this. Sums of weights are rounded, so that levels that should meet differ by a trace
-// of mass, which is matched with the wrong atom; for a large order its cost, mass times distance^p, may exceed all
-// others.
-inline constexpr double mass_trace = 0x1p-40;
-
-// The optimal cut. Requires masses.
-template <Real T, CostPower Power>
-double general_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power) {
-    if constexpr (is_large<Power>) {
-        // Cuts are multiples k of the trace. Slopes are taken between them, away from levels that should meet.
-        constexpr double units = mass_units * mass_trace, count = 1.0 / mass_trace;
-        GeneralSlope<T, Power> slope(x, y, power);
-        const auto piece_at = [&](double k, double lowest, double highest) {
-            const Piece piece = slope((k + 0.5) * units, lowest * units, highest * units);
-            return Piece{std::ceil(piece.left / units - 0.5), std::floor(piece.right / units - 0.5) + 1.0, piece.slope};
-        };
-        return least_point(-count, count, start.in_units(count), piece_at) * mass_trace;
-    } else {
-        // Masses are multiples of the unit, and so is every breakpoint.
-        const GeneralSlope<T, Power> slope(x, y, power);
-        return least_point(-mass_units, mass_units, start.in_units(mass_units), slope) / mass_units;
-    }
+// The case of n and m atoms.
+template <CostPower Power>
+Matching matching_of(std::size_t n, std::size_t m, bool weights) {
+    if (weights) return Matching::general;
+    if (n == m) return Matching::equal;
+    // Sums of large powers stay in range in the general case only.
+    return !is_large<Power> && fits_unequal_sizes(n, m) ? Matching::unequal : Matching::general;
 }
 
-// Iterates over the pieces of mass of the atoms [begin, end) of x, each with its atom of y, at level + cut.
-template <Real T>
-class LevelWalk {
-public:
-    LevelWalk(const Atoms<T>& x, const Atoms<T>& y, double cut, std::size_t begin, std::size_t end)
-        : a_(x.turns().data()),
-          b_(y.turns().data()),
-          A_(x.masses().data()),
-          B_(y.masses().data()),
-          m_(y.size()),
-          i_(begin),
-          end_(end),
-          level_(A_[begin]) {
-        const double lap = std::ceil(level_ + cut) - 1.0;
-        // The first y is the one at the level just above.
-        const double above = level_ + cut - lap;
-        j_ = static_cast<std::size_t>(std::upper_bound(B_ + 1, B_ + m_, above) - B_) - 1;
-        lift_ = static_cast<T>(lap);
-        offset_ = lap - cut;
-    }
-
-    bool done() const { return i_ == end_; }
-
-    // Calls visit(i, j, mass, displacement) for the next piece of mass.
-    template <std::invocable<std::size_t, std::size_t, double, T> Visit>
-    void step(Visit visit) {
-        const double x_ends = A_[i_ + 1], y_ends = B_[j_ + 1] + offset_;
-        const bool x_first = x_ends <= y_ends;
-        const double next = x_first ? x_ends : y_ends;
-        visit(i_, j_, next - level_, (a_[i_] - b_[j_]) - lift_);
-        level_ = next;
-        i_ += x_first;
-        j_ += !x_first;
-        if (j_ == m_) {
-            j_ = 0;
-            lift_ += T(1);
-            offset_ += 1.0;
-        }
-    }
-
-private:
-    const T *a_, *b_;
-    const double *A_, *B_;
-    std::size_t m_, i_, j_, end_;
-    double level_, offset_;
-    T lift_;
-};
-
-// Visits all pieces of the matching at a cut. Each step of a walk depends on the one before, so two walks are
-// interleaved, for the two halves of x; each has its own visitor, so that their sums do not depend on each other
-// either.
-template <Real T, std::invocable<std::size_t, std::size_t, double, T> Visit>
-void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, Visit visit_first, Visit visit_second) {
-    const std::size_t n = x.size(), half = n / 2;
-    LevelWalk<T> first(x, y, cut, 0, half), second(x, y, cut, half, n);
-    while (!first.done() && !second.done()) {
-        first.step(visit_first);
-        second.step(visit_second);
-    }
-    while (!first.done()) first.step(visit_first);
-    while (!second.done()) second.step(visit_second);
-}
-
-// C at a cut. Requires masses.
-template <Real T, CostPower Power>
-Total<Power> general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
-    Total<Power> first{power}, second{power};
-    const auto add_to = [](Total<Power>& cost) {
-        return [&cost](std::size_t, std::size_t, double mass, T displacement) {
-            if (!is_large<Power> || mass > mass_trace) cost.add(mass, displacement);
-        };
-    };
-    walk_levels(x, y, cut, add_to(first), add_to(second));
-    first.add(second);
-    return first;
-}
-
-// ---- both cases ----
-
-// Two sorted measures. They must have masses unless `equal`.
+// Two sorted measures. They must have masses for `Matching::general`.
 template <Real T>
 struct Pairing {
     const Atoms<T>&x, &y;
-    bool equal;  // n = m and no weights
+    Matching matching;
+    CutMemory& memory;
 
     template <CostPower Power>
     double cut(Power power) const {
@@ -326,11 +164,17 @@ struct Pairing {
     }
     template <CostPower Power>
     double cut_from(const InitialCut& start, Power power) const {
-        return equal ? equal_cut(x, y, start, power) : general_cut(x, y, start, power);
+        if (matching == Matching::equal) return equal_cut(x, y, start, power);
+        if constexpr (!is_large<Power>)
+            if (matching == Matching::unequal) return unequal_cut(x, y, start, power, memory);
+        return general_cut(x, y, start, power, memory);
     }
     template <CostPower Power>
     Total<Power> cost(double cut, Power power) const {
-        return equal ? equal_cost(x, y, cut, power) : general_cost(x, y, cut, power);
+        if (matching == Matching::equal) return equal_cost(x, y, cut, power);
+        if constexpr (!is_large<Power>)
+            if (matching == Matching::unequal) return {power, unequal_cost(x, y, cut, power)};
+        return general_cost(x, y, cut, power, memory);
     }
 };
 

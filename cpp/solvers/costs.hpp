@@ -15,20 +15,20 @@
 
 namespace sphereot {
 
-// Whether the atoms of both measures can be matched one to one.
-template <Real T>
-bool equal_atoms(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y) {
-    return x.atoms == y.atoms && !x.weights && !y.weights;
+// How the atoms of both measures are matched.
+template <CostPower Power, Real T>
+Matching matching_of(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y) {
+    return matching_of<Power>(x.atoms, y.atoms, x.weights || y.weights);
 }
 
 // Sorted atoms of two measures as a pairing. Sets masses where they are needed and the measures have no weights.
 template <Real T>
-Pairing<T> paired(Atoms<T>& a, Atoms<T>& b, bool equal) {
-    if (!equal) {
+Pairing<T> paired(Atoms<T>& a, Atoms<T>& b, Matching matching, CutMemory& memory) {
+    if (matching == Matching::general) {
         a.set_equal_masses();
         b.set_equal_masses();
     }
-    return {a, b, equal};
+    return {a, b, matching, memory};
 }
 
 // The order of the costs, and whether W_p or W_p^p is wanted. W_p is in the range of doubles for every p.
@@ -58,7 +58,7 @@ public:
           value_(value),
           result_(result),
           watch_(watch),
-          equal_(equal_atoms(x, y)),
+          matching_(matching_of<Power>(x, y)),
           a_(x.atoms),
           b_(y.atoms),
           run_x_(x, run_length),
@@ -70,7 +70,7 @@ public:
         for (std::size_t l = 0; l < count; ++l) {
             run_x_.sort_slice(l, a_);
             run_y_.sort_slice(l, b_);
-            result_[first + l] = value_(paired(a_, b_, equal_), power_);
+            result_[first + l] = value_(paired(a_, b_, matching_, memory_), power_);
             watch_.pass(a_.size() + b_.size());
         }
     }
@@ -80,7 +80,8 @@ private:
     Value value_;
     double* result_;
     Watch& watch_;
-    bool equal_;
+    Matching matching_;
+    CutMemory memory_;
     Atoms<T> a_, b_;
     SliceRun<T> run_x_, run_y_;
 };
@@ -165,7 +166,8 @@ private:
     void solve_pairs(double* cost) {
         for (std::size_t i = 0; i < atoms_.size(); ++i)
             for (std::size_t j = i + 1; j < atoms_.size(); ++j) {
-                const auto pairing = paired(atoms_[i], atoms_[j], equal_atoms(measures_[i], measures_[j]));
+                const auto pairing =
+                    paired(atoms_[i], atoms_[j], matching_of<Power>(measures_[i], measures_[j]), memory_);
                 *cost++ = options_.value(pairing.cost(pairing.cut(power_), power_));
                 watch_.pass(atoms_[i].size() + atoms_[j].size());
             }
@@ -176,6 +178,7 @@ private:
     CostOptions options_;
     double* result_;
     Watch& watch_;
+    CutMemory memory_;
     std::vector<Atoms<T>> atoms_;
     std::vector<SliceRun<T>> runs_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -43,19 +44,103 @@ void equal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power
     segment(n - shift, 0, shift, lift + T(1));
 }
 
-// Any sizes and weights. Requires masses.
+// Any sizes and weights; also returns the cost. Requires masses.
 template <Real T, CostPower Power>
-void general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, T* dx, T* dy) {
-    std::vector<double> by_x(x.size()), by_y(y.size());
-    const auto visit = [&, power](std::size_t i, std::size_t j, double mass, T displacement) {
-        if (is_large<Power> && mass <= mass_trace) return;
-        const double slope = mass * static_cast<double>(power.derivative(displacement));
-        by_x[i] += slope;
-        by_y[j] -= slope;
+Total<Power> general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, CutMemory& memory,
+                                   T* dx, T* dy) {
+    struct Sum {
+        Power power;
+        double *by_x, *by_y;
+        Total<Power> cost;
+        void operator()(std::size_t i, std::size_t j, double mass, T displacement) {
+            if (is_large<Power> && mass <= mass_trace) return;
+            const double slope = mass * static_cast<double>(power.derivative(displacement));
+            by_x[i] += slope;
+            by_y[j] -= slope;
+            cost.add(mass, displacement);
+        }
     };
-    walk_levels(x, y, cut, visit, visit);
+    std::vector<double> by_x(x.size()), by_y(y.size());
+    const Sum zero{power, by_x.data(), by_y.data(), Total<Power>{power}};
+    std::array<Sum, merge_walks> sums{zero, zero, zero, zero};
+    walk_levels(x, y, cut, memory, sums);
     for (std::size_t i = 0; i < x.size(); ++i) dx[x.source_index(i)] = static_cast<T>(by_x[i]);
     for (std::size_t j = 0; j < y.size(); ++j) dy[y.source_index(j)] = static_cast<T>(by_y[j]);
+    for (std::size_t w = 1; w < merge_walks; ++w) sums[0].cost.add(sums[w].cost);
+    return sums[0].cost;
+}
+
+// The slopes of the two parts of the atoms [begin, begin + count) of x, as in `cost_of_atoms`, and the first y of each.
+// Returns their cost, times n m.
+template <Real T, CostPower Power>
+double slopes_of_atoms(const T* a, const T* b, double n, double m, std::int32_t begin, std::int32_t count, double from,
+                       T lift, Power power, std::int32_t* partner, double* first, double* second) {
+    const double inverse = 1.0 / n, share = 1.0 / (n * m);
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (std::int32_t i = 0; i < count; ++i) {
+        const double level = static_cast<double>(begin + i) * m + from;
+        const auto j = static_cast<std::int32_t>((level + 0.5) * inverse);
+        const double with_first = std::min((static_cast<double>(j) + 1.0) * n - level, m);
+        const T to_first = (a[begin + i] - b[j]) - lift, to_second = (a[begin + i] - b[j + 1]) - lift;
+        total += with_first * static_cast<double>(power(to_first)) +
+                 (m - with_first) * static_cast<double>(power(to_second));
+        partner[i] = j;
+        first[i] = share * with_first * static_cast<double>(power.derivative(to_first));
+        second[i] = share * (m - with_first) * static_cast<double>(power.derivative(to_second));
+    }
+    return total;
+}
+
+// n and m atoms, of equal weight within each measure; also returns the cost.
+template <Real T, CostPower Power>
+double unequal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, T* dx, T* dy) {
+    if (x.size() < y.size()) return unequal_turn_gradient(y, x, -cut, power, dy, dx);
+    const auto n = static_cast<double>(x.size()), m = static_cast<double>(y.size());
+    const double k = std::round(cut * n * m), first_lap = std::floor(k / (n * m));
+    // The y at level 0 of x is met again at level 1: sums begin with it and end with it.
+    const double start = std::floor((k - first_lap * n * m) / n);
+    std::vector<double> by_y(y.size() + 2);
+    std::ptrdiff_t last = 0;
+    double slope = 0.0, over = 0.0;  // of the second part of the atom of x before
+    double cost = 0.0;
+    for_each_lap_of_atoms(n, m, k, [&](std::int32_t begin, std::int32_t end, double from, double lap) {
+        constexpr std::int32_t block = block_size;
+        std::int32_t partner[block];
+        double first[block], second[block];
+        const auto offset = static_cast<std::ptrdiff_t>((lap - first_lap) * m - start);
+        for (; begin < end; begin += block) {
+            const std::int32_t count = std::min(block, end - begin);
+            cost += slopes_of_atoms<T, Power>(x.turns().data(), y.turns().data(), n, m, begin, count, from,
+                                              static_cast<T>(lap), power, partner, first, second);
+            for (std::int32_t i = 0; i < count; ++i) {
+                SPHEREOT_NO_VECTORIZE;  // scatter instructions are slower than single stores
+                dx[x.source_index(static_cast<std::size_t>(begin + i))] = static_cast<T>(first[i] + second[i]);
+            }
+            // The sum of an atom of y stays in a register until the next one begins; without a branch, since the
+            // numbers of atoms of x per atom of y follow no pattern that a processor learns.
+            double total = slope, part = over;
+            double* out = by_y.data() + offset;
+            std::ptrdiff_t j = last - offset;
+            for (std::int32_t i = 0; i < count; ++i) {
+                total = (partner[i] == j ? 1.0 : 0.0) * total - (part + first[i]);
+                j = partner[i];
+                out[j] = total;
+                part = second[i];
+            }
+            slope = total;
+            over = part;
+            last = j + offset;
+        }
+    });
+    by_y[static_cast<std::size_t>(last) + 1] -= over;
+    by_y[0] += by_y[y.size()];
+    const auto shift = static_cast<std::size_t>(start);
+    for (std::size_t j = 0; j < y.size(); ++j) {
+        const std::size_t r = j >= shift ? j - shift : j + y.size() - shift;
+        dy[y.source_index(j)] = static_cast<T>(by_y[r]);
+    }
+    return cost / (n * m);
 }
 
 // Against the uniform measure, for equal weights and p = 2: twice the displacement of the middle of the atom's levels,
@@ -109,13 +194,12 @@ struct Neighbors {
     bool meet;
 };
 
-// Levels that differ by less than `same_level` meet.
+// The neighbors of a level of x in (0, 1], which lies in atom j of y. Levels that differ by less than `same_level`
+// meet.
 template <Real T>
-Neighbors neighbors_at(const Atoms<T>& y, double shifted_level, double same_level) {
+Neighbors neighbors_in(const Atoms<T>& y, std::size_t j, double level, double lap, double same_level) {
     const std::size_t m = y.size();
     const double* B = y.masses().data();
-    const double lap = std::ceil(shifted_level) - 1.0, level = std::min(shifted_level - lap, 1.0);
-    const std::size_t j = y.atom_at(level);
     if (B[j + 1] - level < same_level) {
         const bool last = j + 1 == m;
         return {j, last ? 0 : j + 1, lap, last ? lap + 1.0 : lap, true};
@@ -133,7 +217,8 @@ Neighbors neighbors_at(const Atoms<T>& y, double shifted_level, double same_leve
 // other is switched from lower to upper, the sum passes 0 at some level, the seam. There no y is shared, and the chain
 // of differences begins behind it.
 template <Real T, CostPower Power>
-void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, double share, double* out) {
+void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, CutMemory& memory,
+                             double share, double* out) {
     const std::size_t n = x.size();
     const T *a = x.turns().data(), *b = y.turns().data();
     const double* A = x.masses().data();
@@ -145,11 +230,21 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
     // The accuracy of sums of weights, and of the cut of large orders.
     constexpr double rounding_of_masses = 1e-13;
     constexpr double same_level = is_large<Power> ? mass_trace : rounding_of_masses;
+    // The level A[i + 1], seen by y.
+    const ShiftedLevels shifted = shift_levels(x, -cut, memory.levels);
+    memory.ranks.resize(n);
+    rank_levels(y.masses().data(), y.size(), memory.levels.data(), n, memory.ranks.data());
+    const auto neighbors_of = [&](std::size_t i) {
+        const bool before_lap = i >= shifted.first;
+        const std::size_t r = before_lap ? i - shifted.first : shifted.before_lap + i;
+        const double lap = before_lap ? -shifted.lap : -shifted.lap - 1.0;
+        return neighbors_in(y, memory.ranks[r], memory.levels[r], lap, same_level);
+    };
     std::vector<double> step(n), upper(n);
     std::vector<std::uint32_t> meetings;
     double around = 0.0;
     for (std::size_t i = 0; i < n; ++i) {
-        const Neighbors near = neighbors_at(y, A[i + 1] + cut, same_level);
+        const Neighbors near = neighbors_of(i);
         step[i] = cost_difference(a[i + 1], a[i], near.lower, near.lower_lap);
         if (near.meet) {
             meetings.push_back(static_cast<std::uint32_t>(i));
@@ -189,7 +284,7 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
             behind = (behind + 1) % n;
             behind_lap += behind == 0 ? T(1) : T(0);
         } while (empty(behind));
-        const Neighbors near = neighbors_at(y, A[k] + cut, same_level);
+        const Neighbors near = neighbors_of(k);
         phi[k] = std::min(phi[before] + cost_difference(a[k], a[before] + before_lap, near.lower, near.lower_lap),
                           phi[behind] + cost_difference(a[k], a[behind] + behind_lap, near.upper, near.upper_lap));
     }
@@ -251,7 +346,7 @@ public:
           sums_x_(sums_x),
           sums_y_(sums_y),
           watch_(watch),
-          equal_(equal_atoms(x, y)),
+          matching_(matching_of<Power>(x, y)),
           a_(x.atoms),
           b_(y.atoms),
           dx_(x.atoms),
@@ -277,20 +372,28 @@ public:
 private:
     // Returns the cost of the sorted slice, sets the gradients in turns and adds those in weights.
     double differentiate(std::size_t group) {
-        const Pairing<T> pairing = paired(a_, b_, equal_);
+        const Pairing<T> pairing = paired(a_, b_, matching_, memory_);
         const double cut = pairing.cut(power_);
-        if (equal_) equal_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
-        else general_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
-        if (double* out = sums_x_.weights(group)) general_weight_gradient(a_, b_, cut, power_, sums_x_.share(), out);
-        if (double* out = sums_y_.weights(group)) general_weight_gradient(b_, a_, -cut, power_, sums_y_.share(), out);
-        return pairing.cost(cut, power_).cost();
+        if (double* out = sums_x_.weights(group))
+            general_weight_gradient(a_, b_, cut, power_, memory_, sums_x_.share(), out);
+        if (double* out = sums_y_.weights(group))
+            general_weight_gradient(b_, a_, -cut, power_, memory_, sums_y_.share(), out);
+        if (matching_ == Matching::equal) {
+            equal_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
+            return pairing.cost(cut, power_).cost();
+        }
+        if constexpr (!is_large<Power>)
+            if (matching_ == Matching::unequal)
+                return unequal_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
+        return general_turn_gradient(a_, b_, cut, power_, memory_, dx_.data(), dy_.data()).cost();
     }
 
     Power power_;
     double* costs_;
     GradientSums<T>&sums_x_, &sums_y_;
     Watch& watch_;
-    bool equal_;
+    Matching matching_;
+    CutMemory memory_;
     Atoms<T> a_, b_;
     std::vector<T> dx_, dy_;
     SliceRun<T> run_x_, run_y_;

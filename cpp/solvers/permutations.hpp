@@ -10,7 +10,6 @@
 #include "circle/pairing.hpp"
 #include "circle/partition.hpp"
 #include "circle/powers.hpp"
-#include "circle/unequal_sizes.hpp"
 #include "slicing/measure.hpp"
 #include "slicing/slice_run.hpp"
 #include "solvers/costs.hpp"
@@ -121,10 +120,8 @@ public:
           initial_cut_(pool.atoms),
           labels_(pool.atoms),
           run_(pool, run_length) {
-        equal_ = x_.size() == y_.size();
-        // Sums of large powers stay in range in the general case only.
-        by_division_ = !equal_ && !is_large<Power> && fits_unequal_sizes(x_.size(), y_.size());
-        if (!equal_ && !by_division_) {
+        matching_ = matching_of<Power>(x_.size(), y_.size(), false);
+        if (matching_ == Matching::general) {
             x_.set_equal_masses();
             y_.set_equal_masses();
         }
@@ -153,10 +150,8 @@ private:
         }
     }
 
-    Total<Power> least_cost(const InitialCut& near) const {
-        if constexpr (!is_large<Power>)
-            if (by_division_) return {power_, least_unequal_cost(x_, y_, near, power_)};
-        const Pairing<T> pairing{x_, y_, equal_};
+    Total<Power> least_cost(const InitialCut& near) {
+        const Pairing<T> pairing{x_, y_, matching_, memory_};
         return pairing.cost(pairing.cut_from(near, power_), power_);
     }
 
@@ -169,7 +164,8 @@ private:
     PooledInitialCut<T> initial_cut_;
     std::vector<std::uint8_t> labels_;  // of one group, in the order of the sorted pool
     SliceRun<T> run_;
-    bool equal_, by_division_;
+    Matching matching_;
+    CutMemory memory_;
 };
 
 // result[l, k]: the cost on slice l when labeling k says which points are in the first sample.

@@ -89,3 +89,8 @@ TEST_CASE("cut search: one-sided functions have their minimum at an end") {
     const auto falling = [](double k, double, double) { return Piece{k, k + 1.0, k * 1e-6 - 2.0}; };
     CHECK(least_point(0.0, 1e6, {5e5, 1e-6, false}, falling) == 1e6);
 }
+
+TEST_CASE("cut search: a piece without slope ends the search at the piece, wherever it was asked for") {
+    const auto jump = [](double k, double, double) { return k < 10.0 ? Piece{k, 10.0, -1.0} : Piece{42.0, 42.0, 0.0}; };
+    CHECK(least_point(-1000.0, 1000.0, {0.0, 0.1, false}, jump) == 42.0);
+}

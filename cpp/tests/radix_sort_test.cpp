@@ -102,24 +102,3 @@ TEST_CASE("atoms: double keys that agree in their leading bits are sorted to the
         CHECK(atoms.turns()[n] == atoms.turns()[0] + 1.0);
     }
 }
-
-TEST_CASE("atoms: atom_at finds the atom of every level") {
-    std::mt19937_64 random(2);
-    const std::size_t n = 1000;
-    std::vector<double> weights(n);
-    for (auto& weight : weights) weight = random() % 3 == 0 ? 0.0 : 1e-3 * static_cast<double>(random() % 100000);
-    weights[7] = 1e5;
-    Atoms<float> atoms(n);
-    auto* keys = atoms.begin_keys();
-    for (std::size_t i = 0; i < n; ++i) keys[i] = static_cast<std::uint32_t>(random()) & key_mask;
-    atoms.count(keys, n);
-    atoms.sort_with_indices();
-    atoms.set_masses(weights.data());
-    const auto masses = atoms.masses();
-    CHECK(masses.front() == 0.0 && masses.back() == 1.0);
-    for (int k = 1; k <= 5000; ++k) {
-        const double level = k / 5000.0;
-        const std::size_t i = atoms.atom_at(level);
-        CHECK(masses[i] < level && level <= masses[i + 1]);
-    }
-}

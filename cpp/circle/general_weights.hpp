@@ -1,0 +1,339 @@
+// Transport between two measures of any sizes and weights.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "circle/atoms.hpp"
+#include "circle/breakpoints.hpp"
+#include "circle/cut_search.hpp"
+#include "circle/merge_path.hpp"
+#include "circle/powers.hpp"
+#include "support/compiler.hpp"
+#include "support/real.hpp"
+
+namespace sphereot {
+
+// The levels of y as x sees them at a cut, in (0, 1] and ascending: the first `before_lap` are those where the atoms
+// first, first + 1, ... end, the others those where the atoms 0, 1, ... of the next lap end.
+struct ShiftedLevels {
+    std::size_t first, before_lap;
+    double lap;
+};
+
+// Writes the levels of y, shifted by a cut that is a multiple of 1 / mass_units, and a sentinel above 1. Requires
+// masses.
+template <Real T>
+ShiftedLevels shift_levels(const Atoms<T>& y, double cut, std::vector<double>& levels) {
+    constexpr double above_all = 2.0;
+    const std::size_t m = y.size();
+    const double* ends = y.masses().data() + 1;
+    const double lap = std::floor(cut), rest = cut - lap;
+    const auto first = static_cast<std::size_t>(std::upper_bound(ends, ends + m - 1, rest) - ends);
+    levels.resize(m + 1);
+    double* out = levels.data();
+    for (std::size_t j = first; j < m; ++j) out[j - first] = ends[j] - rest;
+    for (std::size_t j = 0; j < first; ++j) out[m - first + j] = (ends[j] - rest) + 1.0;
+    out[m] = above_all;
+    return {first, m - first, lap};
+}
+
+// The slope of C. C'(alpha) is a sum over the levels B_j, where G^-1 jumps from y_j to y_{j+1}, of the cost of the jump
+// for the x matched at that level. A piece ends where one of these levels meets a level of x. Requires masses.
+template <Real T, CostPower Power>
+class GeneralSlope {
+public:
+    // `curvature`: the growth of the slope near the minimum, or 0 if it is not known.
+    GeneralSlope(const Atoms<T>& x, const Atoms<T>& y, double curvature, Power power, CutMemory& memory)
+        : y_(y),
+          memory_(memory),
+          jump_cost_{x.turns().data(), y.turns().data(), power},
+          A_(x.masses().data()),
+          n_(x.size()),
+          m_(y.size()),
+          distance_(curvature) {
+        memory.ranks.resize(m_);
+    }
+
+    // The piece at a cut of k units, cut off at [lowest, highest], which must contain the optimal cut. If the slope is
+    // 0, every point of the piece is a minimum.
+    Piece operator()(double k, double lowest, double highest) {
+        const double alpha = k / mass_units, low = lowest / mass_units, high = highest / mass_units;
+        if constexpr (is_large<Power>) {
+            if (high - low < settle_below_ / static_cast<double>(n_)) settle(low, high);
+            if (settled_) return piece_of_open(alpha, low, high);
+        }
+        const ShiftedLevels shifted = shift_levels(y_, alpha, memory_.levels);
+        rank_levels(A_, n_, memory_.levels.data(), m_, memory_.ranks.data());
+        const double slope = slope_of_all(shifted).slope();
+        if constexpr (!is_large<Power>) {
+            const double window = std::min(window_for(alpha, slope), slope < 0.0 ? high - alpha : alpha - low);
+            if (slope != 0.0 && window > 0.0) {
+                const std::size_t count = collect_crossings(shifted, slope, window);
+                const auto width = [A = A_](std::size_t i) { return A[i + 1] - A[i]; };
+                const auto result = pass_breakpoints(jump_cost_, n_, memory_, count, slope, window, width);
+                if (result.kind == WindowResult::Kind::minimum) {
+                    const double minimum = (alpha + result.value) * mass_units;
+                    return {minimum, minimum, 0.0};
+                }
+                if (result.kind == WindowResult::Kind::slope) {
+                    const double left = slope < 0.0 ? alpha : alpha - window;
+                    return {left * mass_units, (left + window) * mass_units, result.value};
+                }
+                most_window_ *= 0.25;
+            }
+        }
+        return piece_of_all(alpha, low, high, slope);
+    }
+
+private:
+    // Calls work(begin, end, j, lift) for the two ranges of shifted levels; j is that of the first level.
+    template <std::invocable<std::size_t, std::size_t, std::size_t, T> Work>
+    void for_both_laps(const ShiftedLevels& shifted, Work work) const {
+        work(0, shifted.before_lap, shifted.first + 1, static_cast<T>(-shifted.lap));
+        work(shifted.before_lap, m_, 1, static_cast<T>(-shifted.lap - 1.0));
+    }
+
+    // Requires ranks.
+    Total<Power> slope_of_all(const ShiftedLevels& shifted) const {
+        Total<Power> slope{jump_cost_.power};
+        for_both_laps(shifted, [&](std::size_t begin, std::size_t end, std::size_t first, T lift) {
+            const T *a = jump_cost_.a, *b = jump_cost_.b + first;
+            const std::uint32_t* ranks = memory_.ranks.data() + begin;
+            const auto count = static_cast<std::ptrdiff_t>(end - begin);
+            if constexpr (is_large<Power>) {
+                for (std::ptrdiff_t j = 0; j < count; ++j)
+                    slope.add_difference((a[ranks[j]] - b[j]) + lift, (a[ranks[j]] - b[j - 1]) + lift);
+            } else {
+                const Power power = jump_cost_.power;
+                double total = 0.0;
+#pragma omp simd reduction(+ : total)
+                for (std::ptrdiff_t j = 0; j < count; ++j) {
+                    const T matched = a[ranks[j]];
+                    total +=
+                        static_cast<double>(power.difference((matched - b[j]) + lift, (matched - b[j - 1]) + lift));
+                }
+                slope.total += total;
+            }
+        });
+        return slope;
+    }
+
+    // Requires ranks.
+    Piece piece_of_all(double alpha, double low, double high, double slope) const {
+        const double* levels = memory_.levels.data();
+        const std::uint32_t* ranks = memory_.ranks.data();
+        double to_left = alpha - low, to_right = high - alpha;
+        for (std::size_t r = 0; r < m_; ++r) {
+            to_left = std::min(to_left, A_[ranks[r] + 1] - levels[r]);
+            to_right = std::min(to_right, levels[r] - A_[ranks[r]]);
+        }
+        return {(alpha - to_left) * mass_units, (alpha + to_right) * mass_units, slope};
+    }
+
+    // How far from a cut to look at breakpoints; 0 where the minimum is too far for that.
+    double window_for(double alpha, double slope) {
+        constexpr double widening = 1.3, least = 0.05;
+        const double mean_mass = 1.0 / static_cast<double>(n_);
+        const double window = widening * distance_(alpha, slope) + least * mean_mass;
+        return window <= most_window_ * mean_mass ? window : 0.0;
+    }
+
+    // Writes the first crossings of levels in a window, and returns their number. Requires ranks.
+    std::size_t collect_crossings(const ShiftedLevels& shifted, double slope, double window) {
+        auto& crossings = memory_.crossings;
+        if (crossings.size() < m_ + 1) crossings.resize(m_ + 1);
+        const double *levels = memory_.levels.data(), *edges = slope < 0.0 ? A_ : A_ + 1;
+        const std::uint32_t* ranks = memory_.ranks.data();
+        const double sign = slope < 0.0 ? 1.0 : -1.0;
+        std::size_t count = 0;
+        for_both_laps(shifted, [&](std::size_t begin, std::size_t end, std::size_t first, T lift) {
+            const auto lap = static_cast<std::int64_t>(lift) * static_cast<std::int64_t>(n_);
+            for (std::size_t r = begin; r < end; ++r) {  // without a branch: what is not kept is overwritten
+                const double distance = sign * (levels[r] - edges[ranks[r]]);
+                crossings[count] = {distance, lap + ranks[r], static_cast<std::uint32_t>(first + (r - begin))};
+                count += distance < window;
+            }
+        });
+        return count;
+    }
+
+    // Late in the search most levels are matched with the same x for every cut in [low, high]: their part of the slope
+    // is summed once, and the others stay open. For large orders, where differences of slopes lose all digits.
+    void settle(double low, double high) {
+        if (!settled_) {
+            settled_.emplace(jump_cost_.power);
+            open_.resize(m_);
+            std::iota(open_.begin(), open_.end(), std::uint32_t{1});
+        }
+        std::size_t count = 0;
+        for (const std::uint32_t j : open_) {
+            const auto [i, level, lap] = matched(j, high);
+            if (level + (high - low) <= A_[i + 1]) add_jump(i, j, lap, *settled_);
+            else open_[count++] = j;
+        }
+        open_.resize(count);
+        constexpr double next_settle = 0.125;
+        settle_below_ = next_settle * (high - low) * static_cast<double>(n_);
+    }
+
+    Piece piece_of_open(double alpha, double low, double high) const {
+        Total<Power> slope = *settled_;
+        double to_left = alpha - low, to_right = high - alpha;
+        for (const std::uint32_t j : open_) {
+            const auto [i, level, lap] = matched(j, alpha);
+            to_left = std::min(to_left, A_[i + 1] - level);
+            to_right = std::min(to_right, level - A_[i]);
+            add_jump(i, j, lap, slope);
+        }
+        return {(alpha - to_left) * mass_units, (alpha + to_right) * mass_units, slope.slope()};
+    }
+
+    struct Matched {
+        std::size_t i;
+        double level, lap;
+    };
+
+    // The atom of x at level B_j of y.
+    Matched matched(std::size_t j, double alpha) const {
+        const double at = y_.masses()[j] - alpha, lap = std::ceil(at) - 1.0, level = at - lap;
+        return {static_cast<std::size_t>(std::lower_bound(A_ + 1, A_ + n_, level) - A_) - 1, level, lap};
+    }
+
+    void add_jump(std::size_t i, std::size_t j, double lap, Total<Power>& slope) const {
+        const T *a = jump_cost_.a, *b = jump_cost_.b, lift = static_cast<T>(lap);
+        slope.add_difference((a[i] - b[j]) + lift, (a[i] - b[j - 1]) + lift);
+    }
+
+    const Atoms<T>& y_;
+    CutMemory& memory_;
+    JumpCost<T, Power> jump_cost_;
+    const double* A_;
+    std::size_t n_, m_;
+    CutDistance distance_;
+    // Lengths in mean masses of x: the widest window, and the bracket below which levels are settled (again).
+    double most_window_ = 1.5, settle_below_ = 0.25;
+    std::optional<Total<Power>> settled_;  // the part of the slope of the levels that are not open
+    std::vector<std::uint32_t> open_;
+};
+
+// Large orders ignore masses up to this. Sums of weights are rounded, so that levels that should meet differ by a trace
+// of mass, which is matched with the wrong atom; for a large order its cost, mass times distance^p, may exceed all
+// others.
+inline constexpr double mass_trace = 0x1p-40;
+
+// The optimal cut. Requires masses.
+template <Real T, CostPower Power>
+double general_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power, CutMemory& memory) {
+    if constexpr (is_large<Power>) {
+        // Cuts are multiples k of the trace. Slopes are taken between them, away from levels that should meet.
+        constexpr double units = mass_units * mass_trace, count = 1.0 / mass_trace;
+        GeneralSlope<T, Power> slope(x, y, 0.0, power, memory);
+        const auto piece_at = [&](double k, double lowest, double highest) {
+            const Piece piece = slope((k + 0.5) * units, lowest * units, highest * units);
+            return Piece{std::ceil(piece.left / units - 0.5), std::floor(piece.right / units - 0.5) + 1.0, piece.slope};
+        };
+        return least_point(-count, count, start.in_units(count), piece_at) * mass_trace;
+    } else {
+        // Masses are multiples of the unit, and so is every breakpoint.
+        GeneralSlope<T, Power> slope(x, y, known_curvature(start, power), power, memory);
+        const auto piece_at = [&](double k, double lowest, double highest) { return slope(k, lowest, highest); };
+        return least_point(-mass_units, mass_units, start.in_units(mass_units), piece_at) / mass_units;
+    }
+}
+
+// A function of a piece of mass: its atoms i and j, its mass, and the displacement x_i - y_j.
+template <class Visit, class T>
+concept MassVisitor = std::invocable<Visit&, std::size_t, std::size_t, double, T>;
+
+// A walk over the pieces of mass of a matching: a merge of the levels where atoms of x end and those where atoms of y
+// end. Pieces have one lift, and after s steps the walk is at atom i of x and at level s - i.
+template <Real T>
+struct LevelWalk {
+    const double *ends, *levels;
+    const T *a, *b;
+    T lift;
+    std::size_t i, y;  // levels[s - i] is where atom y + s - i of y ends
+    double level;
+
+    template <MassVisitor<T> Visit>
+    SPHEREOT_INLINE void step(std::size_t s, Visit& visit) {
+        const auto r = static_cast<std::ptrdiff_t>(s) - static_cast<std::ptrdiff_t>(i);
+        const double x_ends = ends[i], y_ends = levels[r], next = std::min(x_ends, y_ends);
+        visit(i, y + static_cast<std::size_t>(r), next - level, (a[i] - b[r]) - lift);
+        level = next;
+        i += level_less(x_ends, y_ends);
+    }
+};
+
+// Calls visitors for all pieces of mass of the matching at a cut, in `merge_walks` walks; each walk has a visitor, so
+// that their sums do not depend on each other either. Requires masses.
+template <Real T, MassVisitor<T> Visit>
+void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, CutMemory& memory,
+                 std::array<Visit, merge_walks>& visitors) {
+    constexpr std::size_t least_steps = 16;  // of a walk
+    const std::size_t n = x.size(), m = y.size();
+    const ShiftedLevels shifted = shift_levels(y, cut, memory.levels);
+    const double *ends = x.masses().data() + 1, *levels = memory.levels.data();
+    // The walk that begins at a step of the merge; atom first_y of y ends at level first_level.
+    const auto walk_from = [&](std::size_t begin, std::size_t first_y, std::size_t first_level, T lift) {
+        const std::size_t i = merge_split(ends, n, levels, m, begin), r = begin - i;
+        const double level = std::max(i > 0 ? ends[i - 1] : 0.0, r > 0 ? levels[r - 1] : 0.0);
+        const std::size_t at = first_y + begin - first_level;
+        return LevelWalk<T>{ends, levels + begin, x.turns().data(), y.turns().data() + at, lift, i, at, level};
+    };
+    const auto walk_lap = [&](std::size_t begin, std::size_t end, std::size_t first_y, std::size_t first_level,
+                              T lift) {
+        static_assert(merge_walks == 4);
+        const std::size_t steps = (end - begin) / merge_walks;
+        if (steps >= least_steps) {
+            auto first = walk_from(begin, first_y, first_level, lift);
+            auto second = walk_from(begin + steps, first_y, first_level, lift);
+            auto third = walk_from(begin + 2 * steps, first_y, first_level, lift);
+            auto fourth = walk_from(begin + 3 * steps, first_y, first_level, lift);
+            auto [visit_first, visit_second, visit_third, visit_fourth] = visitors;
+            for (std::size_t s = 0; s < steps; ++s) {
+                first.step(s, visit_first);
+                second.step(s, visit_second);
+                third.step(s, visit_third);
+                fourth.step(s, visit_fourth);
+            }
+            visitors = {visit_first, visit_second, visit_third, visit_fourth};
+            begin += merge_walks * steps;
+        }
+        auto rest = walk_from(begin, first_y, first_level, lift);
+        for (std::size_t s = 0; s < end - begin; ++s) rest.step(s, visitors[0]);
+    };
+    // The lap of y ends with the step over its last level.
+    const double last = levels[shifted.before_lap - 1];
+    const auto passed = static_cast<std::size_t>(std::lower_bound(ends, ends + n, last) - ends);
+    const std::size_t lap_end = passed + shifted.before_lap;
+    const T lift = static_cast<T>(shifted.lap);
+    walk_lap(0, lap_end, shifted.first, 0, lift);
+    walk_lap(lap_end, n + m, 0, shifted.before_lap, lift + T(1));
+}
+
+// C at a cut. Requires masses.
+template <Real T, CostPower Power>
+Total<Power> general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, CutMemory& memory) {
+    struct Sum {
+        Total<Power> cost;
+        void operator()(std::size_t, std::size_t, double mass, T displacement) {
+            if (!is_large<Power> || mass > mass_trace) cost.add(mass, displacement);
+        }
+    };
+    const Sum zero{Total<Power>{power}};
+    std::array<Sum, merge_walks> sums{zero, zero, zero, zero};
+    walk_levels(x, y, cut, memory, sums);
+    for (std::size_t w = 1; w < merge_walks; ++w) sums[0].cost.add(sums[w].cost);
+    return sums[0].cost;
+}
+
+}  // namespace sphereot
