@@ -102,10 +102,13 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.fonttype"] = "none"
     from matplotlib import pyplot as plt
 
     points = sorted({row["n"] for row in rows})
-    figure, axes = plt.subplots(1, len(points), figsize=(4.2 * len(points), 3.4), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(points), figsize=(4.2 * len(points), 3.4), sharey=True, layout="constrained", sharex=True
+    )
     for axis, n in zip(np.atleast_1d(axes), points, strict=True):
         for color, row in zip(("C0", "C1", "C2", "C3"), [row for row in rows if row["n"] == n], strict=False):
             seconds, error = (np.array([part[key] for part in row["curve"]]) for key in ("seconds", "error"))
@@ -115,10 +118,10 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             needed = circles * row["pot_seconds_per_circle"]
             axis.plot(needed, 100 * wanted, "--", color=color, label=f"POT, d = {row['dim']}")
         axis.axhline(100 * TOLERANCE, color="0.6", lw=0.8)
-        axis.set(xscale="log", yscale="log", xlabel="seconds", title=f"{n:,} points in each sample")
+        axis.set(xscale="log", yscale="log", xlabel="seconds, two cores", title=f"{n:,} points in each sample")
         axis.grid(alpha=0.3)
     np.atleast_1d(axes)[0].set_ylabel("error of SSW$_2^2$ in percent")
-    np.atleast_1d(axes)[-1].legend(fontsize=7, loc="lower left")
+    np.atleast_1d(axes)[0].legend(fontsize=7, loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     plt.close(figure)

@@ -283,7 +283,7 @@ def test_command_line(tmp_path):
 
     problem = Problem(0.01, np.float32)
     expected = sphereot.ssw(problem.x, problem.y, p=45, n_projections=50, seed=0, root=True)
-    options = ["--p", "45", "--projections", "50", "--json"]
+    options = ["--p", "45", "--projections", "50", "--method", "iid", "--json"]
     result = json.loads(compare(problem, "distance", *options).stdout)
     assert_allclose(result["distance_turns"], expected, rtol=1e-5)
     values = np.array(json.loads(compare(problem, "pairwise", *options).stdout)["values"])

@@ -29,7 +29,10 @@ __all__ = ["ControlVariates", "adjusted"]
 Floats = NDArray[np.float64]
 
 _MAX_POINTS = 1024  # of each measure; the double sum over all points of large samples would take longer than it saves
-_CIRCLES_PER_CONTROL = 20
+# Products of squared lengths have heavy tails in high dimension, where their coefficients need more great circles for
+# intervals to hold the true value as often as they should.
+_HIGHEST_LOW_DIM = 16
+_CIRCLES_PER_CONTROL, _CIRCLES_PER_CONTROL_IN_HIGH_DIM = 12, 20
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,12 @@ class ControlVariates:
         products = len(self.vectors) * (len(self.vectors) + 1) // 2
         return 0, 1, 1 + products, len(self.means)
 
+    @property
+    def circles_per_control(self) -> int:
+        """How many great circles the coefficient of each function needs."""
+        is_low = self.vectors.shape[1] <= _HIGHEST_LOW_DIM
+        return _CIRCLES_PER_CONTROL if is_low else _CIRCLES_PER_CONTROL_IN_HIGH_DIM
+
     def values(self, frames: Floats) -> Floats:
         """The functions of great circles, shape (L, q)."""
         dtype = self.measures[0].points.dtype
@@ -80,7 +89,12 @@ class ControlVariates:
 
 
 def adjusted(
-    values: Floats, controls: Floats, means: Floats, folds: NDArray[np.intp], nested: tuple[int, ...]
+    values: Floats,
+    controls: Floats,
+    means: Floats,
+    folds: NDArray[np.intp],
+    nested: tuple[int, ...],
+    circles_per_control: int = 4,
 ) -> Floats:
     """Values with the part removed that the control variates explain.
 
@@ -94,6 +108,8 @@ def adjusted(
         The coefficients for a fold are fitted on the others.
     nested : tuple of int
         Numbers of leading controls to choose from, by generalized cross-validation.
+    circles_per_control : int
+        Fewest values per coefficient.
 
     Returns
     -------
@@ -108,17 +124,17 @@ def adjusted(
     total = sum(moments)
     for fold, own in enumerate(moments):
         chosen = folds == fold
-        coefficients = _fitted(total - own, len(values) - int(np.sum(chosen)), nested)
+        coefficients = _fitted(total - own, len(values) - int(np.sum(chosen)), nested, circles_per_control)
         result[chosen] -= centered[chosen, : len(coefficients)] @ coefficients
     return result
 
 
-def _fitted(moments: Floats, count: int, nested: tuple[int, ...]) -> Floats:
+def _fitted(moments: Floats, count: int, nested: tuple[int, ...], circles_per_control: int) -> Floats:
     """Coefficients of the best number of controls, from the second moments of (1, controls, value)."""
     best: Floats = np.zeros(0)
     least = np.inf
     for k in nested:
-        if k > 0 and count < _CIRCLES_PER_CONTROL * (k + 1):
+        if k > 0 and count < circles_per_control * (k + 1):
             break
         gram = moments[: k + 1, : k + 1] + 1e-10 * count * np.eye(k + 1)
         right = moments[: k + 1, -1]

@@ -352,7 +352,12 @@ class _Circles:
         if controls is not None and len(sizes) > 1:
             folds = np.repeat(np.arange(len(sizes)), sizes)
             contributions = adjusted(
-                contributions, np.concatenate(self._controls), controls.means, folds, controls.nested
+                contributions,
+                np.concatenate(self._controls),
+                controls.means,
+                folds,
+                controls.nested,
+                controls.circles_per_control,
             )
         means = np.add.reduceat(contributions, starts) / sizes
         value, error = mean_and_error(sizes.astype(np.float64), means)

@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 __all__ = ["mean_and_error", "replicate_sizes"]
 
 _REPLICATES = 8
-# With control variates the gain does not come from the arrangement within a replicate, and more degrees of freedom make
-# up for estimates that are not quite normally distributed.
+# With control variates in high dimension the gain does not come from the arrangement within a replicate, and more
+# degrees of freedom make up for estimates that are not quite normally distributed.
 _CONTROLLED_REPLICATES = 16
+_HIGHEST_SPREAD_GAIN = 16  # the highest dimension in which well-placed great circles gain much beyond control variates
 _FEWEST_REPLICATES = 4
 
 
 def replicate_sizes(n_projections: int, dim: int, method: str, *, controlled: bool = False) -> list[int]:
     """How many great circles each replicate has: sizes that differ by one at most.
 
-    Eight replicates, or 16 with control variates; fewer, but at least four, where that leaves enough for an
-    orthogonal block in each. Independent great circles are replicates of one.
+    Eight replicates, or 16 with control variates in high dimension; fewer, but at least four, where that leaves
+    enough for an orthogonal block in each. Independent great circles are replicates of one.
 
     >>> replicate_sizes(200, 3, "quasi")
     [25, 25, 25, 25, 25, 25, 25, 25]
@@ -31,7 +32,7 @@ def replicate_sizes(n_projections: int, dim: int, method: str, *, controlled: bo
     if method == "iid":
         return [1] * n_projections
     block = dim // 2 if dim % 2 == 0 else dim
-    count = _CONTROLLED_REPLICATES if controlled else _REPLICATES
+    count = _CONTROLLED_REPLICATES if controlled and dim > _HIGHEST_SPREAD_GAIN else _REPLICATES
     if not controlled and n_projections // count < block and n_projections // block >= _FEWEST_REPLICATES:
         count = n_projections // block
     count = min(count, n_projections)
