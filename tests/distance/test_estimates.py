@@ -58,7 +58,7 @@ def test_pairwise_tolerance_holds_for_every_pair():
     assert (estimate.standard_errors <= 0.05 * estimate.values).all()
     assert estimate.n_projections in {10 * 2**k for k in range(20)}
     short = sphereot.pairwise_ssw_estimate(SAMPLES, seed=0, rtol=1e-6, max_projections=333)
-    assert short.n_projections == 333
+    assert short.n_projections == 325  # replicates of 25
 
 
 def test_one_great_circle_has_no_error():
@@ -302,3 +302,81 @@ def test_importance_needs_concentrated_points():
         sphereot.ssw_estimate(*SAMPLES[:2], method="iid", projections=sphereot.great_circles(5, 3))
     with pytest.raises(ValueError, match="choose one of 'iid', 'orthogonal', 'quasi', 'importance'"):
         sphereot.ssw_estimate(*SAMPLES[:2], method="sobol")
+
+
+# ---- hard cases ----
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [5, 20, 32])
+def test_controls_that_are_constant_explain_nothing(dim, dtype):
+    """One point, copies of it with weights, and antipodal points: every great circle has the same, known cost."""
+    point = np.eye(dim, dtype=dtype)[:1]
+    copies, weights = np.repeat(point, 4, axis=0), np.array([0.3, 0.1, 0.7, 0.2])
+    for x, a in ((point, None), (copies, weights)):
+        assert_allclose(sphereot.ssw_estimate(x, x_weights=a, p=3, seed=0).value, 2 * 0.5**4 / 4, rtol=1e-4)
+        assert_allclose(sphereot.ssw_estimate(x, -x, x_weights=a, seed=0).value, 0.25, rtol=1e-4)
+    assert sphereot.ssw_estimate(copies, copies, y_weights=weights, seed=0).value <= 1e-12
+
+
+@pytest.mark.parametrize("step", [1e-3, 1e-4])
+def test_float32_samples_that_are_nearly_equal(step):
+    """The control variates are precise enough for costs of 1e-9: float32 agrees with well-placed circles alone."""
+    rng = np.random.default_rng(5)
+    x = sphere_sample(rng, 300, 8)
+    y = sphereot.sphere.normalize(x + step * rng.standard_normal(x.shape))
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    estimate = sphereot.ssw_estimate(x, y, seed=0)
+    plain = sphereot.ssw_estimate(x, y, seed=1, n_projections=2000, method="quasi")
+    assert abs(estimate.value - plain.value) <= 4.5 * np.hypot(estimate.standard_error, plain.standard_error)
+
+
+@pytest.mark.parametrize("p", [100, 250, 300])
+def test_orders_whose_squares_underflow(p):
+    x, y = tight_pair(3, 0.001, 0.002, n=30)
+    estimate = sphereot.ssw_estimate(x, y, p=p, n_projections=100, seed=0)
+    assert estimate.value > 0
+    assert estimate.standard_error > 0
+    wide = sphereot.ssw_estimate(*(sphere_sample(RNG, n, 3) for n in (30, 20)), p=p, n_projections=100, seed=0)
+    assert wide.standard_error > 0
+    errors = sphereot.pairwise_ssw_estimate(SAMPLES[:2], p=p, n_projections=40, seed=0).standard_errors
+    assert errors[0, 1] > 0
+
+
+def test_points_without_weight_do_not_matter():
+    """Scattered points of weight 0 do not hide that the others are tight."""
+    x, y = tight_pair(3, 0.01, 0.01, n=50)
+    scattered = sphere_sample(RNG, 70, 3)
+    weights = np.repeat([1.0, 0.0], [50, 70])
+    estimate = sphereot.ssw_estimate(np.concatenate([x, scattered]), y, x_weights=weights, n_projections=1000, seed=0)
+    expected = sphereot.ssw_estimate(x, y, n_projections=1000, seed=1)
+    assert estimate.method == "importance"
+    assert abs(estimate.value - expected.value) <= 4.5 * np.hypot(estimate.standard_error, expected.standard_error)
+
+
+def test_replicates_have_one_size_however_many():
+    """Replicates that rtol adds have the size of the first ones, so that their variances are equal."""
+    x, y = wide_pair(3)
+    estimate = sphereot.ssw_estimate(x, y, rtol=1e-9, seed=0, n_projections=200, max_projections=1010)
+    assert (estimate.n_projections, estimate.n_replicates) == (1000, 40)
+    several = [
+        sphereot.ssw_estimate(x, y, rtol=1e-9, seed=seed, n_projections=80, max_projections=399) for seed in range(150)
+    ]
+    variance = np.var([one.value for one in several], ddof=1)
+    # A variance from 150 values is known to 12 percent.
+    assert_allclose(np.mean([one.standard_error**2 for one in several]), variance, rtol=0.5)
+
+
+def test_exact_values_of_float32_points_are_precise():
+    turns = np.arange(1000) / 1000
+    x = np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)], axis=1)
+    estimate = sphereot.ssw_estimate(x.astype(np.float32))
+    assert_allclose(estimate.value, 1 / (12 * 1000**2), rtol=1e-3)  # rounded points are not equidistant
+
+
+def test_many_dimensions_and_few_circles(rng):
+    x, y = tight_pair(300, 0.01, 0.01, n=20)
+    estimate = sphereot.ssw_estimate(x, y, n_projections=40, seed=0)
+    assert estimate.method == "importance"
+    clusters = np.concatenate([x, sphere_sample(rng, 12, 300)])
+    assert sphereot.ssw_estimate(clusters, y, n_projections=40, seed=0).value > 0

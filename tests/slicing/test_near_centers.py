@@ -88,3 +88,12 @@ def test_antipodal_points_have_no_mean(rng):
     points = np.concatenate([cluster(rng, 4, 0.01), -cluster(rng, 4, 0.01)])
     found = centers_of(points, rng)
     assert np.abs(found.centers[:, 0]).min() > 0.999
+
+
+def test_strata_of_a_wide_center_have_a_width():
+    """In dimension 1536 nearly all lengths are below a scale of 1; weights keep their mean of 1."""
+    generator = np.random.default_rng(4)
+    two = CenterMixture.of_scales(np.eye(1536)[:2], np.array([1e-3, 1.0]))
+    assert (np.diff(two.edges, axis=1) > 0).all()
+    means = [two.draw(60, generator)[1].mean() for _ in range(3)]
+    assert_allclose(np.mean(means), 1, rtol=0.2)

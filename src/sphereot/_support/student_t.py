@@ -17,7 +17,7 @@ def t_quantile(level: float, degrees_of_freedom: int) -> float:
     2.3646
     """
     if degrees_of_freedom > _LARGEST_SUM:
-        return _expansion(NormalDist().inv_cdf(0.5 + level / 2), degrees_of_freedom)
+        return _expansion(-NormalDist().inv_cdf((1 - level) / 2), degrees_of_freedom)
     angle = bisect(lambda theta: _probability(theta, degrees_of_freedom) - level, 0.0, math.pi / 2)
     return math.sqrt(degrees_of_freedom) * math.tan(angle)
 

@@ -29,6 +29,8 @@ __all__ = ["ControlVariates", "adjusted"]
 Floats = NDArray[np.float64]
 
 _MAX_POINTS = 1024  # of each measure; the double sum over all points of large samples would take longer than it saves
+_LEAST_SPREAD, _LEAST_RELATIVE_SPREAD = 1e-13, 1e-6
+_RIDGE = 1e-10  # relative to the variance of a control
 # Products of squared lengths have heavy tails in high dimension, where their coefficients need more great circles for
 # intervals to hold the true value as often as they should.
 _HIGHEST_LOW_DIM = 16
@@ -60,7 +62,8 @@ class ControlVariates:
             Measure(to_numpy(points), None if weights is None else to_numpy(weights)) for points, weights in measures
         ]
         vectors = np.stack([_mean_vector(measure) for measure in arrays])
-        parts = [_part(measure, generator) for measure in arrays]
+        # In double precision: D is a small difference of costs, and its mean must be as precise.
+        parts = [_in_double(_part(measure, generator)) for measure in arrays]
         exact = [_pair_cost(measure) for measure in _with_pool(parts)]
         return cls(parts, vectors, np.concatenate([[_combined(*exact)], *_product_means(vectors)]))
 
@@ -78,10 +81,8 @@ class ControlVariates:
 
     def values(self, frames: Floats) -> Floats:
         """The functions of great circles, shape (L, q)."""
-        dtype = self.measures[0].points.dtype
-        cast = frames.astype(dtype, copy=False)
         costs = [
-            np.asarray(backend_for(cast).slice_costs([measure], cast, 2), dtype=np.float64)
+            np.asarray(backend_for(frames).slice_costs([measure], frames, 2), dtype=np.float64)
             for measure in _with_pool(self.measures)
         ]
         products = _products(np.einsum("kd,ldj->lkj", self.vectors, frames))
@@ -115,34 +116,38 @@ def adjusted(
     -------
     array, shape (L,)
     """
-    centered: Floats = controls - means
-    scales = np.sqrt(np.mean(centered**2, axis=0))
-    centered = centered / np.where(scales > 0, scales, 1.0)
-    table = np.concatenate([np.ones((len(values), 1)), centered, values[:, None]], axis=1)
+    differences: Floats = controls - means
+    spreads = np.std(controls, axis=0)
+    # A control that is constant but for rounding explains nothing; what is left of it is noise.
+    is_usable = spreads > np.maximum(_LEAST_SPREAD, _LEAST_RELATIVE_SPREAD * np.sqrt(np.mean(controls**2, axis=0)))
+    differences = np.where(is_usable, differences / np.where(is_usable, spreads, 1.0), 0.0)
+    table = np.concatenate([np.ones((len(values), 1)), differences, values[:, None]], axis=1)
     result = values.copy()
     moments = [table[folds == fold].T @ table[folds == fold] for fold in range(int(folds.max()) + 1)]
     total = sum(moments)
-    for fold, own in enumerate(moments):
+    for fold, moment in enumerate(moments):
         chosen = folds == fold
-        coefficients = _fitted(total - own, len(values) - int(np.sum(chosen)), nested, circles_per_control)
-        result[chosen] -= centered[chosen, : len(coefficients)] @ coefficients
+        coefficients = _fitted(total - moment, nested, circles_per_control)
+        result[chosen] -= differences[chosen, : len(coefficients)] @ coefficients
     return result
 
 
-def _fitted(moments: Floats, count: int, nested: tuple[int, ...], circles_per_control: int) -> Floats:
+def _fitted(moments: Floats, nested: tuple[int, ...], circles_per_control: int) -> Floats:
     """Coefficients of the best number of controls, from the second moments of (1, controls, value)."""
+    count = float(moments[0, 0])
+    means = moments[0, 1:] / count
+    covariance = moments[1:, 1:] / count - np.outer(means, means)  # about the means: the intercept is free
     best: Floats = np.zeros(0)
     least = np.inf
     for k in nested:
         if k > 0 and count < circles_per_control * (k + 1):
             break
-        gram = moments[: k + 1, : k + 1] + 1e-10 * count * np.eye(k + 1)
-        right = moments[: k + 1, -1]
-        coefficients = np.linalg.solve(gram, right).astype(np.float64, copy=False)
-        residual = max(float(moments[-1, -1] - right @ coefficients), 0.0)
+        right = covariance[:k, -1]
+        coefficients = np.linalg.solve(covariance[:k, :k] + _RIDGE * np.eye(k), right).astype(np.float64, copy=False)
+        residual = max(float(covariance[-1, -1] - right @ coefficients), 0.0)
         score = residual / (count - k - 1) ** 2 if count > k + 1 else np.inf
         if score < least:
-            best, least = coefficients[1:], score
+            best, least = coefficients, score
     return best
 
 
@@ -161,6 +166,11 @@ def _part(measure: Measure, generator: np.random.Generator) -> Measure:
         return Measure(points[generator.choice(n, _MAX_POINTS, replace=False)], None)
     shares = weights.astype(np.float64)
     return Measure(points[generator.choice(n, _MAX_POINTS, p=shares / shares.sum())], None)
+
+
+def _in_double(measure: Measure) -> Measure:
+    points, weights = measure
+    return Measure(points.astype(np.float64), None if weights is None else weights.astype(np.float64))
 
 
 def _with_pool(measures: Measures) -> list[Measure]:

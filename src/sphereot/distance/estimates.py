@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy, without_gradient
+from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy, without_gradient
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
 from sphereot._backends import backend_for
@@ -19,7 +19,7 @@ from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.student_t import t_quantile
 from sphereot.distance.arguments import frames_for, two_measures
 from sphereot.distance.control_variates import ControlVariates, adjusted
-from sphereot.distance.replicates import mean_and_error, replicate_sizes
+from sphereot.distance.replicates import further_sizes, mean_and_error, replicate_sizes
 from sphereot.slicing.drawing import independent_frames, replicate_frames
 from sphereot.slicing.near_centers import CenterMixture, centers_of
 
@@ -64,9 +64,10 @@ class SSWEstimate:
     n_replicates : int
         The number of independent sets of great circles.
     n_controls : int
-        The number of control variates that were at hand; 0 where none were used.
+        The number of control variates at hand; few great circles use fewer of them, or none.
     reliable : bool
-        False where so few great circles carry so much of the value that the standard error cannot be trusted.
+        False where a single great circle carries so much of the value that the standard error cannot be trusted;
+        fewer than ten great circles cannot tell.
     slice_costs : array, shape (L,)
         W_p^p on each great circle.
     slice_weights : array, shape (L,), or None
@@ -155,9 +156,9 @@ def ssw_estimate(
     method : {"quasi", "orthogonal", "iid", "importance"}, optional
         How great circles are drawn. By default the best for the data: see Notes.
     rtol : float, optional
-        Add replicates, twice as many each time, until the standard error is at most `rtol` times the value.
+        Double the number of replicates until the standard error is at most `rtol` times the value.
     max_projections : int
-        Never use more great circles than this; the result then says what was reached.
+        Never use more great circles than this, a pilot aside; the result then says what was reached.
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the number of great circles that are done and
         the number drawn so far, which grows with `rtol`. The result is the same to the last bit.
@@ -171,8 +172,8 @@ def ssw_estimate(
     Notes
     -----
     Great circles come in independent replicates: eight sets of well-placed ones, each under a random rotation of its
-    own. The estimate is unbiased, and its standard error comes from the spread of the replicates, so it is right for
-    every method. By default:
+    own. The estimate is unbiased, but for negative values, which are set to 0, and for stopping by `rtol`. Its standard
+    error comes from the spread of the replicates, so it is right for every method. By default:
 
     - against the uniform measure for p = 2, `n_projections` not given: the exact value, while that takes a fraction
       of a second (`ssw_uniform(method="exact")`);
@@ -211,18 +212,19 @@ def ssw_estimate(
     count, limit = circle_counts(n_projections, rtol, max_projections)
     generator = numpy_generator(seed, points)
     if chosen is None and n_projections is None and _is_exact_cheap(measures, p):
-        value = float(backend_for(points).pair_cost(measures[0]))
-        return SSWEstimate(value, 0.0, p, "exact", 0, 0, True, namespace(points).empty((0,), dtype=points.dtype))
+        return _exact_estimate(measures[0])
     sampling = _sampling(measures, p, chosen, count, generator)
     circles = _Circles(measures, p, sampling, generator)
-    fresh = count
+    first = sizes = circles.sizes_of(count)
     while True:
-        circles.add(fresh, progress)
+        circles.add(sizes, progress)
         estimate = circles.estimate()
         count = estimate.n_projections
-        if rtol is None or estimate.standard_error <= rtol * estimate.value or count >= limit:
+        if rtol is None or estimate.standard_error <= rtol * estimate.value:
             return estimate
-        fresh = min(count, limit - count)
+        sizes = further_sizes(first, min(count, limit - count))
+        if not sizes:
+            return estimate
 
 
 def constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
@@ -239,6 +241,16 @@ def constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weig
         Measure(without_gradient(points), None if weights is None else without_gradient(weights))
         for points, weights in measures
     ]
+
+
+def _exact_estimate(measure: Measure) -> SSWEstimate:
+    """SSW_2^2 to the uniform distribution, in double precision whatever the dtype of the points."""
+    points, weights = measure
+    wide = to_numpy(points).astype(np.float64)
+    wide_weights = None if weights is None else to_numpy(weights).astype(np.float64)
+    value = float(backend_for(wide).pair_cost(Measure(wide, wide_weights)))
+    no_costs = namespace(points).empty((0,), dtype=points.dtype, device=device(points))
+    return SSWEstimate(value, 0.0, 2.0, "exact", 0, 0, True, no_costs)
 
 
 def _is_exact_cheap(measures: Measures, p: float) -> bool:
@@ -275,17 +287,19 @@ def _sampling(
     mixture = centers_of(_sample_of_points(measures, generator), generator)
     if mixture is None and method == "importance":
         raise ValueError(
-            "method: got 'importance', but the points are not concentrated about a few centers; leave method out."
+            f"method: got 'importance', but the {dim}-dimensional points are not concentrated about a few centers with "
+            "some spread, on a sphere of at least three dimensions; leave method out."
         )
     if mixture is not None:
         least, most = _PILOT_CIRCLES
         frames, weights, strata = mixture.draw(min(max(count // 4, least), most), generator)
         costs = to_numpy(_costs(measures, frames, p)).astype(np.float64)
-        contributions = weights * costs
-        mean = float(np.mean(contributions))
-        relative_variance = float(np.mean(contributions * costs)) / mean**2 - 1 if mean > 0 else 0.0
+        largest = float(np.max(costs))
+        shares = costs / largest if largest > 0 else costs  # squares of costs of a large order would underflow
+        mean = float(np.mean(weights * shares))
+        relative_variance = float(np.mean(weights * shares**2)) / mean**2 - 1 if mean > 0 else 0.0
         if method == "importance" or relative_variance > _HEAVY_TAIL:
-            return _Sampling("importance", dim, mixture.reweighted(contributions, strata), None)
+            return _Sampling("importance", dim, mixture.reweighted(weights * shares, strata), None)
     is_controlled = dim >= _LOWEST_CONTROLLED_DIM and p <= _LARGEST_CONTROLLED_ORDER
     is_new = len(measures) == 2 or p != 2  # a control variate that is the cost itself would need no great circles
     controls = ControlVariates.of(measures, generator) if is_controlled and is_new else None
@@ -298,13 +312,13 @@ def _sample_of_points(measures: Measures, generator: np.random.Generator) -> Flo
     for points, weights in measures:
         n = points.shape[0]
         shares = None if weights is None else to_numpy(weights).astype(np.float64)
-        index = (
-            generator.choice(n, min(n, _CENTER_POINTS), replace=False)
-            if shares is None
-            else generator.choice(n, _CENTER_POINTS, p=shares / np.sum(shares))
-        )
+        if shares is None and n <= _CENTER_POINTS:
+            samples.append(to_numpy(points).astype(np.float64))
+            continue
+        probabilities = None if shares is None else shares / np.sum(shares)
+        index = generator.choice(n, _CENTER_POINTS, replace=shares is not None, p=probabilities)
         xp = namespace(points)
-        chosen = xp.take(points, xp.asarray(index, device=points.device), axis=0) if n > _CENTER_POINTS else points
+        chosen = xp.take(points, xp.asarray(index, device=device(points)), axis=0)
         samples.append(to_numpy(chosen).astype(np.float64))
     return np.concatenate(samples)
 
@@ -325,10 +339,14 @@ class _Circles:
         self._weights: list[Floats] = []
         self._controls: list[Floats] = []
 
-    def add(self, count: int, progress: Progress) -> None:
-        """Add replicates of `count` great circles in all."""
+    def sizes_of(self, count: int) -> list[int]:
+        """Sizes of replicates of `count` great circles in all."""
+        sampling = self._sampling
+        return replicate_sizes(count, sampling.dim, sampling.method, controlled=sampling.controls is not None)
+
+    def add(self, sizes: list[int], progress: Progress) -> None:
+        """Add replicates of these sizes."""
         done, sampling = sum(self._sizes), self._sampling
-        sizes = replicate_sizes(count, sampling.dim, sampling.method, controlled=sampling.controls is not None)
         frames, weights = sampling.draw(sizes, self._generator)
         self._costs.append(
             _costs_in_steps(lambda part: _costs(self._measures, part, self._p), frames, done, self._n_points, progress)

@@ -16,7 +16,7 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot.distance.estimates import circle_counts, root_and_error
 from sphereot.distance.pairwise import pairwise_matrix, several_measures
-from sphereot.distance.replicates import mean_and_error, replicate_sizes
+from sphereot.distance.replicates import further_sizes, mean_and_error, replicate_sizes
 from sphereot.slicing.drawing import frames_from_normals
 
 __all__ = ["PairwiseSSWEstimate", "pairwise_ssw_estimate"]
@@ -134,10 +134,11 @@ def pairwise_ssw_estimate(
     generator = numpy_generator(seed, points)
     sizes: list[int] = []
     means: list[NDArray[np.float64]] = []
+    first = fresh_sizes = _group_sizes(fresh, points.shape[1], method)
     while True:
         done = sum(sizes)
-        with progress_bar(progress, "great circles", done + fresh, done) as show:
-            for size in _group_sizes(fresh, points.shape[1], method):
+        with progress_bar(progress, "great circles", done + sum(fresh_sizes), done) as show:
+            for size in fresh_sizes:
                 frames = frames_from_normals(generator.standard_normal, size, points.shape[1], method)
                 means.append(_pairwise_costs(validated, to_kind(frames, points), p))
                 sizes.append(size)
@@ -145,9 +146,9 @@ def pairwise_ssw_estimate(
         values, errors = mean_and_error(np.array(sizes, dtype=np.float64), np.array(means))
         np.fill_diagonal(errors, 0.0)
         total = sum(sizes)
-        if rtol is None or bool((errors <= rtol * values).all()) or total >= limit:
+        fresh_sizes = further_sizes(first, min(total, limit - total))
+        if rtol is None or bool((errors <= rtol * values).all()) or not fresh_sizes:
             return PairwiseSSWEstimate(values, errors, total, p, method, len(sizes))
-        fresh = min(total, limit - total)
 
 
 def _group_sizes(count: int, dim: int, method: str) -> list[int]:

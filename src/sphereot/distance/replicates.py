@@ -8,7 +8,7 @@ of freedom.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["mean_and_error", "replicate_sizes"]
+__all__ = ["further_sizes", "mean_and_error", "replicate_sizes"]
 
 _REPLICATES = 8
 # With control variates in high dimension the gain does not come from the arrangement within a replicate, and more
@@ -53,4 +53,22 @@ def mean_and_error(
     mean = (sizes * means).sum(axis=0) / total
     if len(means) == 1:
         return mean, np.full_like(mean, np.nan)
-    return mean, np.sqrt((sizes * (means - mean) ** 2).sum(axis=0) / (len(means) - 1) / total)
+    differences = means - mean
+    largest = np.max(np.abs(differences), axis=0)  # squares of costs of a large order would underflow
+    scaled = differences / np.where(largest > 0, largest, 1.0)
+    return mean, largest * np.sqrt((sizes * scaled**2).sum(axis=0) / (len(means) - 1) / total)
+
+
+def further_sizes(sizes: list[int], count: int) -> list[int]:
+    """Sizes of further replicates, of at most `count` great circles in all, that repeat those of the first ones.
+
+    Replicates of one size have one variance, whatever the method.
+
+    >>> further_sizes([4, 4, 3], 12)
+    [4, 4, 3]
+    """
+    further: list[int] = []
+    while (size := sizes[len(further) % len(sizes)]) <= count:
+        further.append(size)
+        count -= size
+    return further

@@ -138,8 +138,8 @@ def _rotated(draw: Callable[..., Array], sets: list[NDArray[np.float64]]) -> Arr
     for shape, group in groupby(enumerate(sets), key=lambda item: item[1].shape):
         first, *others = (index for index, _ in group)  # sets of one size are the same
         fixed = xp.asarray(sets[first], dtype=rotations.dtype, device=device(rotations))
-        turned = rotations[first : first + 1 + len(others), None, :, :] @ fixed[None, ...]
-        rotated.append(xp.reshape(turned, (-1, *shape[1:])))
+        images = rotations[first : first + 1 + len(others), None, :, :] @ fixed[None, ...]
+        rotated.append(xp.reshape(images, (-1, *shape[1:])))
     frames = rotated[0] if len(rotated) == 1 else xp.concat(rotated, axis=0)
     # Some accelerators multiply matrices in less than the array's precision; the frames must be orthonormal to it.
     return _gram_schmidt(frames[..., 0], frames[..., 1])

@@ -25,6 +25,7 @@ __all__ = ["CenterMixture", "centers_of", "probability_of_length"]
 Floats = NDArray[np.float64]
 
 _STRATA = 24
+_LARGEST_LOWEST_STRATUM = 0.5
 _SMALLEST_LENGTH = 0.25  # of the strata, in units of the scale of a center
 # Data are concentrated about a center if a length below the scale is less probable than this. In high dimension lengths
 # are short, and the tail is heavy for wider samples. Several centers must be tighter by a factor: those of one wide
@@ -57,7 +58,8 @@ class CenterMixture:
     def of_scales(cls, centers: Floats, scales: Floats) -> "CenterMixture":
         """Strata of geometrically growing probability from far below the scales on, with equal shares."""
         dim = centers.shape[1]
-        lowest = probability_of_length((_SMALLEST_LENGTH * scales) ** 2, dim)
+        # In high dimension most lengths are below the scale of a wide center, and strata would have no width.
+        lowest = np.minimum(probability_of_length((_SMALLEST_LENGTH * scales) ** 2, dim), _LARGEST_LOWEST_STRATUM)
         edges = np.concatenate([np.zeros((len(centers), 1)), lowest[:, None] ** np.linspace(1, 0, _STRATA)], axis=1)
         return cls(centers, edges, np.full((len(centers), _STRATA), 1 / (len(centers) * _STRATA)))
 
@@ -126,10 +128,10 @@ class CenterMixture:
         frames -= 2 * normal[:, :, None] * np.einsum("ni,nij->nj", normal, frames)[:, None, :]
         return frames
 
-    def _density(self, frames: Floats, own: NDArray[np.intp], u: Floats) -> Floats:
+    def _density(self, frames: Floats, centers: NDArray[np.intp], u: Floats) -> Floats:
         """The density of the mixture relative to the uniform distribution of great circles."""
         probabilities = self._probabilities(frames)
-        probabilities[own, np.arange(len(u))] = u
+        probabilities[centers, np.arange(len(u))] = u
         heights = self.shares / np.diff(self.edges, axis=1)
         density = np.zeros(len(u))
         for k, edges in enumerate(self.edges):
@@ -148,6 +150,9 @@ def _tangent_frames(n: int, dim: int, generator: np.random.Generator) -> Floats:
 
     The cost of a tight sample depends on w, nearly as a quadratic form, whose mean over a block is exact.
     """
+    if n < dim:
+        axes = haar_matrices(generator.standard_normal, 1, dim, n + 1)[0].T
+        return np.stack([axes[1:], axes[:-1]], axis=-1)
     bases = haar_matrices(generator.standard_normal, -(-n // dim), dim, dim)
     axes = np.moveaxis(bases, 2, 1)  # (blocks, axis, coordinate)
     frames = np.stack([np.roll(axes, 1, axis=1), axes], axis=-1)
