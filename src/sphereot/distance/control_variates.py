@@ -28,7 +28,7 @@ __all__ = ["ControlVariates", "adjusted"]
 
 Floats = NDArray[np.float64]
 
-_MAX_POINTS = 1024  # of each measure; the double sum over all points of large samples would take longer than it saves
+_MAX_POINTS = 512  # of each measure; the double sum over all points of large samples would take longer than it saves
 _LEAST_SPREAD, _LEAST_RELATIVE_SPREAD = 1e-13, 1e-6
 _RIDGE = 1e-10  # relative to the variance of a control
 # Products of squared lengths have heavy tails in high dimension, where their coefficients need more great circles for
