@@ -250,12 +250,12 @@ def test_bench_times_the_same_thing():
     x, y = sphere_sample(RNG, 100, 3), sphere_sample(RNG, 100, 3, shift=1)
     for p in (1, 2):
         theirs = ot.sliced_wasserstein_sphere(x, y, p=p, n_projections=200, seed=0)
-        ours = sphereot.ssw_estimate(x, y, p=p, n_projections=1000, seed=0)
+        ours = sphereot.ssw_estimate(x, y, p=p, n_projections=1000, method="iid", seed=0)
         root = ours.value ** (1 / p)
         error = np.sqrt(6) * ours.standard_error * root / (p * ours.value)  # a thousand circles here, two hundred there
         assert abs(theirs - root) < 5 * error
     theirs = ot.sliced_wasserstein_sphere_unif(y, n_projections=200, seed=0)
-    ours = sphereot.ssw_estimate(y, n_projections=1000, seed=0)
+    ours = sphereot.ssw_estimate(y, n_projections=1000, method="iid", seed=0)
     root = ours.value**0.5
     assert abs(theirs - root) < 5 * np.sqrt(6) * ours.standard_error / (2 * root)
 

@@ -126,7 +126,7 @@ MOMENTS = {
     "distance": ["sphereot.datasets.read_points", "sphereot.distance.estimates._costs_in_steps"],
     "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.pairwise_estimates._pairwise_costs"],
     "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample._labelings"],
-    "uniformity": ["sphereot.datasets.read_points", "sphereot.stats.uniformity.great_circles"],
+    "uniformity": ["sphereot.datasets.read_points", "sphereot.stats.uniformity._simulate"],
 }
 
 
