@@ -296,7 +296,7 @@ def test_estimates_in_every_library(library, case):
 
 
 def test_importance_needs_concentrated_points():
-    with pytest.raises(ValueError, match="not concentrated about a few centers"):
+    with pytest.raises(ValueError, match="points are not tight, or all equal"):
         sphereot.ssw_estimate(*(sphere_sample(RNG, 50, 3) for _ in range(2)), method="importance")
     with pytest.raises(ValueError, match="give one of them"):
         sphereot.ssw_estimate(*SAMPLES[:2], method="iid", projections=sphereot.great_circles(5, 3))
@@ -365,6 +365,15 @@ def test_replicates_have_one_size_however_many():
     variance = np.var([one.value for one in several], ddof=1)
     # A variance from 150 values is known to 12 percent.
     assert_allclose(np.mean([one.standard_error**2 for one in several]), variance, rtol=0.5)
+
+
+def test_frames_in_parts_give_the_same_numbers(monkeypatch):
+    x, y = wide_pair(8)
+    whole = sphereot.ssw_estimate(x, y, seed=0)
+    monkeypatch.setattr("sphereot.distance.estimates._MAX_COORDINATES", 1000)
+    parts = sphereot.ssw_estimate(x, y, seed=0)
+    assert_array_equal(parts.slice_costs, whole.slice_costs)
+    assert (parts.value, parts.standard_error) == (whole.value, whole.standard_error)
 
 
 def test_exact_values_of_float32_points_are_precise():

@@ -14,7 +14,7 @@ from sphereot._backends import native as _native
 from sphereot._backends.array_api import permutations as portable
 from sphereot._backends.protocol import Labelings
 from sphereot.stats import two_sample_test
-from sphereot.stats._random import numpy_generator
+from sphereot.stats._random import independent_generator
 from sphereot.stats.two_sample import _labelings
 
 ORDERS = [1, 1.5, 2, 2.7, 3]
@@ -54,7 +54,7 @@ def test_permuted_distances_are_ssw(n, m, dim, p, dtype, rng):
     """Each entry of the null sample is what `ssw` gives for the relabeled points."""
     x, y = sphere_sample(rng, n, dim, dtype=dtype), sphere_sample(rng, m, dim, shift=1, dtype=dtype)
     result = two_sample_test(x, y, p=p, permutations=10, n_projections=9, seed=3)
-    generator = numpy_generator(3, x)
+    generator = independent_generator(3, x)
     frames = sphereot.great_circles(9, dim, method="quasi", seed=generator, like=x)
     assert_array_equal(frames, result.projections)
     labels = unpacked(_labelings(n, m, 10, generator), 11)

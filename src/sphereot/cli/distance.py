@@ -123,7 +123,7 @@ def distance(
     _warn_if_inaccurate(rtol, [number], count)
     if not estimate.reliable:
         typer.echo(
-            "Note: a few great circles carry most of the value, so ± cannot be trusted; leave out --method, or "
+            "Note: one great circle carries a large part of the value, so ± cannot be trusted; leave out --method, or "
             "give more with --projections.",
             err=True,
         )

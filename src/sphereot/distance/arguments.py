@@ -13,10 +13,10 @@ from sphereot._arrays.validation import (
     require_same_dim,
     require_same_kind,
 )
-from sphereot._backends.protocol import Measure
+from sphereot._backends.protocol import Measure, Measures
 from sphereot.slicing.circles import great_circles
 
-__all__ = ["frames_for", "require_exact_options", "two_measures"]
+__all__ = ["frames_for", "require_exact_options", "two_measures", "without_gradients"]
 
 
 def two_measures(
@@ -33,6 +33,14 @@ def two_measures(
         Measure(x, as_weights("x_weights", x_weights, "x", x)),
         Measure(y, as_weights("y_weights", y_weights, "y", y)),
     )
+
+
+def without_gradients(measures: Measures) -> Measures:
+    """Detached measures: an estimate with its standard error has no gradient."""
+    return [
+        Measure(without_gradient(points), None if weights is None else without_gradient(weights))
+        for points, weights in measures
+    ]
 
 
 def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: str = "iid") -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy, without_gradient
+from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
 from sphereot._backends import backend_for
@@ -17,30 +17,20 @@ from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.student_t import t_quantile
-from sphereot.distance.arguments import frames_for, two_measures
-from sphereot.distance.control_variates import ControlVariates, adjusted
+from sphereot.distance.arguments import frames_for, two_measures, without_gradients
+from sphereot.distance.control_variates import adjusted
 from sphereot.distance.replicates import further_sizes, mean_and_error, replicate_sizes
-from sphereot.slicing.drawing import independent_frames, replicate_frames
-from sphereot.slicing.near_centers import CenterMixture, centers_of
+from sphereot.distance.sampling import CircleSampling, choose_sampling, costs_on
 
-__all__ = ["SSWEstimate", "circle_counts", "constant_measures", "root_and_error", "ssw_estimate"]
+__all__ = ["SSWEstimate", "circle_counts", "root_and_error", "ssw_estimate"]
 
 Floats = NDArray[np.float64]
 
 _POINTS_PER_STEP = 100_000_000  # points times great circles between two reports of progress: about a second
 _MIN_CIRCLES_PER_STEP = 8  # enough for several threads
+_MAX_COORDINATES = 1 << 25  # of frames that are held at once
 _MAX_EXACT_WORK = 4e9  # pairs of points times coordinates for which the sum over all pairs is worth its time
 _OVERHEAD_OF_PAIR = 32  # in coordinates
-
-# Well-placed circles alone are better in lower dimensions.
-_LOWEST_CONTROLLED_DIM = 5
-_LARGEST_CONTROLLED_ORDER = 4.0
-
-# The relative variance of the cost of a great circle is below 3.3 for samples that are not tight, and above 8 for tight
-# ones close to each other (docs/precision.md).
-_HEAVY_TAIL = 4.0
-_CENTER_POINTS = 128
-_PILOT_CIRCLES = 128, 512
 
 _LARGEST_MULTIPLE = 3.0
 
@@ -118,7 +108,7 @@ class SSWEstimate:
         if self.method == "exact":
             return f"{self.value:.6g} (exact, p = {self.p:g})"
         sets = "" if self.n_replicates in (1, self.n_projections) else f" in {self.n_replicates} replicates"
-        doubt = "" if self.reliable else "; not reliable: a few great circles carry most of the value"
+        doubt = "" if self.reliable else "; not reliable: one great circle carries a large part of the value"
         return (
             f"{self.value:.6g} ± {self.standard_error:.2g} "
             f"({self.n_projections} {self.method} slices{sets}, p = {self.p:g}{doubt})"
@@ -199,7 +189,7 @@ def ssw_estimate(
     ('quasi', 8)
     """
     p = as_order(p)
-    measures = constant_measures(x, y, x_weights, y_weights)
+    measures = _constant_measures(x, y, x_weights, y_weights)
     points = measures[0].points
     chosen = None if method is None else as_method(method, also=("importance",))
     if projections is not None:
@@ -213,7 +203,7 @@ def ssw_estimate(
     generator = numpy_generator(seed, points)
     if chosen is None and n_projections is None and _is_exact_cheap(measures, p):
         return _exact_estimate(measures[0])
-    sampling = _sampling(measures, p, chosen, count, generator)
+    sampling = choose_sampling(measures, p, chosen, count, generator)
     circles = _Circles(measures, p, sampling, generator)
     first = sizes = circles.sizes_of(count)
     while True:
@@ -227,7 +217,7 @@ def ssw_estimate(
             return estimate
 
 
-def constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
+def _constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
     """Validate the measures and detach them: an estimate with its standard error has no gradient."""
     measures: Measures
     if y is None:
@@ -237,10 +227,7 @@ def constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weig
         measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
     else:
         measures = two_measures(x, y, x_weights, y_weights)
-    return [
-        Measure(without_gradient(points), None if weights is None else without_gradient(weights))
-        for points, weights in measures
-    ]
+    return without_gradients(measures)
 
 
 def _exact_estimate(measure: Measure) -> SSWEstimate:
@@ -250,7 +237,16 @@ def _exact_estimate(measure: Measure) -> SSWEstimate:
     wide_weights = None if weights is None else to_numpy(weights).astype(np.float64)
     value = float(backend_for(wide).pair_cost(Measure(wide, wide_weights)))
     no_costs = namespace(points).empty((0,), dtype=points.dtype, device=device(points))
-    return SSWEstimate(value, 0.0, 2.0, "exact", 0, 0, True, no_costs)
+    return SSWEstimate(
+        value=value,
+        standard_error=0.0,
+        p=2.0,
+        method="exact",
+        n_replicates=0,
+        n_controls=0,
+        reliable=True,
+        slice_costs=no_costs,
+    )
 
 
 def _is_exact_cheap(measures: Measures, p: float) -> bool:
@@ -258,80 +254,10 @@ def _is_exact_cheap(measures: Measures, p: float) -> bool:
     return len(measures) == 1 and p == 2 and 1.0 * n * n * (dim + _OVERHEAD_OF_PAIR) <= _MAX_EXACT_WORK
 
 
-@dataclass(frozen=True)
-class _Sampling:
-    """How great circles are drawn: a method of `great_circles`, or a mixture about centers of the data."""
-
-    method: str
-    dim: int
-    mixture: CenterMixture | None
-    controls: ControlVariates | None
-
-    def draw(self, sizes: list[int], generator: np.random.Generator) -> tuple[Floats, Floats | None]:
-        """Frames of replicates, one after the other, and their weights, None for equal ones."""
-        if self.method == "iid":
-            return independent_frames(generator.standard_normal, len(sizes), self.dim), None
-        if self.mixture is None:
-            return replicate_frames(generator.standard_normal, sizes, self.dim, self.method), None
-        drawn = [self.mixture.draw(size, generator) for size in sizes]
-        return np.concatenate([frames for frames, _, _ in drawn]), np.concatenate([weights for _, weights, _ in drawn])
-
-
-def _sampling(
-    measures: Measures, p: float, method: str | None, count: int, generator: np.random.Generator
-) -> _Sampling:
-    """The method that was asked for, or the best for the data."""
-    dim = measures[0].points.shape[1]
-    if method in ("iid", "orthogonal", "quasi"):
-        return _Sampling(method, dim, None, None)
-    mixture = centers_of(_sample_of_points(measures, generator), generator)
-    if mixture is None and method == "importance":
-        raise ValueError(
-            f"method: got 'importance', but the {dim}-dimensional points are not concentrated about a few centers with "
-            "some spread, on a sphere of at least three dimensions; leave method out."
-        )
-    if mixture is not None:
-        least, most = _PILOT_CIRCLES
-        frames, weights, strata = mixture.draw(min(max(count // 4, least), most), generator)
-        costs = to_numpy(_costs(measures, frames, p)).astype(np.float64)
-        largest = float(np.max(costs))
-        shares = costs / largest if largest > 0 else costs  # squares of costs of a large order would underflow
-        mean = float(np.mean(weights * shares))
-        relative_variance = float(np.mean(weights * shares**2)) / mean**2 - 1 if mean > 0 else 0.0
-        if method == "importance" or relative_variance > _HEAVY_TAIL:
-            return _Sampling("importance", dim, mixture.reweighted(weights * shares, strata), None)
-    is_controlled = dim >= _LOWEST_CONTROLLED_DIM and p <= _LARGEST_CONTROLLED_ORDER
-    is_new = len(measures) == 2 or p != 2  # a control variate that is the cost itself would need no great circles
-    controls = ControlVariates.of(measures, generator) if is_controlled and is_new else None
-    return _Sampling("quasi", dim, None, controls)
-
-
-def _sample_of_points(measures: Measures, generator: np.random.Generator) -> Floats:
-    """Some points of each measure, drawn by their weights."""
-    samples = []
-    for points, weights in measures:
-        n = points.shape[0]
-        shares = None if weights is None else to_numpy(weights).astype(np.float64)
-        if shares is None and n <= _CENTER_POINTS:
-            samples.append(to_numpy(points).astype(np.float64))
-            continue
-        probabilities = None if shares is None else shares / np.sum(shares)
-        index = generator.choice(n, _CENTER_POINTS, replace=shares is not None, p=probabilities)
-        xp = namespace(points)
-        chosen = xp.take(points, xp.asarray(index, device=device(points)), axis=0)
-        samples.append(to_numpy(chosen).astype(np.float64))
-    return np.concatenate(samples)
-
-
-def _costs(measures: Measures, frames: Floats, p: float) -> Array:
-    points = measures[0].points
-    return backend_for(points).slice_costs(measures, to_kind(frames, points), p)
-
-
 class _Circles:
     """Great circles of all replicates so far, with their costs."""
 
-    def __init__(self, measures: Measures, p: float, sampling: _Sampling, generator: np.random.Generator) -> None:
+    def __init__(self, measures: Measures, p: float, sampling: CircleSampling, generator: np.random.Generator) -> None:
         self._measures, self._p, self._sampling, self._generator = measures, p, sampling, generator
         self._n_points = n_atoms(measures)
         self._sizes: list[int] = []
@@ -345,12 +271,19 @@ class _Circles:
         return replicate_sizes(count, sampling.dim, sampling.method, controlled=sampling.controls is not None)
 
     def add(self, sizes: list[int], progress: Progress) -> None:
-        """Add replicates of these sizes."""
+        """Add replicates of these sizes; in parts where all frames together would take much memory."""
+        per_part = max(1, _MAX_COORDINATES // (2 * self._sampling.dim * max(sizes)))
+        for start in range(0, len(sizes), per_part):
+            self._add_part(sizes[start : start + per_part], progress)
+
+    def _add_part(self, sizes: list[int], progress: Progress) -> None:
         done, sampling = sum(self._sizes), self._sampling
         frames, weights = sampling.draw(sizes, self._generator)
-        self._costs.append(
-            _costs_in_steps(lambda part: _costs(self._measures, part, self._p), frames, done, self._n_points, progress)
-        )
+
+        def costs(part: Floats) -> Array:
+            return costs_on(self._measures, part, self._p)
+
+        self._costs.append(_costs_in_steps(costs, frames, done, self._n_points, progress))
         self._sizes += sizes
         if weights is not None:
             self._weights.append(weights)
@@ -380,15 +313,15 @@ class _Circles:
         means = np.add.reduceat(contributions, starts) / sizes
         value, error = mean_and_error(sizes.astype(np.float64), means)
         return SSWEstimate(
-            max(float(value), 0.0),
-            float(error),
-            self._p,
-            self._sampling.method,
-            len(sizes),
-            0 if controls is None else len(controls.means),
-            reliable,
-            costs,
-            None if weights is None else to_kind(weights, costs),
+            value=max(float(value), 0.0),
+            standard_error=float(error),
+            p=self._p,
+            method=self._sampling.method,
+            n_replicates=len(sizes),
+            n_controls=0 if controls is None else len(controls.means),
+            reliable=reliable,
+            slice_costs=costs,
+            slice_weights=None if weights is None else to_kind(weights, costs),
         )
 
 
@@ -408,7 +341,16 @@ def _given_estimate(measures: Measures, frames: Array, p: float, progress: Progr
     costs = _costs_in_steps(lambda part: backend.slice_costs(measures, part, p), frames, 0, n_atoms(measures), progress)
     values = to_numpy(costs).astype(np.float64)
     value, error = mean_and_error(np.ones(len(values)), values)
-    return SSWEstimate(float(value), float(error), p, "given", len(values), 0, _is_reliable(values), costs)
+    return SSWEstimate(
+        value=float(value),
+        standard_error=float(error),
+        p=p,
+        method="given",
+        n_replicates=len(values),
+        n_controls=0,
+        reliable=_is_reliable(values),
+        slice_costs=costs,
+    )
 
 
 def circle_counts(n_projections: int | None, rtol: float | None, max_projections: int) -> tuple[int, int]:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, to_kind, to_numpy, without_gradient
+from sphereot._arrays.libraries import Array, to_kind, to_numpy
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.validation import as_method, as_order
-from sphereot._backends.protocol import Measure, Measures
+from sphereot._backends.protocol import Measures
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
+from sphereot.distance.arguments import without_gradients
 from sphereot.distance.estimates import circle_counts, root_and_error
 from sphereot.distance.pairwise import pairwise_matrix, several_measures
 from sphereot.distance.replicates import further_sizes, mean_and_error, replicate_sizes
@@ -125,10 +126,7 @@ def pairwise_ssw_estimate(
     True
     """
     p, method = as_order(p), as_method(method)
-    validated = [
-        Measure(without_gradient(points), None if w is None else without_gradient(w))
-        for points, w in several_measures(measures, weights)
-    ]
+    validated = without_gradients(several_measures(measures, weights))
     points = validated[0].points
     fresh, limit = circle_counts(n_projections, rtol, max_projections)
     generator = numpy_generator(seed, points)

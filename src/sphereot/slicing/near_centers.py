@@ -1,4 +1,4 @@
-"""Great circles drawn more often where concentrated data are seen from close by: importance sampling.
+"""Importance sampling of great circles, for samples that are concentrated about a few centers.
 
 Points within a small distance c of a center m are projected onto the great circle of a frame U with displacements
 multiplied by 1 / r, where r = |U^T m|. So the cost of a great circle grows as r^-p while r > c: the rare great circles

@@ -7,24 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, to_numpy
-from sphereot._arrays.random import numpy_generator as generator_of_seed
+from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.validation import as_frames, as_method, as_slice_count
 from sphereot.slicing.circles import great_circles
 
-__all__ = ["drawn_frames", "numpy_generator"]
+__all__ = ["drawn_frames", "independent_generator"]
 
 
 _STREAM_KEY = (0x55F7,)
 
 
-def numpy_generator(seed: Any, like: Array | None) -> np.random.Generator:
+def independent_generator(seed: Any, like: Array | None) -> np.random.Generator:
     """NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw.
 
     An int gives another stream than `numpy.random.default_rng` of the same int. Otherwise points generated with that
     int would consist of the same numbers as the great circles, and a test has its level only if the two are
     independent.
     """
-    generator = generator_of_seed(seed, like)  # raises an error for what is not a seed
+    generator = numpy_generator(seed, like)  # raises an error for what is not a seed
     if isinstance(seed, Integral):
         return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=_STREAM_KEY))
     return generator

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.uniform_kernel import LARGEST, gegenbauer_eigenvalues
+from sphereot.distance.replicates import mean_and_error
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._classical import bingham, rayleigh
 
@@ -80,10 +81,8 @@ def _by_circles(points: NDArray[Any], generator: np.random.Generator) -> Uniform
     dim = points.shape[1]
     groups = [great_circles(CIRCLES_PER_GROUP, dim, method="quasi", seed=generator) for _ in range(GROUPS)]
     costs = np.stack([_slice_costs(points, frames.astype(points.dtype)) for frames in groups])
-    means = costs.mean(axis=1)
-    return UniformStatistic(
-        float(means.mean()), float(means.std(ddof=1)) / math.sqrt(GROUPS), costs.reshape(-1), np.concatenate(groups)
-    )
+    value, error = mean_and_error(np.ones(GROUPS), costs.mean(axis=1))
+    return UniformStatistic(float(value), float(error), costs.reshape(-1), np.concatenate(groups))
 
 
 def _by_blocks(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:

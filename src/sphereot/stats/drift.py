@@ -20,7 +20,7 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
-from sphereot.stats._random import drawn_frames, numpy_generator
+from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, _two_sample_test
 
 __all__ = ["DriftResult", "DriftWindow", "drift_test"]
@@ -244,7 +244,7 @@ def drift_test(
     first, others = _as_samples(reference, windows)
     names = _as_labels(labels, len(others))
     permutations = _enough_permutations(permutations, len(others), alpha)
-    generator = numpy_generator(seed, first)
+    generator = independent_generator(seed, first)
     frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator, method)
     samples = [to_numpy(points) for points in others]
     return _drift_test(to_numpy(first), samples, names, p, alpha, permutations, frames, generator, progress)

@@ -19,7 +19,7 @@ from sphereot._backends.protocol import Labelings
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
-from sphereot.stats._random import drawn_frames, numpy_generator
+from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats._results import NullTestResult
 from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
 
@@ -191,7 +191,7 @@ def two_sample_test(
     n_circles = as_int("n_circles", n_circles, 0, "the number of great circles in the result")
     xp = namespace(x)
     x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
-    generator = numpy_generator(seed, x)
+    generator = independent_generator(seed, x)
     frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
     return _two_sample_test(to_numpy(x), to_numpy(y), p, permutations, frames, generator, n_circles, progress)
 

@@ -30,7 +30,7 @@ from sphereot._support.text import cost_name
 from sphereot.distance.arguments import require_exact_options
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
-from sphereot.stats._random import drawn_frames, numpy_generator
+from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats._results import NullTestResult
 from sphereot.stats._ties import cost_tolerance, p_value, with_ties
 from sphereot.stats._uniformity_null import (
@@ -139,11 +139,11 @@ class UniformityResult(NullTestResult):
             null = f"{self.null_method} null distribution"
         lines = [
             f"Test of uniformity: {self.n} points in dimension {self.dim}, {circles}, {null}",
-            f"  {'test':<10}{'statistic':>12}{'p-value':>10}",
-            f"  {cost_name(self.p):<10}{self.statistic:>12.5g}{self.p_value:>10.4g}"
+            f"  {'test':<10}{'statistic':>12}{'p-value':>12}",
+            f"  {cost_name(self.p):<10}{self.statistic:>12.5g}{self.p_value:>12.4g}"
             f"   ({self.ratio:.3g} times chance, {self.effect:.2f} standard deviations above)",
         ]
-        lines += [f"  {test.name:<10}{test.statistic:>12.5g}{test.p_value:>10.4g}" for test in self.classical]
+        lines += [f"  {test.name:<10}{test.statistic:>12.5g}{test.p_value:>12.4g}" for test in self.classical]
         if self.standard_error > 0:
             share = self.standard_error / self.null_deviation
             lines.append(
@@ -259,7 +259,7 @@ def uniformity_test(
     sampling = {"simulations": simulations, "null_points": null_points}
     circles = {"n_projections": n_projections, "projections": projections}
     method, null = _method_and_null(n, dim, p, method, null, sampling, circles)
-    generator = numpy_generator(seed, x)
+    generator = independent_generator(seed, x)
     if null == "asymptotic":
         return _without_simulation(to_numpy(x), generator)
     count = _SIMULATIONS
@@ -415,7 +415,7 @@ class _CachedNull:
         with self._lock:
             if self._null is None:
                 n, dim, method, n_projections, p, simulations, seed = self._kind
-                generator = numpy_generator(seed, None)
+                generator = independent_generator(seed, None)
                 frames = None
                 if method != "exact":
                     frames = great_circles(n_projections, dim, method=method, seed=generator)

@@ -17,7 +17,7 @@ from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted, rooted_in_unit,
 from sphereot._backends.array_api.backend import relabeled_costs
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
 from sphereot._backends.jax import callbacks, traced
-from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure, Measures, Plan
 
 __all__ = [

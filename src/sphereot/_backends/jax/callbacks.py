@@ -17,8 +17,8 @@ from sphereot._arrays.orders import power_mean
 from sphereot._backends import native
 from sphereot._backends.native import backend as native_backend
 from sphereot._backends.native import gradients as native_gradients
-from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.native.pairs import pair_gradients as native_pair_gradients
+from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure, Measures
 
 try:

@@ -29,7 +29,7 @@ from sphereot._backends.array_api.circle import (
 )
 from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK
-from sphereot._backends.native.gradients import Wanted
+from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 
 __all__ = [

@@ -11,8 +11,8 @@ from sphereot._arrays.libraries import aligned
 from sphereot._backends.native import backend as native
 from sphereot._backends.native import gradients
 from sphereot._backends.native.frames import FrameSeed
-from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.native.pairs import pair_gradients
+from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._backends.torch.derivatives import requires_grad
 from sphereot._backends.torch.kernel_op import KernelOp

@@ -1,0 +1,106 @@
+"""The choice of great circles for an estimate: by a given method, or by the data (docs/precision.md)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measures
+from sphereot.distance.control_variates import ControlVariates
+from sphereot.slicing.drawing import independent_frames, replicate_frames
+from sphereot.slicing.near_centers import CenterMixture, centers_of
+
+__all__ = ["CircleSampling", "choose_sampling", "costs_on"]
+
+Floats = NDArray[np.float64]
+
+# Well-placed circles alone are better in lower dimensions.
+_LOWEST_CONTROLLED_DIM = 5
+_LARGEST_CONTROLLED_ORDER = 4.0
+
+# The relative variance of the cost of a great circle is below 3.3 for samples that are not tight, and above 8 for tight
+# ones close to each other.
+_HEAVY_TAIL = 4.0
+_CENTER_POINTS = 128
+_PILOT_CIRCLES = 128, 512
+
+
+@dataclass(frozen=True)
+class CircleSampling:
+    """How great circles are drawn: a method of `great_circles`, or a mixture about centers of the data."""
+
+    method: str
+    dim: int
+    mixture: CenterMixture | None
+    controls: ControlVariates | None
+
+    def draw(self, sizes: list[int], generator: np.random.Generator) -> tuple[Floats, Floats | None]:
+        """Frames of replicates, one after the other, and their weights, None for equal ones."""
+        if self.method == "iid":
+            return independent_frames(generator.standard_normal, len(sizes), self.dim), None
+        if self.mixture is None:
+            return replicate_frames(generator.standard_normal, sizes, self.dim, self.method), None
+        drawn = [self.mixture.draw(size, generator) for size in sizes]
+        return np.concatenate([frames for frames, _, _ in drawn]), np.concatenate([weights for _, weights, _ in drawn])
+
+
+def choose_sampling(
+    measures: Measures, p: float, method: str | None, count: int, generator: np.random.Generator
+) -> CircleSampling:
+    """The method that was asked for, or the best for the data."""
+    dim = measures[0].points.shape[1]
+    if method in ("iid", "orthogonal", "quasi"):
+        return CircleSampling(method, dim, None, None)
+    mixture = centers_of(_sample_of_points(measures, generator), generator)
+    if mixture is None and method == "importance":
+        reason = (
+            "a circle has no great circles to choose from" if dim == 2 else "the points are not tight, or all equal"
+        )
+        raise ValueError(f"method: got 'importance', but {reason}; leave method out.")
+    if mixture is not None:
+        mixture, relative_variance = _after_pilot(mixture, measures, p, count, generator)
+        if method == "importance" or relative_variance > _HEAVY_TAIL:
+            return CircleSampling("importance", dim, mixture, None)
+    is_controlled = dim >= _LOWEST_CONTROLLED_DIM and p <= _LARGEST_CONTROLLED_ORDER
+    is_new = len(measures) == 2 or p != 2  # a control variate that is the cost itself would need no great circles
+    controls = ControlVariates.of(measures, generator) if is_controlled and is_new else None
+    return CircleSampling("quasi", dim, None, controls)
+
+
+def _after_pilot(
+    mixture: CenterMixture, measures: Measures, p: float, count: int, generator: np.random.Generator
+) -> tuple[CenterMixture, float]:
+    """The mixture with shares from a pilot, and the relative variance of the cost on uniform great circles."""
+    least, most = _PILOT_CIRCLES
+    frames, weights, strata = mixture.draw(min(max(count // 4, least), most), generator)
+    costs = to_numpy(costs_on(measures, frames, p)).astype(np.float64)
+    largest = float(np.max(costs))
+    costs = costs / largest if largest > 0 else costs  # squares of costs of a large order would underflow
+    mean = float(np.mean(weights * costs))
+    relative_variance = float(np.mean(weights * costs**2)) / mean**2 - 1 if mean > 0 else 0.0
+    return mixture.reweighted(weights * costs, strata), relative_variance
+
+
+def _sample_of_points(measures: Measures, generator: np.random.Generator) -> Floats:
+    """Some points of each measure, drawn by their weights."""
+    samples = []
+    for points, weights in measures:
+        n = points.shape[0]
+        shares = None if weights is None else to_numpy(weights).astype(np.float64)
+        if shares is None and n <= _CENTER_POINTS:
+            samples.append(to_numpy(points).astype(np.float64))
+            continue
+        probabilities = None if shares is None else shares / np.sum(shares)
+        index = generator.choice(n, _CENTER_POINTS, replace=shares is not None, p=probabilities)
+        xp = namespace(points)
+        chosen = xp.take(points, xp.asarray(index, device=device(points)), axis=0)
+        samples.append(to_numpy(chosen).astype(np.float64))
+    return np.concatenate(samples)
+
+
+def costs_on(measures: Measures, frames: Floats, p: float) -> Array:
+    """W_p^p on each great circle of frames that NumPy has drawn, for measures of any library."""
+    points = measures[0].points
+    return backend_for(points).slice_costs(measures, to_kind(frames, points), p)
