@@ -1,7 +1,22 @@
-"""Data sets of locations on the earth (Section 5 of the paper), and points from files."""
+"""Data sets of locations on the earth and of images (Section 5 of the paper), and points and images from files."""
 
 from sphereot.datasets.earth import NAMES, EarthData, Split, load
 from sphereot.datasets.fetch import cache_folder
 from sphereot.datasets.files import PointSet, iter_points, read_points
+from sphereot.datasets.images import IMAGE_NAMES, ImageData, ImageSet, load_images, read_images
 
-__all__ = ["NAMES", "EarthData", "PointSet", "Split", "cache_folder", "iter_points", "load", "read_points"]
+__all__ = [
+    "IMAGE_NAMES",
+    "NAMES",
+    "EarthData",
+    "ImageData",
+    "ImageSet",
+    "PointSet",
+    "Split",
+    "cache_folder",
+    "iter_points",
+    "load",
+    "load_images",
+    "read_images",
+    "read_points",
+]

@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 
 from sphereot._support.atomic_write import write_aside
 
-__all__ = ["cache_folder", "fetch"]
+__all__ = ["cache_folder", "fetch", "find_local"]
 
 _FOLDER_VARIABLE = "SPHEREOT_DATA"
 _SCHEMES = ("http", "https")
 _READ_SECONDS = 30  # for each response of the server
-_TOTAL_SECONDS = 300  # for a whole download: a server can send a byte at a time
+_TOTAL_SECONDS = 300  # for a whole download, by default: a server can send a byte at a time
 _CHUNK = 1 << 16
 _MAX_BYTES = 1 << 30
 
@@ -47,7 +47,7 @@ def cache_folder() -> Path:
     return Path(base, "sphereot")
 
 
-def fetch(name: str, url: str, sha256: str) -> Path:
+def fetch(name: str, url: str, sha256: str, *, seconds: float | None = None) -> Path:
     """Path of a data file, which is downloaded if necessary.
 
     Parameters
@@ -58,6 +58,8 @@ def fetch(name: str, url: str, sha256: str) -> Path:
         Address to download it from.
     sha256 : str
         Its checksum, in hexadecimal digits.
+    seconds : float, optional
+        Time limit of the whole download; 300 by default.
 
     Returns
     -------
@@ -72,33 +74,57 @@ def fetch(name: str, url: str, sha256: str) -> Path:
     OSError
         If there is no file and the download fails, or the folder that SPHEREOT_DATA names does not exist.
     """
-    local = _local_file(name)
+    local = find_local(name, sha256, "put the right file there, or unset SPHEREOT_DATA to download it")
     if local is not None:
-        _require_checksum(local, str(local), sha256, "put the right file there, or unset SPHEREOT_DATA to download it")
         return local
     cached = cache_folder() / name
     if cached.is_file() and _checksum(cached) == sha256:
         return cached
     with write_aside(cached) as aside:
-        _download(name, url, aside)
+        _download(name, url, aside, _TOTAL_SECONDS if seconds is None else seconds)
         _require_checksum(aside, url, sha256, "the download broke off, or its source has changed; try again")
     return cached
 
 
-def _local_file(name: str) -> Path | None:
-    """The file in the folder SPHEREOT_DATA, None if there is no such folder or file."""
+def find_local(name: str, sha256: str, remedy: str) -> Path | None:
+    """Path of a data file in the folder that the environment variable SPHEREOT_DATA names.
+
+    Parameters
+    ----------
+    name : str
+        Path below the folder, e.g. "earth/fire.csv"; also found without its first part, as "fire.csv".
+    sha256 : str
+        Its checksum, in hexadecimal digits.
+    remedy : str
+        What to do if the file has another checksum, for the message.
+
+    Returns
+    -------
+    Path or None
+        None if the variable is not set, or there is no such file in the folder.
+
+    Raises
+    ------
+    ValueError
+        If the file has another checksum.
+    FileNotFoundError
+        If the folder does not exist.
+    """
     folder = os.environ.get(_FOLDER_VARIABLE)
     if not folder:
         return None
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"{_FOLDER_VARIABLE}: there is no folder {folder}; correct or unset the variable.")
-    candidates = (Path(folder, name), Path(folder, Path(name).name))
-    return next((path for path in candidates if path.is_file()), None)
+    candidates = (Path(folder, name), Path(folder, *Path(name).parts[1:]))
+    local = next((path for path in candidates if path.is_file()), None)
+    if local is not None:
+        _require_checksum(local, str(local), sha256, remedy)
+    return local
 
 
-def _download(name: str, url: str, target: Path) -> None:
+def _download(name: str, url: str, target: Path, seconds: float) -> None:
     try:
-        _with_timeout(_TOTAL_SECONDS, lambda expired: _copy(url, target, expired))
+        _with_timeout(seconds, lambda expired: _copy(url, target, expired))
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
         raise ConnectionError(
