@@ -16,14 +16,14 @@ LAYERS = [
     {"distance"},
     {"torch", "jax", "distributions", "optim", "particles", "flows", "sampling", "stats"},
     {"__init__"},  # the public names
-    {"density", "datasets", "plotting", "_html"},
+    {"density", "autoencoders", "datasets", "plotting", "_html"},
     {"report", "experiments"},
     {"cli"},
     {"__main__"},
 ]
 # What `import sphereot`, or the start of the command line, must not load. A module of ours may be imported inside a
 # function if it loads one of these.
-OPTIONAL = {"torch", "jax", "matplotlib", "polars", "rich", "typer", "safetensors", "sklearn", "scipy", "ot"}
+OPTIONAL = {"torch", "jax", "matplotlib", "polars", "rich", "typer", "safetensors", "sklearn", "scipy", "ot", "geomloss", "torchmetrics"}
 
 
 class Import:

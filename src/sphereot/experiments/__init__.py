@@ -22,6 +22,7 @@ NAMES = (
     "vi_power_spherical",
     "vi_mixture",
     "earth",
+    "autoencoders",
 )
 """The experiments, in the order of the paper's appendix."""
 

@@ -52,6 +52,8 @@ class Experiment:
     summarize : callable (rows, config) -> Table
     measured : tuple of str
         The columns that are measurements; the record has their mean and standard deviation over runs.
+    pages : callable (rows, config) -> HTML by file name, optional
+        Interactive pages beside the figures.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Experiment:
     plot: Callable[[list[Row], Any], Mapping[str, Any]]
     summarize: Callable[[list[Row], Any], Table]
     measured: tuple[str, ...]
+    pages: Callable[[list[Row], Any], Mapping[str, str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def _run(
     seconds = time.perf_counter() - start
     plain = _without_lists(rows)
     table = experiment.summarize(rows, config)
-    files = _figures(experiment.plot(rows, config), folder)
+    files = _drawn(experiment, rows, config, folder)
     record = header | {
         "preset": preset,
         "title": experiment.title,
@@ -162,7 +165,7 @@ def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
         raise ValueError(
             f"{folder}: holds no complete record of {experiment.name!r} ({reason_of(error)}); run it again."
         ) from error
-    return _figures(experiment.plot(rows, config), folder)
+    return _drawn(experiment, rows, config, folder)
 
 
 def _rows_of(folder: Path) -> list[Row]:
@@ -185,10 +188,14 @@ def _value(text: str) -> Any:
     return text
 
 
-def _figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
+def _drawn(experiment: Experiment, rows: list[Row], config: Any, folder: Path) -> list[Path]:
+    """Write the figures and pages; their files."""
     from sphereot import plotting
 
-    return [file for name, figure in figures.items() for file in plotting.save(figure, folder / name)]
+    figures = experiment.plot(rows, config)
+    files = [file for name, figure in figures.items() for file in plotting.save(figure, folder / name)]
+    pages = {} if experiment.pages is None else experiment.pages(rows, config)
+    return files + [write_text(folder / f"{name}.html", text) for name, text in pages.items()]
 
 
 def _without_lists(rows: list[Row]) -> list[Row]:

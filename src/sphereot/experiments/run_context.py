@@ -88,9 +88,16 @@ class UnitLog:
         owner = {"header": self.header, "unit": unit}
         return Checkpoint(_checkpoint_path(self.path), owner, self._state_warning)
 
+    def shared_state(self, name: str) -> "Checkpoint":
+        """The file of a state that several units need, such as a trained network."""
+        path = self.path.with_suffix(f".{name}.pt")
+        return Checkpoint(path, {"header": self.header, "shared": name}, self._state_warning)
+
     def remove(self) -> None:
-        """Remove the log and the checkpoint: the run is complete."""
+        """Remove the log, the checkpoint and shared states: the run is complete."""
         Checkpoint(_checkpoint_path(self.path)).remove()
+        for path in self.path.parent.glob(f"{self.path.stem}.*.pt"):
+            Checkpoint(path).remove()
         self.path.unlink(missing_ok=True)
 
 
@@ -187,6 +194,26 @@ class RunContext:
                 self._reporter.advance()
             rows.append(unit | result)
         return rows
+
+    def shared(self, name: str, make: Callable[[int], Any]) -> Any:
+        """State that several units need, such as a trained network: `make(seed)`, computed once per run.
+
+        It is kept beside the log until the run is complete, so that a resumed run has the same state.
+
+        Parameters
+        ----------
+        name : str
+            Part of the name of its file.
+        make : callable (seed) -> state
+            Computes it: dicts, lists, numbers, strings and tensors.
+        """
+        store = Checkpoint() if self._log is None else self._log.shared_state(name)
+        state = store.load()
+        if state is None:
+            state = make(self.unit_seed({"shared": name}))
+            store.every = 0.0
+            store.save(lambda: state)
+        return state
 
     def unit_seed(self, unit: Row) -> int:
         """The seed of a unit, from the experiment's seed and the unit's values."""

@@ -3,6 +3,7 @@
 import html
 import json
 import os
+import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from sphereot.sphere import from_lonlat, to_lonlat
 __all__ = ["globe_figure", "globe_page"]
 
 _CSS_COLORS = {"#000000": "--ink", "#0072B2": "--blue"}
+_HEX_COLOR = re.compile("#[0-9A-Fa-f]{6}")
 _COLOR_LEVELS = 65535  # of the densities stored in a page
 _HELP = "Drag or use the arrow keys to rotate (with Shift: finely), + and − or the wheel to zoom, Home to reset."
 
@@ -58,7 +60,7 @@ def globe_page(
     coastlines : bool or None
         Whether to draw the coastlines of the earth; by default if the extra ``sphereot[map]`` is installed.
     **options
-        As for `globe_figure`: the color scale, its label and unit, and the center of the view.
+        As for `globe_figure`: the color scale, its label and unit, the center of the view, and colors of the samples.
 
     Returns
     -------
@@ -95,6 +97,7 @@ def globe_figure(
     vmax: float | None = None,
     norm: Normalize | None = None,
     center: tuple[float, float] | None = None,
+    colors: Sequence[str] | None = None,
     alone: bool = False,
 ) -> str:
     """HTML of an interactive globe, for the body of `html_page`.
@@ -114,6 +117,8 @@ def globe_figure(
     center : tuple of two floats, optional
         Longitude and latitude, in degrees, of the first view. By default the location of the highest density, or the
         mean direction of the points.
+    colors : sequence of str, optional
+        Colors of the samples in hexadecimal digits, such as "#0072B2"; by default those of `PALETTE` in turn.
     alone : bool
         Whether the page holds the globe alone, so that the mouse wheel zooms it rather than scrolls the page.
 
@@ -135,11 +140,18 @@ def globe_figure(
     if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
         got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
         raise ValueError(f"labels: got {got} for {plural(len(samples), 'sample')}; give a list with one each.")
+    if colors is not None and (len(colors) != len(samples) or not all(map(_HEX_COLOR.fullmatch, colors))):
+        raise ValueError(
+            f"colors: got {list(colors)!r} for {plural(len(samples), 'sample')}; give one each, such as '#0072B2'."
+        )
     with_shores = has_coastlines() if coastlines is None else coastlines
     data = {
         "density": None if values is None else _density_data(values, cmap, norm or linear_norm(vmin, vmax, values)),
         "samples": [
-            {"points": _packed(sample), "color": _color(k, on_color=values is not None and len(samples) == 1)}
+            {
+                "points": _packed(sample),
+                "color": colors[k] if colors else _color(k, on_color=values is not None and len(samples) == 1),
+            }
             for k, sample in enumerate(samples)
         ],
         "shores": _shores() if with_shores else None,

@@ -1,0 +1,284 @@
+"""Divergences between latent codes and a prior on the sphere: one interface, `divergence(codes, target, seed=None)`.
+
+`codes` and `target` are unit vectors (n, d) and (m, d), `target` a sample of the prior. Each is also a plain loss.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sphereot._arrays.random import Seed
+from sphereot._arrays.validation import as_int, as_method
+from sphereot._support.extras import require
+from sphereot.distance import ssw, ssw_uniform
+from sphereot.torch.euclidean import circular_sliced_wasserstein, sliced_wasserstein
+
+__all__ = ["MMD", "SSW", "SW", "CircularGSW", "Divergence", "Sinkhorn", "UniformSSW"]
+
+
+class Divergence(nn.Module):
+    """Divergence between codes and a prior; subclasses implement `_value`.
+
+    Attributes
+    ----------
+    to_uniform : bool
+        Whether it compares with the uniform distribution, without a sample of it.
+    """
+
+    to_uniform: ClassVar[bool] = False
+
+    def forward(self, codes: Tensor, target: Tensor | None = None, seed: Seed = None) -> Tensor:
+        """Divergence between codes (n, d) and a sample of the prior (m, d), as a scalar.
+
+        Parameters
+        ----------
+        codes : tensor, shape (n, d)
+            Unit vectors.
+        target : tensor, shape (m, d)
+            Unit vectors; not needed, and ignored, where `to_uniform` holds.
+        seed : int, torch.Generator or None
+            Where random slices come from; None draws afresh.
+        """
+        if codes.ndim != 2 or codes.shape[0] == 0:
+            raise ValueError(f"codes: shape is {tuple(codes.shape)}, but codes are rows of a tensor (n, d).")
+        if self.to_uniform:
+            return self._to_uniform(codes, seed)
+        name = type(self).__name__
+        if target is None:
+            raise ValueError(f"target: {name} compares with a sample of the prior; give it as the second argument.")
+        if target.ndim != 2 or target.shape[0] == 0 or target.shape[1] != codes.shape[1]:
+            raise ValueError(
+                f"target: shape is {tuple(target.shape)}, but codes {tuple(codes.shape)} are compared with points "
+                f"(m, {codes.shape[1]}); give a sample on the same sphere."
+            )
+        return self._value(codes, target, seed)
+
+    def _to_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
+        raise NotImplementedError
+
+    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        raise NotImplementedError
+
+
+class UniformSSW(Divergence):
+    """SSW_2^2 to the uniform distribution, sliced (Proposition 1 on every circle) or exact without slices: SSWAE.
+
+    Parameters
+    ----------
+    n_projections : int
+        The number of great circles; of no meaning for `method="exact"`.
+    method : {"iid", "orthogonal", "quasi", "exact"}
+        As in `sphereot.ssw_uniform`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot import sphere
+    >>> from sphereot.autoencoders import UniformSSW
+    >>> codes = sphere.random_uniform(500, 11, seed=0, like=torch.empty(0))
+    >>> f"{UniformSSW()(codes, seed=0):.1e}, {UniformSSW(method='exact')(codes):.1e}"
+    '1.8e-04, 1.8e-04'
+    """
+
+    to_uniform = True
+
+    def __init__(self, n_projections: int = 1000, method: str = "iid") -> None:
+        super().__init__()
+        self.n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
+        self.method = method if method == "exact" else as_method(method)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return "method='exact'" if self.method == "exact" else f"{self.n_projections}, method={self.method!r}"
+
+    def _to_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
+        value: Tensor
+        if self.method == "exact":
+            value = ssw_uniform(codes, method="exact")
+        else:
+            value = ssw_uniform(codes, n_projections=self.n_projections, method=self.method, seed=seed)
+        return value
+
+
+class SSW(Divergence):
+    """SSW_2^2 to a sample of any prior: SSWAE with a prior that is not uniform.
+
+    Parameters
+    ----------
+    n_projections : int
+        The number of great circles.
+    method : {"iid", "orthogonal", "quasi"}
+        How they are drawn.
+    """
+
+    def __init__(self, n_projections: int = 1000, method: str = "iid") -> None:
+        super().__init__()
+        self.n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
+        self.method = as_method(method)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.n_projections}, method={self.method!r}"
+
+    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        value: Tensor = ssw(codes, target, n_projections=self.n_projections, method=self.method, seed=seed)
+        return value
+
+
+class SW(Divergence):
+    """Euclidean SW_2^2 to a sample of the prior: SWAE (Kolouri et al. 2018).
+
+    Parameters
+    ----------
+    n_projections : int
+        The number of directions.
+    """
+
+    def __init__(self, n_projections: int = 1000) -> None:
+        super().__init__()
+        self.n_projections = as_int("n_projections", n_projections, 1, "the number of directions")
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.n_projections}"
+
+    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        return sliced_wasserstein(codes, target, self.n_projections, seed)
+
+
+class CircularGSW(Divergence):
+    """Generalized SW_2^2 with the circular defining function: circular GSWAE (Kolouri et al. 2019).
+
+    A code z is projected to its distance from a random center, g(z, theta) = |z - radius * theta|.
+
+    Parameters
+    ----------
+    n_projections : int
+        The number of centers.
+    radius : float
+        Distance of the centers from the origin; 2 in the paper's public code.
+    """
+
+    def __init__(self, n_projections: int = 1000, radius: float = 2.0) -> None:
+        super().__init__()
+        self.n_projections = as_int("n_projections", n_projections, 1, "the number of centers")
+        self.radius = _as_positive("radius", radius)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.n_projections}, radius={self.radius:g}"
+
+    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        return circular_sliced_wasserstein(codes, target, self.n_projections, self.radius, seed)
+
+
+class MMD(Divergence):
+    """Maximum mean discrepancy, squared, as the unbiased estimate of WAE-MMD (Tolstikhin et al. 2018).
+
+    Parameters
+    ----------
+    kernel : {"imq", "rbf"}
+        Inverse multiquadric, C / (C + |x - y|^2), or Gaussian, exp(-|x - y|^2 / C).
+    scale : float, optional
+        C; by default 2 d, as in WAE for a prior of unit variance, and in the paper's public code.
+
+    Notes
+    -----
+    The pairs of a point with itself are left out, so that the mean over samples is the squared MMD of the
+    distributions, and the value can be negative.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import MMD
+    >>> codes, target = torch.eye(3), -torch.eye(3)
+    >>> round(float(MMD("rbf", scale=2.0)(codes, target)), 4)  # 2 e^-1 - 2 (e^-2 + 2 e^-1) / 3
+    0.155
+    """
+
+    def __init__(self, kernel: str = "imq", scale: float | None = None) -> None:
+        super().__init__()
+        if kernel not in ("imq", "rbf"):
+            raise ValueError(f"kernel: got {kernel!r}; choose 'imq' or 'rbf'.")
+        self.kernel = kernel
+        self.scale = None if scale is None else _as_positive("scale", scale)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.kernel!r}" + ("" if self.scale is None else f", scale={self.scale:g}")
+
+    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        n, m = codes.shape[0], target.shape[0]
+        if min(n, m) < 2:
+            raise ValueError(f"codes, target: got {n} and {m} points, but an unbiased MMD needs at least 2 of each.")
+        within = [(k.sum() - k.diagonal().sum()) / (k.shape[0] * (k.shape[0] - 1))
+                  for k in (self._matrix(codes, codes), self._matrix(target, target))]  # fmt: skip
+        return within[0] + within[1] - 2.0 * self._matrix(codes, target).mean()
+
+    def _matrix(self, x: Tensor, y: Tensor) -> Tensor:
+        """Kernel of all pairs, (n, m)."""
+        squares = ((x * x).sum(1)[:, None] + (y * y).sum(1) - 2.0 * x @ y.T).clamp(min=0.0)
+        scale = 2.0 * x.shape[1] if self.scale is None else self.scale
+        return scale / (scale + squares) if self.kernel == "imq" else torch.exp(-squares / scale)
+
+
+class Sinkhorn(Divergence):
+    """Sinkhorn divergence with half of the squared geodesic distance as cost, by geomloss: SAE (Patrini et al. 2020).
+
+    Parameters
+    ----------
+    blur : float
+        Square root of the entropic regularization, in radians.
+    scaling : float
+        Ratio of successive regularizations while they decrease to the last one, between 0 and 1: closer to 1 is more
+        accurate and slower.
+
+    Notes
+    -----
+    The cost is arc(x, y)^2 / 2, with the arc in radians. Needs the package geomloss (extra `autoencoders`).
+    """
+
+    def __init__(self, blur: float = 0.05, scaling: float = 0.5) -> None:
+        super().__init__()
+        require("geomloss", "the Sinkhorn divergence", extra="autoencoders")
+        self.blur, self.scaling = _as_positive("blur", blur), _as_positive("scaling", scaling)
+        if not self.scaling < 1:
+            raise ValueError(f"scaling: got {scaling!r}, but a ratio strictly between 0 and 1 is needed.")
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"blur={self.blur:g}, scaling={self.scaling:g}"
+
+    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        from geomloss import SamplesLoss
+
+        loss = SamplesLoss(
+            "sinkhorn",
+            p=2,
+            blur=self.blur,
+            scaling=self.scaling,
+            diameter=math.pi,
+            cost=half_squared_arcs,
+            backend="tensorized",
+        )
+        value: Tensor = loss(codes, target)
+        return value
+
+
+def half_squared_arcs(x: Tensor, y: Tensor) -> Tensor:
+    """Half of the squared geodesic distances in radians of all pairs of unit vectors (..., n, d) and (..., m, d).
+
+    The gradient is finite at equal points, and at antipodes, where the distance itself has none.
+    """
+    squared_sines = (1.0 - x @ y.transpose(-1, -2)) / 2.0  # of half the arc
+    tiny = torch.finfo(x.dtype).eps ** 1.5  # the root of less has a derivative that overflows with its products
+    arcs = 2.0 * torch.asin(squared_sines.clamp(tiny, 1.0 - 2.0 * torch.finfo(x.dtype).eps).sqrt())
+    return arcs * arcs / 2.0
+
+
+def _as_positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(f"{name}: got {value!r}, but a positive number is needed.")
+    return float(value)
