@@ -23,7 +23,20 @@ LAYERS = [
 ]
 # What `import sphereot`, or the start of the command line, must not load. A module of ours may be imported inside a
 # function if it loads one of these.
-OPTIONAL = {"torch", "jax", "matplotlib", "polars", "rich", "typer", "safetensors", "sklearn", "scipy", "ot", "geomloss", "torchmetrics"}
+OPTIONAL = {
+    "torch",
+    "jax",
+    "matplotlib",
+    "polars",
+    "rich",
+    "typer",
+    "safetensors",
+    "sklearn",
+    "scipy",
+    "ot",
+    "geomloss",
+    "torchmetrics",
+}
 
 
 class Import:

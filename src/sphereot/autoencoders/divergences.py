@@ -237,7 +237,8 @@ class Sinkhorn(Divergence):
 
     Notes
     -----
-    The cost is arc(x, y)^2 / 2, with the arc in radians. Needs the package geomloss (extra `autoencoders`).
+    The cost is arc(x, y)^2 / 2, with the arc in radians. geomloss takes as many iterations as `scaling` says, and
+    differentiates as if they had converged. Needs the package geomloss (extra `autoencoders`).
     """
 
     def __init__(self, blur: float = 0.05, scaling: float = 0.5) -> None:

@@ -7,7 +7,9 @@ attributes `num_features` and `label`; any module with these can be used instead
 import contextlib
 import io
 import os
+import warnings
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -180,6 +182,7 @@ class InceptionFeatures(nn.Module):
         from torchmetrics.image.fid import NoTrainInceptionV3
 
         try:
+            _require_plain_tensors(file)  # torch-fidelity would run code from the file
             self.network: Any = NoTrainInceptionV3("inception-v3-compat", ["2048"], str(file))
         except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, EOFError) as error:
             raise ValueError(
@@ -197,6 +200,16 @@ class InceptionFeatures(nn.Module):
         colored = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
         features: Tensor = self.network((255.0 * colored).round().to(torch.uint8))
         return features
+
+
+def _require_plain_tensors(file: Path) -> None:
+    """Raise unless torch reads a file without running code from it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of some files before it refuses them
+        try:
+            torch.load(file, weights_only=True)
+        except UnpicklingError as error:
+            raise ValueError("it is no file of plain tensors") from error
 
 
 def _require_shape(images: Tensor, shape: tuple[int, ...], network: str) -> None:

@@ -1,0 +1,208 @@
+"""`SphericalAutoencoder`: codes on the sphere, separate losses, priors, samples, any divergence, bad input."""
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn
+from torch.distributions import Categorical, Dirichlet, MixtureSameFamily, Normal
+
+from sphereot.autoencoders import MMD, SSW, SW, SphericalAutoencoder, UniformSSW, paper_networks
+from sphereot.autoencoders.priors import sample_prior
+from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMisesFisher
+from sphereot.torch import SSWLoss, UniformityLoss
+
+
+def small(dim=3, **options):
+    """An autoencoder of vectors of 6 numbers."""
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, dim))
+    decoder = nn.Sequential(nn.Linear(dim, 6), nn.Sigmoid())
+    return SphericalAutoencoder(encoder, decoder, **({"divergence": UniformSSW(20), "weight": 10.0} | options))
+
+
+def batch(n=12):
+    return torch.rand(n, 6, generator=torch.Generator().manual_seed(1))
+
+
+def mixture(kappa=10.0):
+    modes = torch.cat([torch.eye(3), -torch.eye(3)])
+    return MixtureSameFamily(Categorical(probs=torch.full((6,), 1 / 6)), VonMisesFisher(modes, kappa))
+
+
+def test_codes_are_unit_vectors_and_forward_reconstructs():
+    model = small()
+    codes = model.encode(batch())
+    assert torch.allclose(codes.norm(dim=1), torch.ones(12), atol=1e-6)
+    assert torch.equal(model(batch()), model.decode(codes))
+
+
+def test_losses_are_separate_and_add_up():
+    """Against binary cross-entropy in NumPy and the divergence of the codes."""
+    model = small(weight=2.5)
+    losses = model.losses(batch(), seed=3)
+    output, x = model(batch()).detach().double().numpy(), batch().double().numpy()
+    by_hand = -np.mean(x * np.log(output) + (1 - x) * np.log(1 - output))
+    assert float(losses.reconstruction.detach()) == pytest.approx(by_hand, rel=1e-5)
+    assert float(losses.divergence.detach()) == float(model.code_divergence(model.encode(batch()), seed=3).detach())
+    assert torch.equal(losses.total, losses.reconstruction + 2.5 * losses.divergence)
+    reconstruction, divergence = losses
+    assert (reconstruction, divergence) == (losses.reconstruction, losses.divergence)
+    losses.total.backward()
+    assert all(bool(torch.isfinite(p.grad).all()) for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [
+        UniformityLoss(20, seed=0),
+        UniformityLoss(method="exact"),
+        SSWLoss(n_projections=20, seed=0),
+        lambda codes: (codes**2).sum(),
+        lambda codes, target: ((codes - target) ** 2).sum(),
+        lambda *pair: (pair[0] - pair[1]).abs().sum(),
+    ],
+)
+def test_any_divergence(divergence):
+    """Losses of sphereot.torch, and plain functions of codes, or of codes and a sample of the prior."""
+    model = small(divergence=divergence)
+    losses = model.losses(batch(), seed=0)
+    losses.total.backward()
+    assert losses.divergence.shape == ()
+
+
+def test_seed_decides_slices_and_target():
+    model = small(divergence=SW(10))
+    first, again, other = (float(model.losses(batch(), seed=seed).divergence.detach()) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        HypersphericalUniform(3),
+        VonMisesFisher(torch.eye(3)[0], 20.0),
+        PowerSpherical(torch.eye(3)[1], 20.0),
+        mixture(),
+        nn.functional.normalize(torch.randn(50, 3, generator=torch.Generator().manual_seed(0)), dim=1),
+    ],
+)
+def test_priors(prior):
+    """Samples repeat by seed, lie on the sphere, and the loss has a gradient; the global state stays."""
+    model = small(divergence=SSW(20), prior=prior)
+    state = torch.random.get_rng_state()
+    first, second = (model.sample(20, seed=4) for _ in range(2))
+    model.losses(batch(), seed=0).total.backward()
+    assert torch.equal(first, second)
+    assert first.shape == (20, 6)
+    codes = sample_prior(prior, 70, torch.Generator().manual_seed(0))
+    assert codes.shape == (70, 3)
+    assert torch.allclose(codes.norm(dim=1), torch.ones(70), atol=1e-5)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_mixture_has_its_modes():
+    """Each of six modes gets its share of 6,000 points, within four standard errors, and a mean cosine of A_3(10)."""
+    points = sample_prior(mixture(), 6000, torch.Generator().manual_seed(0))
+    modes = torch.cat([torch.eye(3), -torch.eye(3)])
+    cosines = points @ modes.T
+    shares = torch.bincount(cosines.argmax(1), minlength=6) / 6000
+    assert float((shares - 1 / 6).abs().max()) < 4 * math.sqrt(5 / 36 / 6000)
+    # The mean of all points is zero, so the second moment tells the concentration: E x_1^2 = 1/3 for the mixture.
+    assert float((points**2).mean(0).sub(1 / 3).abs().max()) < 0.02
+    mean_of_mode = 1 / math.tanh(10) - 1 / 10
+    assert float(cosines.max(1).values.mean()) == pytest.approx(mean_of_mode, abs=0.01)
+
+
+def test_other_distributions_draw_from_a_seed():
+    """A mixture of normal distributions, normalized, is torch's own: its global state is put back."""
+
+    class Axis(Normal):
+        event_shape = torch.Size([2])
+        batch_shape = torch.Size([])
+
+        def sample(self, shape=()):
+            return nn.functional.normalize(torch.randn(*shape, 2), dim=-1)
+
+    axis = Axis(0.0, 1.0)
+    state = torch.random.get_rng_state()
+    first, second = (sample_prior(axis, 5, torch.Generator().manual_seed(9)) for _ in range(2))
+    assert torch.equal(first, second)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_sample_uses_evaluation_mode_and_restores():
+    """Batch normalization would make samples depend on each other."""
+    encoder, decoder = paper_networks(32, 5, width=0.0625, seed=0)
+    model = SphericalAutoencoder(encoder, decoder, UniformSSW(10), 0.1)
+    whole, parts = model.sample(9, seed=0), model.sample(9, seed=0, batch_size=2)
+    assert torch.allclose(whole, parts, atol=1e-6)
+    assert model.training
+    assert not whole.requires_grad
+
+
+def test_latent_dimension_is_known_from_any_part():
+    assert small(dim=5).latent_dim == 5
+    flatten = nn.Sequential(nn.Conv1d(1, 2, 2), nn.Flatten())
+    model = SphericalAutoencoder(nn.Linear(6, 4), flatten, UniformSSW(10), 1.0)
+    with pytest.raises(ValueError, match=r"latent_dim: the dimension of the codes is not known yet"):
+        model.sample(2)
+    model.encode(batch())
+    assert model.latent_dim == 4
+
+
+def test_state_goes_with_the_module():
+    """A state dict restores the same outputs; the prior and weight are arguments, not state."""
+    model, other = small(), small()
+    nn.init.zeros_(other.decoder[0].weight)
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(model.sample(3, seed=0), other.sample(3, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: small(prior=HypersphericalUniform(4)), ValueError,
+         r"dimensions of the codes differ \(the prior: 4, the decoder: 3\)"),
+        (lambda: small(prior=torch.eye(5), divergence=SSW()), ValueError, r"the prior: 5"),
+        (lambda: small(prior=mixture()), ValueError, r"prior: UniformSSW compares with the uniform"),
+        (lambda: small(prior=mixture(), divergence=UniformityLoss()), ValueError, r"UniformityLoss compares with"),
+        (lambda: small(prior=2 * torch.eye(3), divergence=SSW()), ValueError, r"prior: row 0 has length 2"),
+        (lambda: small(prior=VonMisesFisher(torch.eye(3), 5.0), divergence=SSW()), ValueError,
+         r"prior: batch shape is \(3,\)"),
+        (lambda: small(prior=Dirichlet(torch.ones(3)), divergence=SSW()), ValueError,
+         r"prior: draws vectors of length"),
+        (lambda: small(prior="uniform"), TypeError, r"prior: got str; give None \(uniform\)"),
+        (lambda: small(weight=-1.0), ValueError, r"weight: got -1.0"),
+        (lambda: small(weight=math.nan), ValueError, r"weight: got nan"),
+        (lambda: small(divergence=3), TypeError, r"divergence: got int"),
+        (lambda: small(reconstruction="l1"), ValueError, r"reconstruction: got 'l1'; choose 'bce', 'mse'"),
+        (lambda: small().losses(255 * batch()), ValueError, r"batch: values are between .* divide them by 255"),
+        (lambda: small().losses(batch() - 1), ValueError, r"batch: values are between -"),
+        (lambda: small().losses(torch.full((3, 6), math.nan)), ValueError, r"batch: values are between nan"),
+        (lambda: small().sample(0), ValueError, r"n: got 0"),
+        (lambda: small().sample(3, seed=-1), ValueError, r"seed: got -1"),
+        (lambda: SphericalAutoencoder(print, nn.Linear(3, 6), MMD(), 1.0), TypeError, r"encoder: got builtin"),
+        (lambda: SphericalAutoencoder(nn.Linear(6, 3), nn.Linear(3, 6), MMD(), 1.0).losses(batch()), ValueError,
+         r"decoder: returned values outside \[0, 1\].*nn.Sigmoid"),
+        (lambda: SphericalAutoencoder(nn.Linear(6, 3), nn.Linear(3, 5), MMD(), 1.0).losses(batch()), ValueError,
+         r"decoder: returned shape \(12, 5\) for a batch \(12, 6\)"),
+        (lambda: SphericalAutoencoder(nn.Linear(6, 1), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
+         r"encoder: returned shape \(12, 1\)"),
+        (lambda: SphericalAutoencoder(nn.Linear(6, 4), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
+         r"encoder: returned codes in dimension 4, but the autoencoder expects dimension 3"),
+    ],
+)  # fmt: skip
+def test_bad_input(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_squared_error_takes_any_range():
+    model = SphericalAutoencoder(nn.Linear(6, 3), nn.Linear(3, 6), MMD(), 1.0, reconstruction="mse")
+    losses = model.losses(100 * batch() - 50, seed=0)
+    expected = float(((model(100 * batch() - 50) - (100 * batch() - 50)) ** 2).mean().detach())
+    assert float(losses.reconstruction.detach()) == pytest.approx(expected, rel=1e-6)
