@@ -146,6 +146,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "uniformity": training.uniformity_against_pot,
     "exact-uniformity": training.exact_uniformity,
     "network": training.loss_against_network,
+    "autoencoder": training.autoencoder_step,
     "portable": training.portable_path_against_pot,
     "backward-memory": training.memory_of_backward,
 }

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import sphereot
 from benchmarks.timing import Row, best_of, peak_memory, sphere_sample
+from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, paper_networks
 from sphereot.torch import SSWLoss, UniformityLoss, portable_path
 
 RNG = np.random.default_rng(1)
@@ -67,6 +68,31 @@ def loss_against_network() -> Iterator[Row]:
     (theirs,) = best_of(lambda: network(images).sum().backward(), repeats=3, min_seconds=0)
     work = "SSWLoss fwd + bwd, n=m=512, d=128, L=200"
     yield Row(work, ours, "s", "ResNet18 step, 32 images", theirs, ours / theirs, 1, "less")
+
+
+def autoencoder_step() -> Iterator[Row]:
+    """The divergence in a training step of the paper's autoencoder for MNIST: 500 images, S^10, 1000 great circles."""
+    codes, sample = points(500, 11), points(500, 11)
+    images = torch.rand(500, 1, 28, 28).contiguous(memory_format=torch.channels_last)
+    model = SphericalAutoencoder(*paper_networks(28, 11, seed=0), UniformSSW(), 10.0)
+    model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def train_step() -> None:
+        optimizer.zero_grad()
+        model.losses(images).total.backward()
+        optimizer.step()
+
+    (whole,) = best_of(train_step, repeats=5)
+    divergences = {"": UniformSSW(), " without slices": UniformSSW(method="exact")}
+    times = {name: best_of(step(codes, divergence), repeats=20)[0] for name, divergence in divergences.items()}
+    for name, seconds in times.items():
+        yield Row(f"SSWAE{name}: divergence", seconds, "s", "its training step", whole, seconds / whole, 0.03, "less")
+    to_uniform = step(codes, lambda t: ot.sliced_wasserstein_sphere_unif(t, n_projections=1000))
+    to_sample = step(codes, lambda t: ot.sliced_wasserstein_sphere(t, sample, n_projections=1000))
+    for name, work in (("POT, to uniform", to_uniform), ("POT, to a sample", to_sample)):
+        (theirs,) = best_of(work, repeats=2, min_seconds=0)
+        yield Row("SSWAE: divergence", times[""], "s", name, theirs, theirs / times[""], 5, "more")
 
 
 def portable_path_against_pot() -> Iterator[Row]:

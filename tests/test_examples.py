@@ -2,7 +2,10 @@
 
 import importlib
 
+import numpy as np
 import pytest
+
+from sphereot.datasets import ImageSet
 
 
 def test_uniform_embeddings(capsys):
@@ -27,3 +30,22 @@ def test_geometry(tmp_path):
     assert all(file.stat().st_size > 10_000 for file in files)
     assert gap < 1e-12
     assert spread < 1e-12
+
+
+def test_latent_sphere(tmp_path, capsys):
+    """Codes of bright squares spread over the sphere, and the pictures show them; MNIST itself takes minutes."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("rich")
+    example = importlib.import_module("examples.latent_sphere")
+    generator = np.random.default_rng(0)
+    images, labels = np.zeros((1000, 1, 28, 28), dtype=np.float32), generator.integers(0, 10, 1000)
+    for image, label, row in zip(images, labels, generator.integers(2, 16, 1000), strict=True):
+        image[0, row : row + 8, 2 * label : 2 * label + 8] = 1.0
+    model = example.fit(torch.from_numpy(images), seconds=1e9, width=0.125, epochs=6, batch_size=30)
+    assert "epoch   1" in capsys.readouterr().out
+    codes = example.encode_all(model, torch.from_numpy(images))
+    assert float(example.ssw_uniform(codes, method="exact")) < 0.02  # all in one point: 1/12
+    files = example.draw(model, ImageSet(images, labels), tmp_path)
+    assert [file.name for file in files] == ["latent.png", "decoded.png", "latent.html"]
+    assert all(file.stat().st_size > 10_000 for file in files)

@@ -15,6 +15,7 @@ __all__ = ["pages", "plot"]
 
 # Ten colors for ten classes: those of Okabe and Ito, and two more that are unlike them.
 _CLASS_COLORS = [*plotting.PALETTE, "#8C6BB1", "#8C510A"]
+_COLORS = dict(zip(("SSWAE", "SWAE", "SSWAE without slices"), plotting.PALETTE, strict=False))
 _METHODS_ON_S2 = ("SWAE", "SSWAE")
 _PRIORS = {"uniform": "uniform prior", "mixture": "prior of six von Mises-Fisher distributions"}
 
@@ -110,18 +111,21 @@ def _distances(rows: list[Row], config: Any) -> Any:
     for k, (title, selected) in enumerate(panels.items()):
         ax = figure.add_subplot(1, 2, k + 1)
         followed = [row for row in selected if "curve" in row]
-        for method, color in zip(dict.fromkeys(row["method"] for row in followed), plotting.PALETTE, strict=False):
+        for method in dict.fromkeys(row["method"] for row in followed):
             curves = np.array([row["curve"] for row in followed if row["method"] == method])
             steps = np.arange(1, curves.shape[1] + 1)
-            plotting.evolution(steps, curves, ax=ax, color=color, label=method, band="range")
+            plotting.evolution(steps, curves, ax=ax, color=_COLORS[method], label=method, band="range")
         runs = len({row["run"] for row in followed})
         ax.set(
             xlabel="epoch", title=f"{title}, {'mean of ' + str(runs) + ' trainings' if runs > 1 else 'one training'}"
         )
-        ax.set_ylabel("$W_2$ to test images [gray levels of 1]")
+        ax.set_ylabel("$W_2$ to test images" if k == 0 else "")
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend()
     figure.suptitle(
-        f"{config.curve_images:,} generated and test images of MNIST ({_scale(config, config.gray_epochs)})", fontsize=8
+        f"$W_2$ between {config.curve_images:,} generated and test images of MNIST, pixels from 0 to 1\n"
+        f"({_scale(config, config.gray_epochs)})",
+        fontsize=8,
     )
     return figure
 
@@ -140,5 +144,5 @@ def _frechet(rows: list[Row], config: Any) -> Any:
         ax.set_yticks(range(len(config.methods)), config.methods if k == 0 else [""] * len(config.methods))
         ax.set(xlabel=features["label"].replace(" (", "\n("), title=f"{features['title']}, trainings: {runs}")
         ax.invert_yaxis()
-    figure.suptitle(f"Points: trainings; bars: means ({_scale(config, config.gray_epochs)})", fontsize=8)
+    figure.suptitle(f"Points: trainings; bars: means\n({_scale(config, config.gray_epochs)})", fontsize=8)
     return figure
