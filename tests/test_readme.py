@@ -45,6 +45,23 @@ def test_losses():
     assert encoder.weight.grad.abs().sum() > 0
 
 
+def test_autoencoder(tmp_path, monkeypatch):
+    """The code as printed, on a few images and for one epoch."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("rich")
+    from sphereot import datasets
+
+    images = np.random.default_rng(0).random((40, 1, 28, 28), dtype=np.float32)
+    part = datasets.ImageSet(images, np.zeros(40, dtype=np.int64))
+    data = datasets.ImageData("mnist", "MNIST", part, part, "random")
+    monkeypatch.setattr(datasets, "load_images", lambda name: data)
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    exec(CODE[2].replace("epochs=10", "epochs=1"), namespace)
+    assert eval("model.sample(16, seed=0)", namespace).shape == (16, 1, 28, 28)
+    assert torch.isfinite(namespace["model"](torch.from_numpy(images))).all()
+
+
 def test_names_are_there():
     pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
