@@ -1,5 +1,7 @@
 """Pages with a globe, in a real browser: opened from disk, offline, by mouse, touch and keyboard."""
 
+import re
+
 import numpy as np
 import pytest
 from helpers.colors import middle_of
@@ -51,6 +53,16 @@ def test_torch_tensors_and_lists_of_them():
     x = sphere_sample(np.random.default_rng(0), 20, 3)
     tensor = torch.tensor(x, requires_grad=True)
     assert globe_figure(points=[tensor, x]) == globe_figure(points=[x, tensor])
+
+
+def test_colors_of_samples():
+    """Given colors are used; those too dark for a dark page become variables of the style sheet."""
+    figure = globe_figure(points=[np.eye(3), -np.eye(3)], colors=["#8C510A", "#000000"], coastlines=False)
+    assert re.findall(r'"color":"([^"]+)"', figure) == ["#8C510A", "--ink"]
+    with pytest.raises(ValueError, match=r"colors: got \['red'\] for 1 sample; give one each, such as '#0072B2'"):
+        globe_figure(points=np.eye(3), colors=["red"], coastlines=False)
+    with pytest.raises(ValueError, match=r"for 2 samples"):
+        globe_figure(points=[np.eye(3), np.eye(3)], colors=["#000000"], coastlines=False)
 
 
 FAULTS = {

@@ -47,8 +47,8 @@ def pages(rows: list[Row], config: Any) -> Mapping[str, str]:
             )
             sections.append(f"<h2>{name}</h2>\n{globe}")
     intro = (
-        "<p>Codes of test images of MNIST on the sphere S², one color per digit. "
-        f"{_scale(config, config.latent_epochs)}.</p>"
+        "<p>Codes of test images of MNIST on the sphere S², one color per digit "
+        f"({_scale(config, config.latent_epochs)}).</p>"
     )
     return {"latent_globes": html_page("Latent spheres of autoencoders", "\n".join([intro, *sections]))}
 

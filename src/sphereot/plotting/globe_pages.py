@@ -6,6 +6,7 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ from sphereot.sphere import from_lonlat, to_lonlat
 
 __all__ = ["globe_figure", "globe_page"]
 
-_CSS_COLORS = {"#000000": "--ink", "#0072B2": "--blue"}
+_CSS_COLORS = {  # colors too dark for a dark page are variables of the style sheet
+    "#000000": "--ink",
+    "#0072B2": "--blue",
+}
 _HEX_COLOR = re.compile("#[0-9A-Fa-f]{6}")
 _COLOR_LEVELS = 65535  # of the densities stored in a page
 _HELP = "Drag or use the arrow keys to rotate (with Shift: finely), + and − or the wheel to zoom, Home to reset."
@@ -144,15 +148,13 @@ def globe_figure(
         raise ValueError(
             f"colors: got {list(colors)!r} for {plural(len(samples), 'sample')}; give one each, such as '#0072B2'."
         )
+    on_color = colors is None and values is not None and len(samples) == 1
     with_shores = has_coastlines() if coastlines is None else coastlines
     data = {
         "density": None if values is None else _density_data(values, cmap, norm or linear_norm(vmin, vmax, values)),
         "samples": [
-            {
-                "points": _packed(sample),
-                "color": colors[k] if colors else _color(k, on_color=values is not None and len(samples) == 1),
-            }
-            for k, sample in enumerate(samples)
+            {"points": _packed(sample), "color": "#FFFFFF" if on_color else _CSS_COLORS.get(color, color)}
+            for sample, color in zip(samples, colors or cycle(PALETTE), strict=False)
         ],
         "shores": _shores() if with_shores else None,
         "center": _center(center, values, samples),
@@ -183,14 +185,6 @@ def globe_figure(
             "</figure>",
         ]
     )
-
-
-def _color(k: int, *, on_color: bool) -> str:
-    """Color of sample `k`: white for a single one on a density; colors too dark for a dark page are CSS variables."""
-    if on_color:
-        return "#FFFFFF"
-    color = PALETTE[k % len(PALETTE)]
-    return _CSS_COLORS.get(color, color)
 
 
 def _packed(vectors: NDArray[np.float64]) -> str:
