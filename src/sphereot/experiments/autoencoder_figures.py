@@ -102,6 +102,7 @@ def _samples(rows: list[Row], config: Any) -> Any:
 
 def _distances(rows: list[Row], config: Any) -> Any:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(6.0, 2.6))
     panels = {
@@ -120,7 +121,7 @@ def _distances(rows: list[Row], config: Any) -> Any:
             xlabel="epoch", title=f"{title}, {'mean of ' + str(runs) + ' trainings' if runs > 1 else 'one training'}"
         )
         ax.set_ylabel("$W_2$ to test images" if k == 0 else "")
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend()
     figure.suptitle(
         f"$W_2$ between {config.curve_images:,} generated and test images of MNIST, pixels from 0 to 1\n"

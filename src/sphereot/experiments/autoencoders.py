@@ -172,15 +172,19 @@ def run(config: Config, context: RunContext) -> list[Row]:
     units = [{"data": data, "method": method} for data, _ in config.data for method in config.methods]
     rows = context.measure("times", units, measure_times)
     rows += context.measure("features", [{"data": data} for data, _ in config.data], describe_features)
-    most_runs = max(runs for _, runs in config.data)
-    trainings = [
-        {"data": data, "method": method, "run": k}
-        for k in range(most_runs)
-        for data, runs in config.data
-        if k < runs
-        for method in config.methods
-    ]
-    rows += context.measure("trainings", trainings, train_one, checkpoints=True)
+
+    def trainings(first: int, last: int) -> list[Row]:
+        units = [
+            {"data": data, "method": method, "run": k}
+            for k in range(first, last)
+            for data, runs in config.data
+            if k < runs
+            for method in config.methods
+        ]
+        return context.measure("trainings", units, train_one, checkpoints=True)
+
+    # One run of everything first: a run that is still unfinished already shows all methods.
+    rows += trainings(0, 1)
     latent = [
         {"prior": prior, "method": method, "run": k}
         for k in range(config.latent_runs)
@@ -190,7 +194,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
     ]
     rows += context.measure("latent space", latent, train_latent, checkpoints=True)
     study = [{"label": item[0], "run": 0} for item in config.study]
-    return rows + context.measure("study", study, train_variant, checkpoints=True)
+    rows += context.measure("study", study, train_variant, checkpoints=True)
+    return rows + trainings(1, max(runs for _, runs in config.data))
 
 
 def _setting(data: str, config: Config, **changes: Any) -> _Setting:
