@@ -8,7 +8,14 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from sphereot.torch import SSWLoss, UniformityLoss
+from sphereot.torch import (
+    AlignmentUniformityLoss,
+    GaussianPotentialLoss,
+    NTXentLoss,
+    SSWLoss,
+    SWUniformityLoss,
+    UniformityLoss,
+)
 
 
 def batches() -> tuple[torch.Tensor, torch.Tensor]:
@@ -49,6 +56,33 @@ def refuse_unlike_batches(rank: int) -> None:
     assert torch.isfinite(loss(x[:6], y[:6]))
 
 
+def compare_views(own: slice) -> None:
+    """Losses of two views: value and gradient of the whole batch on both ranks, for every uniformity term."""
+    terms = {
+        "sliced": lambda gather: UniformityLoss(n_projections=20, seed=3, gather=gather),
+        "exact": lambda gather: UniformityLoss(method="exact", gather=gather),
+        "unbiased": lambda gather: UniformityLoss(method="exact", unbiased=True, gather=gather),
+        "Gaussian": lambda gather: GaussianPotentialLoss(gather=gather),
+        "SW": lambda gather: SWUniformityLoss(20, seed=3, gather=gather),
+        "default": lambda gather: None,
+    }
+    losses = {
+        name: lambda gather, term=term: AlignmentUniformityLoss(20.0, term(gather), gather=gather)
+        for name, term in terms.items()
+    }
+    losses["NT-Xent"] = lambda gather: NTXentLoss(0.2, gather=gather)
+    for name, loss in losses.items():
+        x, y = (t.requires_grad_() for t in batches())
+        value = loss(False)(x, y)
+        expected = torch.autograd.grad(value.total, (x, y))
+        mine = [t[own].requires_grad_() for t in batches()]
+        shared = loss(True)(*mine)
+        for got, whole in zip(shared, value, strict=True):
+            torch.testing.assert_close(got, whole, msg=name)
+        for got, whole in zip(torch.autograd.grad(shared.total, mine), expected, strict=True):
+            torch.testing.assert_close(got, whole[own], msg=name)
+
+
 def compare(rank: int, port: int) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
@@ -63,6 +97,7 @@ def compare(rank: int, port: int) -> None:
         torch.testing.assert_close(shared, value)
         for got, whole in zip(torch.autograd.grad(shared, mine), expected, strict=True):
             torch.testing.assert_close(got, whole[own])
+    compare_views(own)
     assert "give the loss a seed" in message_of(lambda: SSWLoss(gather=True)(*batches()))
     refuse_unlike_batches(rank)
     dist.destroy_process_group()
