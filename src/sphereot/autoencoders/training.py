@@ -2,9 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,12 @@ import torch
 from torch import Tensor
 
 from sphereot._arrays.validation import as_int
-from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
+from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
 from sphereot._support.errors import DivergenceError
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.progress import Progress
 from sphereot.autoencoders.autoencoder import SphericalAutoencoder, evaluation_mode, require_unit_interval
+from sphereot.torch.minibatches import require_finite, run_epochs
 
 __all__ = ["TrainingHistory", "encode_all", "reconstruction_error", "train"]
 
@@ -37,16 +35,6 @@ class TrainingHistory:
 
     def __len__(self) -> int:
         return len(self.reconstruction)
-
-
-@dataclass
-class _Position:
-    """Where a training is: epochs done, batches done of the current one and their sums, the order of its images."""
-
-    epoch: int = 0
-    batch: int = 0
-    sums: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    order: Tensor | None = None
 
 
 def train(
@@ -115,42 +103,40 @@ def train(
     generator = torch.Generator().manual_seed(seed)
     model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    device = next(model.parameters()).device
+    memory_format = torch.channels_last if images.ndim == 4 else torch.contiguous_format
     work: dict[str, Any] = {}
     if store is not None:
         settings = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
         work = settings | {"model": repr(model), "images": digest(images.numpy(force=True))}
-    history, position = TrainingHistory(), _Position()
-    if store is not None and (state := store.load()) is not None:
-        history, position = _restore(state, work, model, optimizer, generator, store_name(store))
-    n_batches = _batch_count(len(images), batch_size)
-    device = next(model.parameters()).device
+
+    def step(rows: Tensor) -> list[float]:
+        batch = images[rows].to(device).contiguous(memory_format=memory_format)
+        return _step(model, optimizer, batch, generator, lr)
+
+    def after_epoch(epoch: int, means: list[float]) -> bool:
+        stops = asks_to_stop(callback, epoch, means[0] + model.weight * means[1], model)
+        model.train()  # a callback may have switched to evaluation mode
+        return stops
+
     model.train()
-    with progress_bar(progress, "training", epochs * n_batches, position.epoch * n_batches + position.batch) as show:
-        while position.epoch < epochs:
-            if position.order is None:
-                position.order = torch.randperm(len(images), generator=generator)
-            while position.batch < n_batches:
-                rows = position.order[position.batch * batch_size : (position.batch + 1) * batch_size]
-                batch = images[rows].to(device).contiguous(memory_format=_memory_format(images))
-                losses = _step(model, optimizer, batch, generator, lr, history)
-                position.batch += 1
-                position.sums = [total + value for total, value in zip(position.sums, losses, strict=True)]
-                show(position.epoch * n_batches + position.batch)
-                if store is not None and position.batch < n_batches:
-                    store.save(partial(_state, work, model, optimizer, generator, history, position))
-            history.reconstruction.append(position.sums[0] / n_batches)
-            history.divergence.append(position.sums[1] / n_batches)
-            position = _Position(epoch=position.epoch + 1)
-            loss = history.reconstruction[-1] + model.weight * history.divergence[-1]
-            stops = asks_to_stop(callback, position.epoch, loss, model)
-            model.train()  # a callback may have switched to evaluation mode
-            if stops:
-                position.epoch = epochs
-            if store is not None:
-                if position.epoch == epochs and isinstance(store, StateFile):
-                    store.every = 0.0
-                store.save(partial(_state, work, model, optimizer, generator, history, position))
-    return history
+    try:
+        means = run_epochs(
+            step,
+            len(images),
+            epochs=epochs,
+            batch_size=batch_size,
+            generator=generator,
+            states={"model": model, "optimizer": optimizer},
+            work=work,
+            store=store,
+            progress=progress,
+            after_epoch=after_epoch,
+        )
+    except DivergenceError as error:
+        error.result = _history(error.result)
+        raise
+    return _history(means)
 
 
 def encode_all(model: SphericalAutoencoder, images: Tensor, batch_size: int = 1000) -> Tensor:
@@ -168,38 +154,21 @@ def reconstruction_error(model: SphericalAutoencoder, images: Tensor, batch_size
     return total / len(images)
 
 
+def _history(means: list[list[float]]) -> TrainingHistory:
+    return TrainingHistory([mean[0] for mean in means], [mean[1] for mean in means])
+
+
 def _step(
-    model: SphericalAutoencoder,
-    optimizer: torch.optim.Optimizer,
-    batch: Tensor,
-    generator: torch.Generator,
-    lr: float,
-    history: TrainingHistory,
+    model: SphericalAutoencoder, optimizer: torch.optim.Optimizer, batch: Tensor, generator: torch.Generator, lr: float
 ) -> list[float]:
     """One step of the optimizer; the two parts of the loss before it."""
     optimizer.zero_grad()
     losses = model.losses(batch, seed=generator)
     values = [losses.reconstruction.item(), losses.divergence.item()]
-    if not all(map(math.isfinite, values)):
-        raise DivergenceError(
-            f"the loss is not finite (reconstruction {values[0]:g}, divergence {values[1]:g}) in epoch "
-            f"{len(history) + 1}: the learning rate lr={lr:g} is too large; give a smaller one. The model has the "
-            "parameters of the step before.",
-            history,
-        )
+    require_finite(dict(zip(("reconstruction", "divergence"), values, strict=True)), lr)
     losses.total.backward()
     optimizer.step()
     return values
-
-
-def _batch_count(n: int, batch_size: int) -> int:
-    """Number of batches per epoch; a last batch of one image is left out: batch normalization needs two."""
-    whole, rest = divmod(n, batch_size)
-    return whole + (rest > 1)
-
-
-def _memory_format(images: Tensor) -> torch.memory_format:
-    return torch.channels_last if images.ndim == 4 else torch.contiguous_format
 
 
 def _validated_images(images: Tensor, model: SphericalAutoencoder) -> Tensor:
@@ -212,46 +181,3 @@ def _validated_images(images: Tensor, model: SphericalAutoencoder) -> Tensor:
     if not images.is_floating_point() or not bool(torch.isfinite(images).all()):
         raise ValueError("images: hold NaN, infinity or integers; give finite floating-point numbers.")
     return images
-
-
-def _state(
-    work: Mapping[str, Any],
-    model: SphericalAutoencoder,
-    optimizer: torch.optim.Optimizer,
-    generator: torch.Generator,
-    history: TrainingHistory,
-    position: _Position,
-) -> dict[str, Any]:
-    return {
-        "work": dict(work),
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "generator": generator.get_state(),
-        "reconstruction": history.reconstruction,
-        "divergence": history.divergence,
-        "position": {"epoch": position.epoch, "batch": position.batch, "sums": position.sums, "order": position.order},
-    }
-
-
-def _restore(
-    state: Any,
-    work: Mapping[str, Any],
-    model: SphericalAutoencoder,
-    optimizer: torch.optim.Optimizer,
-    generator: torch.Generator,
-    name: str,
-) -> tuple[TrainingHistory, _Position]:
-    """Load what `_state` returned."""
-    if not isinstance(state, Mapping):
-        raise ValueError(f"{name}: holds no state of a training; remove the file to start again.")
-    require_same_work(name, state.get("work"), work)
-    try:
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        generator.set_state(state["generator"])
-        history = TrainingHistory(list(state["reconstruction"]), list(state["divergence"]))
-        return history, _Position(**state["position"])
-    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        raise ValueError(
-            f"{name}: its state does not fit this model ({reason_of(error)}); remove the file to start again."
-        ) from error
