@@ -1,6 +1,7 @@
 """`SphericalAutoencoder`: codes on the sphere, separate losses, priors, samples, any divergence, bad input."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -26,6 +27,25 @@ def small(dim=3, **options):
 
 def batch(n=12):
     return torch.rand(n, 6, generator=torch.Generator().manual_seed(1))
+
+
+class Wrapped(nn.Module):
+    """A linear layer that cannot be seen from outside."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.after = nn.Linear(7, 7)  # registered first, and never used
+        self.layer = nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Zero(nn.Module):
+    latent_dim = 3
+
+    def forward(self, x):
+        return x.new_zeros(len(x), 3)
 
 
 def mixture(kappa=10.0):
@@ -147,26 +167,107 @@ def test_sample_uses_evaluation_mode_and_restores():
 def test_latent_dimension_is_known_from_any_part():
     assert small(dim=5).latent_dim == 5
     flatten = nn.Sequential(nn.Conv1d(1, 2, 2), nn.Flatten())
-    model = SphericalAutoencoder(nn.Linear(6, 4), flatten, UniformSSW(10), 1.0)
+    model = SphericalAutoencoder(Wrapped(6, 4), flatten, UniformSSW(10), 1.0)
     with pytest.raises(ValueError, match=r"latent_dim: the dimension of the codes is not known yet"):
         model.sample(2)
     model.encode(batch())
     assert model.latent_dim == 4
 
 
+def test_unused_layers_do_not_tell_the_dimension():
+    """A layer that is registered first need not be the first to run."""
+    model = SphericalAutoencoder(Wrapped(6, 3), Wrapped(3, 6), MMD(), 1.0, reconstruction="mse")
+    model.losses(batch())
+    assert model.latent_dim == 3
+
+
 def test_state_goes_with_the_module():
-    """A state dict restores the same outputs; the prior and weight are arguments, not state."""
-    model, other = small(), small()
-    nn.init.zeros_(other.decoder[0].weight)
+    """A state dict restores the same outputs and the dimension of the codes; prior and weight are arguments."""
+    model, other = (SphericalAutoencoder(Wrapped(6, 3), Wrapped(3, 6), MMD(), 1.0) for _ in range(2))
+    model.encode(batch())
     other.load_state_dict(model.state_dict())
     assert torch.equal(model.sample(3, seed=0), other.sample(3, seed=0))
+    copied = pickle.loads(pickle.dumps(model))
+    assert torch.equal(model.sample(3, seed=0), copied.sample(3, seed=0))
+
+
+def test_the_prior_is_what_codes_are_compared_with():
+    """Codes at the mode of a tight prior are near it, and far from its antipode."""
+    mode = torch.eye(3)[0]
+    near, far = (VonMisesFisher(sign * mode, 500.0) for sign in (1.0, -1.0))
+    codes = near.sample((200,), seed=0)
+    for divergence in (SSW(100), SW(100), MMD(scale=0.5)):
+        values = [
+            float(small(divergence=divergence, prior=prior).code_divergence(codes, seed=0)) for prior in (near, far)
+        ]
+        assert abs(values[0]) < 0.01 * values[1]
+
+
+def test_rows_of_a_sample_prior_are_drawn_at_random():
+    """Without replacement while there are enough, so that all rows occur."""
+    sample = nn.functional.normalize(torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), dim=1)
+    drawn = sample_prior(sample, 20, torch.Generator().manual_seed(1))
+    assert not torch.equal(drawn, sample)
+    assert torch.equal(drawn[drawn[:, 0].argsort()], sample[sample[:, 0].argsort()])
+    few = sample_prior(sample, 5, torch.Generator().manual_seed(1))
+    assert not torch.equal(few, sample[:5])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_dtypes(dtype):
+    """Models in double and half precision, with a prior in single precision."""
+    model = small(divergence=SW(20), prior=VonMisesFisher(torch.eye(3)[0], 5.0)).to(dtype)
+    losses = model.losses(batch().to(dtype), seed=0)
+    losses.total.backward()
+    assert losses.reconstruction.dtype == dtype
+    assert bool(torch.isfinite(losses.total.detach()))
+    assert model.sample(2, seed=0).dtype == dtype
+
+
+@pytest.mark.parametrize("divergence", [UniformSSW(20), UniformSSW(method="exact"), SSW(20), SW(20), MMD()])
+def test_compiled(divergence):
+    """`torch.compile` of the losses runs; graph breaks are allowed where random numbers are drawn."""
+    torch.compiler.reset()
+    model = small(divergence=divergence)
+    losses = torch.compile(model.losses, backend="aot_eager")(batch())
+    losses.total.backward()
+    assert bool(torch.isfinite(losses.total.detach()))
+    wrapped = torch.compile(UniformSSW(20), backend="aot_eager")
+    with pytest.raises(ValueError, match="compares with the uniform"):
+        small(divergence=wrapped, prior=mixture())
+
+
+def test_modes_of_parts_are_kept():
+    """A frozen part stays in evaluation mode."""
+    model = small()
+    model.encoder[1].eval()
+    model.sample(2, seed=0)
+    assert model.training
+    assert not model.encoder[1].training
+
+
+def test_own_reconstruction_losses():
+    """A function may compare an output of another shape; a module is stored once."""
+    encoder, decoder = nn.Linear(6, 3), nn.Linear(3, 2)
+    model = SphericalAutoencoder(
+        encoder, decoder, MMD(), 1.0, reconstruction=lambda output, x: (output - x[:, :2]).abs().mean()
+    )
+    assert model.losses(batch(), seed=0).reconstruction.shape == ()
+    model = SphericalAutoencoder(encoder, nn.Linear(3, 6), MMD(), 1.0, reconstruction=nn.BCEWithLogitsLoss())
+    assert bool(torch.isfinite(model.losses(batch(), seed=0).total.detach()))
+
+
+def test_numpy_numbers_and_priors():
+    points = np.eye(3, dtype=np.float32)
+    model = small(weight=np.float32(2.0), divergence=SSW(5), prior=points, latent_dim=np.int64(3))
+    assert model.losses(batch(), seed=0).weight == 2.0
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda: small(prior=HypersphericalUniform(4)), ValueError,
-         r"dimensions of the codes differ \(the prior: 4, the decoder: 3\)"),
+         r"dimensions of the codes differ \(the prior: 4, the encoder: 3, the decoder: 3\)"),
         (lambda: small(prior=torch.eye(5), divergence=SSW()), ValueError, r"the prior: 5"),
         (lambda: small(prior=mixture()), ValueError, r"prior: UniformSSW compares with the uniform"),
         (lambda: small(prior=mixture(), divergence=UniformityLoss()), ValueError, r"UniformityLoss compares with"),
@@ -182,7 +283,7 @@ def test_state_goes_with_the_module():
         (lambda: small(reconstruction="l1"), ValueError, r"reconstruction: got 'l1'; choose 'bce', 'mse'"),
         (lambda: small().losses(255 * batch()), ValueError, r"batch: values are between .* divide them by 255"),
         (lambda: small().losses(batch() - 1), ValueError, r"batch: values are between -"),
-        (lambda: small().losses(torch.full((3, 6), math.nan)), ValueError, r"batch: values are between nan"),
+        (lambda: small().losses(torch.full((3, 6), math.nan)), ValueError, r"encoder: returned NaN"),
         (lambda: small().sample(0), ValueError, r"n: got 0"),
         (lambda: small().sample(3, seed=-1), ValueError, r"seed: got -1"),
         (lambda: SphericalAutoencoder(print, nn.Linear(3, 6), MMD(), 1.0), TypeError, r"encoder: got builtin"),
@@ -190,10 +291,16 @@ def test_state_goes_with_the_module():
          r"decoder: returned values outside \[0, 1\].*nn.Sigmoid"),
         (lambda: SphericalAutoencoder(nn.Linear(6, 3), nn.Linear(3, 5), MMD(), 1.0).losses(batch()), ValueError,
          r"decoder: returned shape \(12, 5\) for a batch \(12, 6\)"),
-        (lambda: SphericalAutoencoder(nn.Linear(6, 1), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
+        (lambda: SphericalAutoencoder(Wrapped(6, 1), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
          r"encoder: returned shape \(12, 1\)"),
-        (lambda: SphericalAutoencoder(nn.Linear(6, 4), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
+        (lambda: SphericalAutoencoder(nn.Linear(6, 4), nn.Linear(3, 6), MMD(), 1.0), ValueError,
+         r"dimensions of the codes differ \(the encoder: 4, the decoder: 3\)"),
+        (lambda: SphericalAutoencoder(Wrapped(6, 4), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
          r"encoder: returned codes in dimension 4, but the autoencoder expects dimension 3"),
+        (lambda: SphericalAutoencoder(Wrapped(6, 4), Wrapped(3, 6), SSW(), 1.0, torch.eye(3)).encode(batch()),
+         ValueError, r"encoder: returned codes in dimension 4, but the prior has dimension 3"),
+        (lambda: SphericalAutoencoder(Zero(), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
+         r"encoder: row 0 of its output is the zero vector"),
     ],
 )  # fmt: skip
 def test_bad_input(call, error, message):

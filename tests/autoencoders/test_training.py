@@ -20,6 +20,7 @@ from sphereot.autoencoders import (
     reconstruction_error,
     train,
 )
+from sphereot.distributions import VonMisesFisher
 from sphereot.torch import UniformityLoss
 
 
@@ -87,38 +88,130 @@ def test_a_killed_training_resumes_to_the_same_numbers(divergence, tmp_path):
     assert torch.equal(weights(resumed), weights(whole))
 
 
-def test_a_finished_training_is_not_repeated(tmp_path):
+def killed(path, divergence=None, **options):
+    """Train for one batch, and leave the state behind."""
+
+    def kill(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    store = StateFile(path, every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        train(model(divergence), images(), epochs=1, batch_size=20, seed=7, checkpoint=store, progress=kill, **options)
+
+
+def test_the_file_is_removed_at_the_end(tmp_path):
+    """As other long work of the library does; a state that is there is used before."""
     path = tmp_path / "state.pt"
-    first = model()
-    history = train(first, images(), epochs=1, batch_size=20, checkpoint=path)
-    again = model(seed=1)
-    assert train(again, images(), epochs=1, batch_size=20, checkpoint=path) == history
-    assert torch.equal(weights(first), weights(again))
+    killed(path)
+    assert path.exists()
+    seen = []
+    train(
+        model(), images(), epochs=1, batch_size=20, seed=7, checkpoint=path, progress=lambda done, _: seen.append(done)
+    )
+    assert seen == [2, 3]
+    assert not path.exists()
+
+
+class Memory:
+    """A store that keeps states in memory, as they are given."""
+
+    state = None
+
+    def load(self):
+        return self.state
+
+    def save(self, state):
+        self.state = state()
+
+
+def test_a_store_in_memory_can_continue_for_more_epochs():
+    """The state is a copy, and does not depend on the number of epochs: one more epoch is as if asked for at once."""
+    whole = model()
+    expected = train(whole, images(), epochs=2, batch_size=20)
+    store, first = Memory(), model()
+    train(first, images(), epochs=1, batch_size=20, checkpoint=store)
+    state = store.state
+    longer = model(seed=5)
+    assert train(longer, images(), epochs=2, batch_size=20, checkpoint=store) == expected
+    assert torch.equal(weights(longer), weights(whole))
+    assert state["position"]["epoch"] == 1  # unchanged since
+
+
+def test_an_early_stop_is_remembered():
+    """A training that a callback ended does not go on when it is repeated."""
+    store = Memory()
+    history = train(model(), images(), epochs=9, batch_size=20, checkpoint=store, callback=lambda *_: True)
+    assert train(model(), images(), epochs=9, batch_size=20, checkpoint=store) == history
+    assert len(history) == 1
+
+
+@pytest.mark.parametrize("change", ["dropout", "weight"])
+def test_dropout_and_a_changing_weight_resume_too(change):
+    """Random layers are seeded by the training and leave the global state; the weight is part of the state."""
+
+    def make():
+        made = model()
+        if change == "dropout":
+            made.encoder.layers.insert(3, nn.Dropout(0.5))
+        return made
+
+    def anneal(epoch, loss, trained):
+        if change == "weight":
+            trained.weight = 10.0 * epoch
+
+    state = torch.random.get_rng_state()
+    whole = make()
+    expected = train(whole, images(), epochs=3, batch_size=20, callback=anneal)
+    store = Memory()
+    train(make(), images(), epochs=2, batch_size=20, checkpoint=store, callback=anneal)
+    resumed = make()
+    assert train(resumed, images(), epochs=3, batch_size=20, checkpoint=store, callback=anneal) == expected
+    assert torch.equal(weights(resumed), weights(whole))
+    assert torch.equal(state, torch.random.get_rng_state())
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"seed": 8}, r"seed was 7, now 8"),
-        ({"epochs": 4}, r"epochs was 1, now 4"),
+        ({"lr": 0.1}, r"lr was 0.001, now 0.1"),
         ({"images": images(50)}, r"other images"),
-        ({"model": model(UniformSSW(99))}, r"model was"),
+        ({"model": model(UniformSSW(99))}, r"divergence was .UniformSSW\(20"),
+        ({"model": model(dim=4)}, r"other networks"),
     ],
 )
 def test_a_state_of_another_training_is_refused(changes, message, tmp_path):
     path = tmp_path / "state.pt"
-    train(model(), images(), epochs=1, batch_size=20, seed=7, checkpoint=path)
+    killed(path)
     options = {"model": model(), "images": images(), "epochs": 1, "batch_size": 20, "seed": 7} | changes
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         train(checkpoint=path, **options)
+    assert len(str(caught.value)) < 500
+
+
+def test_another_prior_is_another_training(tmp_path):
+    """Even where its type is the same."""
+    path = tmp_path / "state.pt"
+    priors = [VonMisesFisher(torch.eye(3)[0], kappa) for kappa in (1.0, 500.0)]
+    models = [SphericalAutoencoder(*paper_networks(28, 3, 0.125, seed=0), SW(10), 1.0, prior) for prior in priors]
+
+    def kill(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(models[0], images(), epochs=1, batch_size=20, checkpoint=StateFile(path, every=0.0), progress=kill)
+    with pytest.raises(ValueError, match="other prior"):
+        train(models[1], images(), epochs=1, batch_size=20, checkpoint=path)
 
 
 def test_a_damaged_state_is_named(tmp_path):
     path = tmp_path / "state.pt"
-    train(model(), images(), epochs=1, batch_size=20, checkpoint=path)
+    killed(path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"state.pt: is no state of unfinished work, or is damaged"):
-        train(model(), images(), epochs=1, batch_size=20, checkpoint=path)
+        train(model(), images(), epochs=1, batch_size=20, seed=7, checkpoint=path)
 
 
 def test_callback_sees_epochs_and_stops():
@@ -154,17 +247,62 @@ def test_vectors_can_be_trained_too():
     assert encode_all(trained, rows, batch_size=7).shape == (30, 3)
 
 
-def test_divergence_of_the_loss_is_told():
-    class Infinite(UniformSSW):
-        def _to_uniform(self, codes, seed):
-            return super()._to_uniform(codes, seed) * math.inf
+@pytest.mark.parametrize(("lr", "divergence"), [(1e6, UniformSSW(10)), (1e30, SW(10)), (1e30, UniformSSW(10))])
+def test_a_diverging_training_is_told(lr, divergence, tmp_path):
+    """The model has the last parameters with a finite loss, and the state does not stand in the way of another try."""
+    trained = model(divergence)
+    with pytest.raises(DivergenceError, match=r"the loss is not finite .*lr=1e\+\d+ is too large") as caught:
+        train(trained, images(), epochs=5, batch_size=20, lr=lr, checkpoint=tmp_path / "state.pt")
+    assert len(caught.value.result) < 5
+    assert math.isfinite(trained.losses(images(), seed=0).total.item())
+    assert not (tmp_path / "state.pt").exists()
 
-    trained = model(Infinite(10))
+
+def test_own_optimizer():
+    trained = model()
     before = weights(trained)
-    with pytest.raises(DivergenceError, match=r"the loss is not finite .*lr=0.001") as caught:
-        train(trained, images(), epochs=1, batch_size=20)
-    assert len(caught.value.result) == 0
+    train(trained, images(), epochs=1, batch_size=20, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
     assert torch.equal(before, weights(trained))
+
+
+def test_arrays_double_precision_and_volumes():
+    """NumPy images, images in another dtype than the model, and three-dimensional convolutions."""
+    train(model(), images().numpy(), epochs=1, batch_size=20)
+    train(model(), images().double(), epochs=1, batch_size=20)
+    train(model(SW(5)).bfloat16(), images().bfloat16(), epochs=1, batch_size=20, checkpoint=Memory())
+    encoder = nn.Sequential(nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(16, 3))
+    decoder = nn.Sequential(nn.Linear(3, 64), nn.Unflatten(1, (1, 4, 4, 4)), nn.Sigmoid())
+    volumes = torch.rand(8, 1, 4, 4, 4, generator=torch.Generator().manual_seed(0))
+    volumetric = SphericalAutoencoder(encoder, decoder, SW(10), 1.0)
+    train(volumetric, volumes, epochs=1, batch_size=4)
+    assert encode_all(volumetric, volumes.numpy()).shape == (8, 3)
+
+
+def test_evaluation_does_not_depend_on_batches():
+    """Batch normalization uses its running statistics, and modes are put back."""
+    encoder, decoder = paper_networks(32, 4, width=0.0625, seed=0)
+    trained = SphericalAutoencoder(encoder, decoder, UniformSSW(10), 0.1)
+    color = torch.rand(9, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(encode_all(trained, color), encode_all(trained, color, batch_size=2), atol=1e-5)
+    one, two = (reconstruction_error(trained, color, batch_size=size) for size in (9, 2))
+    assert one == pytest.approx(two, rel=1e-5)
+    assert trained.training
+
+
+def test_modes_are_kept_during_training():
+    """A callback that evaluates does not change what is trained; a frozen part stays frozen."""
+    encoder, decoder = paper_networks(32, 4, width=0.0625, seed=0)
+    trained = SphericalAutoencoder(encoder, decoder, UniformSSW(10), 0.1)
+    encoder.layers[1].eval()
+    color = torch.rand(8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    modes = []
+
+    def callback(epoch, loss, trained):
+        modes.append((trained.training, trained.encoder.layers[1].training, trained.encoder.layers[4].training))
+        trained.eval()
+
+    train(trained, color, epochs=2, batch_size=4, callback=callback)
+    assert modes == [(True, False, True)] * 2
 
 
 @pytest.mark.parametrize(
@@ -174,7 +312,7 @@ def test_divergence_of_the_loss_is_told():
         ({"images": (255 * images()).to(torch.uint8)}, TypeError, r"images: dtype is torch.uint8.*divide by 255"),
         ({"images": images() - 0.5}, ValueError, r"images: values are between -0.5"),
         ({"images": images() * math.nan}, ValueError, r"images: values are between nan"),
-        ({"images": images().numpy()}, TypeError, r"images: got ndarray; give a torch tensor"),
+        ({"images": [1, 2]}, TypeError, r"images: got list; give a tensor.*model.losses\(batch\)"),
         ({"images": images()[:1]}, ValueError, r"at least 2 images"),
         ({"images": images()[:0]}, ValueError, r"give at least one image"),
         ({"images": images()[:, :, :20]}, ValueError, r"images: shape is \(20, 1, 20, 28\), but Encoder28 takes"),

@@ -24,11 +24,13 @@ __all__ = [
     "as_method",
     "as_order",
     "as_points",
+    "as_positive",
     "as_reals",
     "as_slice_count",
     "as_turns",
     "as_unit_vectors",
     "as_vectors",
+    "as_weight_factor",
     "as_weights",
     "require_broadcast",
     "require_same_dim",
@@ -304,6 +306,25 @@ def as_int(name: str, value: Any, minimum: int, what: str) -> int:
     if number is None or isinstance(value, bool) or number < minimum:
         raise ValueError(f"{name}: got {value!r}, but {what} must be an int of at least {minimum}; give such a number.")
     return number
+
+
+def as_positive(name: str, value: Any, what: str) -> float:
+    """Validate a positive, finite number; `what` describes it in the error message.
+
+    >>> as_positive("lr", 0, "a learning rate")
+    Traceback (most recent call last):
+    ValueError: lr: got 0, but a learning rate is a positive number; give such a number.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise ValueError(f"{name}: got {value!r}, but {what} is a positive number; give such a number.")
+    return float(value)
+
+
+def as_weight_factor(name: str, value: Any, what: str) -> float:
+    """Validate a finite number of at least 0; `what` describes it in the error message."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise ValueError(f"{name}: got {value!r}, but {what} is a number of at least 0; give such a number.")
+    return float(value)
 
 
 def as_order(p: Any) -> float:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.random import Seed
-from sphereot._arrays.validation import as_int, as_method
+from sphereot._arrays.validation import as_int, as_method, as_positive
 from sphereot._support.extras import require
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.torch.euclidean import circular_sliced_wasserstein, sliced_wasserstein
@@ -19,12 +19,25 @@ __all__ = ["MMD", "SSW", "SW", "CircularGSW", "Divergence", "Sinkhorn", "Uniform
 
 
 class Divergence(nn.Module):
-    """Divergence between codes and a prior; subclasses implement `_value`.
+    """Divergence between codes and a prior: base of the divergences here, and of a user's own.
+
+    A subclass has `between(codes, target, seed)`, or, with `to_uniform = True`, `from_uniform(codes, seed)`; both get
+    validated tensors of one floating type and device, in float32 or float64, with autocast switched off.
 
     Attributes
     ----------
     to_uniform : bool
         Whether it compares with the uniform distribution, without a sample of it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import Divergence
+    >>> class MeanDistance(Divergence):
+    ...     def between(self, codes, target, seed):
+    ...         return (codes.mean(0) - target.mean(0)).norm()
+    >>> MeanDistance()(torch.eye(2), -torch.eye(2))
+    tensor(1.4142)
     """
 
     to_uniform: ClassVar[bool] = False
@@ -43,8 +56,10 @@ class Divergence(nn.Module):
         """
         if codes.ndim != 2 or codes.shape[0] == 0:
             raise ValueError(f"codes: shape is {tuple(codes.shape)}, but codes are rows of a tensor (n, d).")
+        codes = _single_precision_at_least(codes)
         if self.to_uniform:
-            return self._to_uniform(codes, seed)
+            with torch.autocast(codes.device.type, enabled=False):
+                return self.from_uniform(codes, seed)
         name = type(self).__name__
         if target is None:
             raise ValueError(f"target: {name} compares with a sample of the prior; give it as the second argument.")
@@ -53,13 +68,16 @@ class Divergence(nn.Module):
                 f"target: shape is {tuple(target.shape)}, but codes {tuple(codes.shape)} are compared with points "
                 f"(m, {codes.shape[1]}); give a sample on the same sphere."
             )
-        return self._value(codes, target, seed)
+        with torch.autocast(codes.device.type, enabled=False):
+            return self.between(codes, target.to(codes), seed)
 
-    def _to_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
-        raise NotImplementedError
+    def from_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
+        """Divergence between codes (n, d) and the uniform distribution."""
+        raise NotImplementedError(f"{type(self).__name__} has to_uniform = True, but no method from_uniform.")
 
-    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
-        raise NotImplementedError
+    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        """Divergence between codes (n, d) and points (m, d) of the prior."""
+        raise NotImplementedError(f"{type(self).__name__} has no method between(codes, target, seed).")
 
 
 class UniformSSW(Divergence):
@@ -93,7 +111,8 @@ class UniformSSW(Divergence):
         """The options."""
         return "method='exact'" if self.method == "exact" else f"{self.n_projections}, method={self.method!r}"
 
-    def _to_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
+    def from_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
+        """SSW_2^2 to the uniform distribution."""
         value: Tensor
         if self.method == "exact":
             value = ssw_uniform(codes, method="exact")
@@ -111,6 +130,13 @@ class SSW(Divergence):
         The number of great circles.
     method : {"iid", "orthogonal", "quasi"}
         How they are drawn.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import SSW
+    >>> round(float(SSW(50)(torch.eye(3), torch.eye(3), seed=0)), 6)
+    0.0
     """
 
     def __init__(self, n_projections: int = 1000, method: str = "iid") -> None:
@@ -122,7 +148,8 @@ class SSW(Divergence):
         """The options."""
         return f"{self.n_projections}, method={self.method!r}"
 
-    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        """SSW_2^2 between codes and target."""
         value: Tensor = ssw(codes, target, n_projections=self.n_projections, method=self.method, seed=seed)
         return value
 
@@ -134,6 +161,13 @@ class SW(Divergence):
     ----------
     n_projections : int
         The number of directions.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import SW
+    >>> float(SW(50)(torch.eye(3), -torch.eye(3), seed=0)) > 0
+    True
     """
 
     def __init__(self, n_projections: int = 1000) -> None:
@@ -144,7 +178,8 @@ class SW(Divergence):
         """The options."""
         return f"{self.n_projections}"
 
-    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        """SW_2^2 between codes and target."""
         return sliced_wasserstein(codes, target, self.n_projections, seed)
 
 
@@ -159,18 +194,26 @@ class CircularGSW(Divergence):
         The number of centers.
     radius : float
         Distance of the centers from the origin; 2 in the paper's public code.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import CircularGSW
+    >>> float(CircularGSW(50)(torch.eye(3), -torch.eye(3), seed=0)) > 0
+    True
     """
 
     def __init__(self, n_projections: int = 1000, radius: float = 2.0) -> None:
         super().__init__()
         self.n_projections = as_int("n_projections", n_projections, 1, "the number of centers")
-        self.radius = _as_positive("radius", radius)
+        self.radius = as_positive("radius", radius, "the distance of the centers")
 
     def extra_repr(self) -> str:
         """The options."""
         return f"{self.n_projections}, radius={self.radius:g}"
 
-    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        """Circular GSW_2^2 between codes and target."""
         return circular_sliced_wasserstein(codes, target, self.n_projections, self.radius, seed)
 
 
@@ -203,13 +246,14 @@ class MMD(Divergence):
         if kernel not in ("imq", "rbf"):
             raise ValueError(f"kernel: got {kernel!r}; choose 'imq' or 'rbf'.")
         self.kernel = kernel
-        self.scale = None if scale is None else _as_positive("scale", scale)
+        self.scale = None if scale is None else as_positive("scale", scale, "the scale of the kernel")
 
     def extra_repr(self) -> str:
         """The options."""
         return f"{self.kernel!r}" + ("" if self.scale is None else f", scale={self.scale:g}")
 
-    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        """Unbiased estimate of the squared MMD."""
         n, m = codes.shape[0], target.shape[0]
         if min(n, m) < 2:
             raise ValueError(f"codes, target: got {n} and {m} points, but an unbiased MMD needs at least 2 of each.")
@@ -237,14 +281,23 @@ class Sinkhorn(Divergence):
 
     Notes
     -----
-    The cost is arc(x, y)^2 / 2, with the arc in radians. geomloss takes as many iterations as `scaling` says, and
-    differentiates as if they had converged. Needs the package geomloss (extra `autoencoders`).
+    The cost is arc(x, y)^2 / 2, with the arc in radians; the code of the paper takes half the squared Euclidean
+    distance, and stops after a few iterations (`diameter=0.01`). geomloss takes as many iterations as `scaling`
+    says, and differentiates as if they had converged. Needs the package geomloss (extra `autoencoders`).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import Sinkhorn
+    >>> x, y = torch.eye(2)[:1], torch.eye(2)[1:]
+    >>> round(float(Sinkhorn()(x, y)), 3)  # (pi / 2)^2 / 2
+    1.234
     """
 
     def __init__(self, blur: float = 0.05, scaling: float = 0.5) -> None:
         super().__init__()
         require("geomloss", "the Sinkhorn divergence", extra="autoencoders")
-        self.blur, self.scaling = _as_positive("blur", blur), _as_positive("scaling", scaling)
+        self.blur, self.scaling = as_positive("blur", blur, "the blur"), as_positive("scaling", scaling, "the ratio")
         if not self.scaling < 1:
             raise ValueError(f"scaling: got {scaling!r}, but a ratio strictly between 0 and 1 is needed.")
 
@@ -252,7 +305,8 @@ class Sinkhorn(Divergence):
         """The options."""
         return f"blur={self.blur:g}, scaling={self.scaling:g}"
 
-    def _value(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+        """Sinkhorn divergence between codes and target."""
         from geomloss import SamplesLoss
 
         loss = SamplesLoss(
@@ -279,7 +333,6 @@ def half_squared_arcs(x: Tensor, y: Tensor) -> Tensor:
     return arcs * arcs / 2.0
 
 
-def _as_positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ValueError(f"{name}: got {value!r}, but a positive number is needed.")
-    return float(value)
+def _single_precision_at_least(codes: Tensor) -> Tensor:
+    """Codes of half precision as float32: differences of a divergence are smaller than their rounding."""
+    return codes.float() if codes.dtype in (torch.float16, torch.bfloat16) else codes

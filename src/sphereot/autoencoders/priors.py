@@ -2,9 +2,10 @@
 
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, MixtureSameFamily
+from torch.distributions import Distribution, Independent, MixtureSameFamily
 
 from sphereot._arrays.validation import as_points
 from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMisesFisher
@@ -14,7 +15,7 @@ __all__ = ["Prior", "prior_dim", "sample_prior", "validated_prior"]
 Prior: TypeAlias = Distribution | Tensor
 """A distribution on the sphere, or points (m, d) of one."""
 
-_OWN = (HypersphericalUniform, PowerSpherical, VonMisesFisher)  # their `sample` takes a seed
+_SEEDED = (HypersphericalUniform, PowerSpherical, VonMisesFisher)  # their `sample` takes a seed
 
 
 def validated_prior(prior: Any) -> Prior | None:
@@ -35,12 +36,14 @@ def validated_prior(prior: Any) -> Prior | None:
                 "distribution of sphereot.distributions."
             )
         return prior
+    if isinstance(prior, np.ndarray):
+        prior = torch.from_numpy(prior)
     if isinstance(prior, Tensor):
         sample: Tensor = as_points("prior", prior)
         return sample.detach()
     raise TypeError(
         f"prior: got {type(prior).__name__}; give None (uniform), a distribution of sphereot.distributions, a mixture "
-        "of them, or a tensor (m, d) of unit vectors."
+        "of them, or an array or tensor (m, d) of unit vectors."
     )
 
 
@@ -65,13 +68,16 @@ def sample_prior(prior: Prior, n: int, generator: torch.Generator) -> Tensor:
         m = prior.shape[0]
         rows = torch.randperm(m, generator=generator)[:n] if n <= m else torch.randint(m, (n,), generator=generator)
         return prior[rows.to(prior.device)]
-    if isinstance(prior, _OWN):
+    if isinstance(prior, Independent) and prior.reinterpreted_batch_ndims == 0:
+        return sample_prior(prior.base_dist, n, generator)
+    if isinstance(prior, _SEEDED):
         points: Tensor = prior.sample((n,), seed=generator)
         return points
-    if isinstance(prior, MixtureSameFamily) and isinstance(prior.component_distribution, _OWN):
-        candidates = prior.component_distribution.sample((n,), seed=generator)  # (n, components, d)
+    components = getattr(prior, "component_distribution", None)
+    if isinstance(prior, MixtureSameFamily) and isinstance(components, PowerSpherical | VonMisesFisher):
         chosen = torch.multinomial(prior.mixture_distribution.probs, n, replacement=True, generator=generator)
-        return candidates[torch.arange(n), chosen]
+        drawn = type(components)(components.loc[chosen], components.concentration[chosen], validate_args=False)
+        return drawn.sample(seed=generator)
     # Other distributions draw from torch's global random state, which is put back.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))

@@ -2,19 +2,28 @@
 
 import math
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sphereot._arrays.validation import as_int
+from sphereot._arrays.validation import as_int, as_positive
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
 from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress
-from sphereot.autoencoders.autoencoder import SphericalAutoencoder, evaluation_mode, require_unit_interval
+from sphereot.autoencoders.autoencoder import (
+    NotFiniteError,
+    SphericalAutoencoder,
+    evaluation_mode,
+    require_unit_interval,
+)
+from sphereot.autoencoders.priors import sample_prior
 from sphereot.torch.minibatches import require_finite, run_epochs
 
 __all__ = ["TrainingHistory", "encode_all", "reconstruction_error", "train"]
@@ -46,6 +55,7 @@ def train(
     lr: float = 1e-3,
     seed: int = 0,
     checkpoint: CheckpointStore | str | os.PathLike[str] | None = None,
+    optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
     progress: Progress = False,
     callback: Callback | None = None,
 ) -> TrainingHistory:
@@ -55,16 +65,19 @@ def train(
     ----------
     model : SphericalAutoencoder
         What to train.
-    images : tensor, shape (n, channels, height, width)
-        Floating-point images; with the default reconstruction loss, in [0, 1].
+    images : tensor or array, shape (n, channels, height, width)
+        Floating-point images; with the default reconstruction loss, in [0, 1]. Batches are moved to the device and
+        dtype of the model. For data that do not fit into memory, write a loop around `model.losses`.
     epochs, batch_size, lr
         Passes through the data, images per step, and learning rate of Adam; the defaults are those of the paper for
         MNIST. The last batch of an epoch can be smaller; one of a single image is left out.
     seed : int
         Source of the order of images, the slices, and the samples of the prior.
     checkpoint : path or CheckpointStore, optional
-        Where the state is saved every few seconds. If the file exists, training continues from it, and ends with the
-        same numbers as without the interruption. The file stays: a finished training is not repeated.
+        Where the state is saved every ten seconds. If the file exists, training continues from it, and ends with the
+        same numbers as without the interruption. The file is removed when the training is complete.
+    optimizer : callable (parameters) -> torch.optim.Optimizer, optional
+        Makes the optimizer, instead of Adam with the learning rate `lr`.
     progress : bool or callable
         Show a progress bar; or a function to call with the number of batches done and the total.
     callback : callable (epoch, loss, model), optional
@@ -77,7 +90,8 @@ def train(
     Raises
     ------
     DivergenceError
-        If the loss is not finite; the model has the parameters of the step before.
+        If the loss is not finite; the model has the last parameters that gave a finite loss. Its `result` is the
+        history of the epochs before.
 
     Notes
     -----
@@ -95,31 +109,38 @@ def train(
     2
     """
     epochs, batch_size = as_int("epochs", epochs, 1, "epochs"), as_int("batch_size", batch_size, 2, "the batch size")
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
-        raise ValueError(f"lr: got {lr!r}, but a learning rate is a positive number.")
-    seed = as_int("seed", seed, 0, "a seed")
+    lr, seed = as_positive("lr", lr, "a learning rate"), as_int("seed", seed, 0, "a seed")
     images = _validated_images(images, model)
-    store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    file = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else None
+    store: Any = checkpoint if file is None else file
     generator = torch.Generator().manual_seed(seed)
-    model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    device = next(model.parameters()).device
-    memory_format = torch.channels_last if images.ndim == 4 else torch.contiguous_format
+    memory_format = torch.contiguous_format
+    if images.ndim == 4:
+        memory_format = torch.channels_last
+        _to_channels_last(model)
+    make = partial(torch.optim.Adam, lr=lr) if optimizer is None else optimizer
+    steps = _Steps(model, make(model.parameters()))
+    like = next(model.parameters())
     work: dict[str, Any] = {}
     if store is not None:
-        settings = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
-        work = settings | {"model": repr(model), "images": digest(images.numpy(force=True))}
+        work = {"batch_size": batch_size, "lr": lr, "seed": seed, "images": digest(_bytes(images))}
+        work |= _description(model)
 
     def step(rows: Tensor) -> list[float]:
-        batch = images[rows].to(device).contiguous(memory_format=memory_format)
-        return _step(model, optimizer, batch, generator, lr)
+        batch = images[rows].to(like.device, like.dtype).contiguous(memory_format=memory_format)
+        return steps.take(batch, generator, lr)
+
+    modes = {part: part.training for part in model.modules()}
 
     def after_epoch(epoch: int, means: list[float]) -> bool:
         stops = asks_to_stop(callback, epoch, means[0] + model.weight * means[1], model)
-        model.train()  # a callback may have switched to evaluation mode
+        for part, mode in modes.items():  # a callback may have switched to evaluation mode
+            part.training = mode
         return stops
 
-    model.train()
+    if not model.training:
+        model.train()
+        modes = dict.fromkeys(modes, True)
     try:
         means = run_epochs(
             step,
@@ -127,7 +148,7 @@ def train(
             epochs=epochs,
             batch_size=batch_size,
             generator=generator,
-            states={"model": model, "optimizer": optimizer},
+            states={"model": model, "optimizer": steps.optimizer, "weight": _WeightState(model)},
             work=work,
             store=store,
             progress=progress,
@@ -135,47 +156,154 @@ def train(
         )
     except DivergenceError as error:
         error.result = _history(error.result)
+        if file is not None:
+            file.remove()  # the next try has another learning rate
         raise
+    if file is not None:
+        file.remove()
     return _history(means)
 
 
 def encode_all(model: SphericalAutoencoder, images: Tensor, batch_size: int = 1000) -> Tensor:
-    """Codes of many images, (n, d), in evaluation mode and without gradients."""
+    """Codes of many images, (n, d), in evaluation mode and without gradients.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, encode_all, paper_networks
+    >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
+    >>> encode_all(model, torch.rand(5, 1, 28, 28)).shape
+    torch.Size([5, 3])
+    """
     with torch.no_grad(), evaluation_mode(model):
-        return torch.cat([model.encode(batch) for batch in images.split(batch_size)])
+        return torch.cat([model.encode(batch) for batch in _batches(model, images, batch_size)])
 
 
 def reconstruction_error(model: SphericalAutoencoder, images: Tensor, batch_size: int = 1000) -> float:
-    """Mean reconstruction error of many images, in evaluation mode and without gradients."""
+    """Mean reconstruction error of many images, in evaluation mode and without gradients.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, paper_networks, reconstruction_error
+    >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
+    >>> reconstruction_error(model, torch.rand(5, 1, 28, 28)) > 0
+    True
+    """
     total = 0.0
     with torch.no_grad(), evaluation_mode(model):
-        for batch in images.split(batch_size):
+        for batch in _batches(model, images, batch_size):
             total += float(model.reconstruction_loss(model(batch), batch)) * len(batch)
     return total / len(images)
+
+
+def _batches(model: SphericalAutoencoder, images: Any, batch_size: int) -> Iterator[Tensor]:
+    """Batches on the device and in the dtype of a model."""
+    like = next(model.parameters(), torch.empty(0))
+    for batch in torch.as_tensor(images).split(batch_size):
+        yield batch.to(like.device, like.dtype)
 
 
 def _history(means: list[list[float]]) -> TrainingHistory:
     return TrainingHistory([mean[0] for mean in means], [mean[1] for mean in means])
 
 
-def _step(
-    model: SphericalAutoencoder, optimizer: torch.optim.Optimizer, batch: Tensor, generator: torch.Generator, lr: float
-) -> list[float]:
-    """One step of the optimizer; the two parts of the loss before it."""
-    optimizer.zero_grad()
-    losses = model.losses(batch, seed=generator)
-    values = [losses.reconstruction.item(), losses.divergence.item()]
-    require_finite(dict(zip(("reconstruction", "divergence"), values, strict=True)), lr)
-    losses.total.backward()
-    optimizer.step()
-    return values
+class _Steps:
+    """Steps of an optimizer that keep the last parameters which gave a finite loss."""
+
+    def __init__(self, model: SphericalAutoencoder, optimizer: torch.optim.Optimizer):
+        self.model, self.optimizer = model, optimizer
+        self._last_good: list[Tensor] | None = None
+
+    def take(self, batch: Tensor, generator: torch.Generator, lr: float) -> list[float]:
+        """Take a step; returns the two parts of the loss before it."""
+        self.optimizer.zero_grad()
+        try:
+            losses = self.model.losses(batch, seed=generator)
+            values = [losses.reconstruction.item(), losses.divergence.item()]
+        except NotFiniteError:
+            values = [math.nan, math.nan]
+        try:
+            require_finite(dict(zip(("reconstruction", "divergence"), values, strict=True)), lr)
+        except DivergenceError:
+            self._restore()
+            raise
+        self._remember()
+        losses.total.backward()
+        self.optimizer.step()
+        return values
+
+    def _remember(self) -> None:
+        parameters = [parameter.detach() for parameter in self.model.parameters()]
+        if self._last_good is None:
+            self._last_good = [parameter.clone() for parameter in parameters]
+        torch._foreach_copy_(self._last_good, parameters)
+
+    def _restore(self) -> None:
+        if self._last_good is not None:
+            torch._foreach_copy_([parameter.detach() for parameter in self.model.parameters()], self._last_good)
 
 
-def _validated_images(images: Tensor, model: SphericalAutoencoder) -> Tensor:
+class _WeightState:
+    """The weight of the divergence as a state: a callback may change it in the course of a training."""
+
+    def __init__(self, model: SphericalAutoencoder):
+        self._model = model
+
+    def state_dict(self) -> float:
+        return self._model.weight
+
+    def load_state_dict(self, weight: float) -> None:
+        self._model.weight = weight
+
+
+def _to_channels_last(model: SphericalAutoencoder) -> None:
+    for parameter in model.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+
+
+def _description(model: SphericalAutoencoder) -> dict[str, Any]:
+    """What a training depends on besides its own settings."""
+    shapes = "".join(f"{name}{tuple(p.shape)}" for name, p in model.named_parameters())
+    prior = "uniform"
+    if not model.prior_is_uniform:
+        assert model.prior is not None
+        points = sample_prior(model.prior, 16, torch.Generator().manual_seed(0))
+        prior = digest(points.numpy(force=True))
+    return {
+        "networks": digest(np.frombuffer(shapes.encode(), np.uint8)),
+        "weight": model.weight,
+        "divergence": _name(model.divergence),
+        "reconstruction": _name(model.reconstruction),
+        "prior": prior,
+    }
+
+
+def _name(part: Any) -> str:
+    """A short name of a loss: its text, the name of a function, or a module with its options."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, torch.nn.Module):
+        return f"{type(part).__name__}({part.extra_repr()})"
+    return str(getattr(part, "__qualname__", type(part).__name__))
+
+
+def _bytes(images: Tensor) -> Any:
+    """The memory of images as bytes, of any dtype."""
+    return images.detach().cpu().contiguous().view(torch.uint8).numpy()
+
+
+def _validated_images(images: Any, model: SphericalAutoencoder) -> Tensor:
+    if isinstance(images, np.ndarray):
+        images = torch.from_numpy(images)
     if not isinstance(images, Tensor):
-        raise TypeError(f"images: got {type(images).__name__}; give a torch tensor, torch.as_tensor(images).")
+        raise TypeError(
+            f"images: got {type(images).__name__}; give a tensor or an array of all images. For a DataLoader, write a "
+            "loop: model.losses(batch).total.backward(), then a step of your optimizer."
+        )
     if model.reconstruction == "bce":
-        require_unit_interval("images", images)
+        require_unit_interval("images", images, " for binary cross-entropy, or choose reconstruction='mse'")
     if images.ndim < 2 or len(images) < 2:
         raise ValueError(f"images: shape is {tuple(images.shape)}, but at least 2 images (n, ...) are needed.")
     if not images.is_floating_point() or not bool(torch.isfinite(images).all()):

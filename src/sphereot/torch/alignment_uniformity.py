@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from sphereot._arrays.validation import as_positive, as_weight_factor
 from sphereot.torch.losses import UniformityLoss
-from sphereot.torch.views import LossParts, as_positive, as_views, described, shared_mean
+from sphereot.torch.views import LossParts, as_views, described, shared_mean
 
 __all__ = ["AlignmentUniformityLoss"]
 
@@ -56,8 +57,6 @@ class AlignmentUniformityLoss(nn.Module):
         gather: bool = False,
     ) -> None:
         super().__init__()
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise ValueError(f"weight: got {weight!r}, but the factor of the uniformity is a number of at least 0.")
         if uniformity is not None and not callable(uniformity):
             raise TypeError(
                 f"uniformity: got {type(uniformity).__name__}; give a loss module, or a function of points."
@@ -66,7 +65,8 @@ class AlignmentUniformityLoss(nn.Module):
             raise ValueError(
                 "gather: the uniformity term would only see the batch of its own rank; make it with gather=True too."
             )
-        self.weight, self.alpha = float(weight), as_positive("alpha", alpha, "the exponent of the alignment")
+        self.weight = as_weight_factor("weight", weight, "the factor of the uniformity")
+        self.alpha = as_positive("alpha", alpha, "the exponent of the alignment")
         self.normalize, self.gather = normalize, gather
         self.uniformity = uniformity or UniformityLoss(method="exact", gather=gather)
 

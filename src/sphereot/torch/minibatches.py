@@ -1,5 +1,6 @@
 """Epochs of mini-batches in random order, with a progress bar, from which a killed training resumes in mid-epoch."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ class _Position:
     batch: int = 0
     sums: list[float] = field(default_factory=list)
     order: Tensor | None = None
+    stopped: bool = False
 
 
 def run_epochs(
@@ -61,7 +63,8 @@ def run_epochs(
     epochs, batch_size : int
         A last batch of a single image is left out: batch normalization needs two.
     generator : torch.Generator
-        Source of the order of images; `step` may draw from it too.
+        Source of the order of images; `step` may draw from it too. Layers and augmentations that draw from torch's
+        global random state on the CPU, such as dropout, are seeded by it; that state is put back at the end.
     states : mapping of str to Stateful
         What a resumed training must restore: the model, the optimizer, a schedule.
     work : mapping, optional
@@ -92,45 +95,62 @@ def run_epochs(
     >>> run_epochs(lambda rows: [float(len(rows))], 10, epochs=2, batch_size=4, generator=generator, states={})
     [[3.3333333333333335], [3.3333333333333335]]
     """
-    whole, rest = divmod(n, batch_size)
-    n_batches = whole + (rest > 1)
+    n_batches = _batch_count(n, batch_size)
     history: list[list[float]] = []
     position = _Position()
-    # The random numbers so far are part of the state too, but a generator has no state_dict.
-    if store is not None and (state := store.load()) is not None:
-        history, position = _restore(state, states, generator, work or {}, store_name(store))
-    with progress_bar(progress, "training", epochs * n_batches, position.epoch * n_batches + position.batch) as show:
-        while position.epoch < epochs:
-            if position.order is None:
-                position.order = torch.randperm(n, generator=generator)
-            while position.batch < n_batches:
-                rows = position.order[position.batch * batch_size : (position.batch + 1) * batch_size]
-                parts = _parts(step, rows, history)
-                sums = position.sums or [0.0] * len(parts)
-                position.sums = [total + part for total, part in zip(sums, parts, strict=True)]
-                position.batch += 1
-                show(position.epoch * n_batches + position.batch)
-                if store is not None and position.batch < n_batches:
-                    store.save(partial(_state, states, generator, work or {}, history, position))
-            history.append([total / n_batches for total in position.sums])
-            position = _Position(epoch=position.epoch + 1)
-            if after_epoch is not None and after_epoch(position.epoch, history[-1]):
-                position.epoch = epochs
-            if store is not None:
-                if position.epoch == epochs and isinstance(store, StateFile):
-                    store.every = 0.0  # the last state is always written
-                store.save(partial(_state, states, generator, work or {}, history, position))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator.initial_seed())
+        if store is not None and (state := store.load()) is not None:
+            history, position = _restore(state, states, generator, work or {}, store_name(store))
+        done = position.epoch * n_batches + position.batch
+        with progress_bar(progress, "training", epochs * n_batches, done) as show:
+            while position.epoch < epochs and not position.stopped:
+                if position.order is None:
+                    position.order = torch.randperm(n, generator=generator)
+                while position.batch < n_batches:
+                    rows = position.order[position.batch * batch_size : (position.batch + 1) * batch_size]
+                    parts = _parts(step, rows, history)
+                    sums = position.sums or [0.0] * len(parts)
+                    position.sums = [total + part for total, part in zip(sums, parts, strict=True)]
+                    position.batch += 1
+                    show(position.epoch * n_batches + position.batch)
+                    if store is not None and position.batch < n_batches:
+                        store.save(partial(_state, states, generator, work or {}, history, position))
+                history.append([total / n_batches for total in position.sums])
+                position = _Position(epoch=position.epoch + 1)
+                position.stopped = after_epoch is not None and after_epoch(position.epoch, history[-1])
+                if store is not None:
+                    is_last = position.stopped or position.epoch == epochs
+                    _save(store, partial(_state, states, generator, work or {}, history, position), at_once=is_last)
     return history
 
 
 def require_finite(parts: Mapping[str, float], lr: float) -> None:
     """Raise a DivergenceError unless all parts of a loss, by name, are finite."""
     if not all(map(math.isfinite, parts.values())):
-        told = ", ".join(f"{name} {value:g}" for name, value in parts.items())
+        listed = ", ".join(f"{name} {value:g}" for name, value in parts.items())
         raise DivergenceError(
-            f"the loss is not finite ({told}): the learning rate lr={lr:g} is too large; give a smaller one. The model "
-            "has the parameters of the step before."
+            f"the loss is not finite ({listed}): the learning rate lr={lr:g} is too large; give a smaller one. The "
+            "model has the last parameters that gave a finite loss."
         )
+
+
+def _batch_count(n: int, batch_size: int) -> int:
+    """Number of batches of an epoch, without a last batch of one."""
+    whole, rest = divmod(n, batch_size)
+    return whole + 1 if rest > 1 else whole
+
+
+def _save(store: CheckpointStore, state: Callable[[], Any], *, at_once: bool) -> None:
+    """Save a state; `at_once` even if the file was written a moment ago."""
+    if not at_once or not isinstance(store, StateFile):
+        store.save(state)
+        return
+    every, store.every = store.every, 0.0
+    try:
+        store.save(state)
+    finally:
+        store.every = every
 
 
 def _parts(step: Callable[[Tensor], Sequence[float]], rows: Tensor, history: list[list[float]]) -> Sequence[float]:
@@ -148,13 +168,17 @@ def _state(
     history: list[list[float]],
     position: _Position,
 ) -> dict[str, Any]:
-    return {
-        "work": dict(work),
-        "states": {name: part.state_dict() for name, part in states.items()},
-        "generator": generator.get_state(),
-        "history": history,
-        "position": {"epoch": position.epoch, "batch": position.batch, "sums": position.sums, "order": position.order},
-    }
+    # A copy: a store may keep it while the training goes on.
+    return copy.deepcopy(
+        {
+            "work": dict(work),
+            "states": {name: part.state_dict() for name, part in states.items()},
+            "generator": generator.get_state(),
+            "global": torch.random.get_rng_state(),
+            "history": history,
+            "position": vars(position),
+        }
+    )
 
 
 def _restore(
@@ -168,6 +192,7 @@ def _restore(
         for key, part in states.items():
             part.load_state_dict(state["states"][key])
         generator.set_state(state["generator"])
+        torch.random.set_rng_state(state["global"])
         return [list(means) for means in state["history"]], _Position(**state["position"])
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ValueError(

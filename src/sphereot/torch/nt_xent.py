@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from sphereot.torch.views import LossParts, as_positive, as_views, described, gathered, shared_mean
+from sphereot._arrays.validation import as_positive
+from sphereot.torch.views import LossParts, as_views, described, gathered, shared_mean
 
 __all__ = ["NTXentLoss"]
 

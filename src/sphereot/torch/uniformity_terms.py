@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.random import seed_of_draw, torch_generator
-from sphereot._arrays.validation import as_int
+from sphereot._arrays.validation import as_int, as_positive
 from sphereot.sphere import random_uniform
 from sphereot.torch.euclidean import sliced_wasserstein
-from sphereot.torch.views import as_positive, described, gathered, normalized, shared_mean
+from sphereot.torch.views import described, gathered, normalized, shared_mean
 
 __all__ = ["GaussianPotentialLoss", "SWUniformityLoss"]
 

@@ -1,6 +1,5 @@
 """What the losses of two augmented views share: checks of the embeddings, and the parts of a loss."""
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 from sphereot._arrays.validation import as_points
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, require_like_batches
 
-__all__ = ["LossParts", "as_positive", "as_views", "described", "gathered", "normalized", "shared_mean"]
+__all__ = ["LossParts", "as_views", "described", "gathered", "normalized", "shared_mean"]
 
 
 class LossParts(NamedTuple):
@@ -76,13 +75,6 @@ def normalized(name: str, points: Tensor, *, normalize: bool) -> Tensor:
             raise
         raise ValueError(message.replace(remedy, f"give the loss normalize=True, or {remedy}")) from None
     return result
-
-
-def as_positive(name: str, value: float, what: str) -> float:
-    """Validate a positive number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ValueError(f"{name}: got {value!r}, but {what} is a positive number.")
-    return float(value)
 
 
 def described(*values: object, **flags: object) -> str:

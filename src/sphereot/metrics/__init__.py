@@ -1,0 +1,15 @@
+"""Measures of embeddings on the sphere, to watch a training: alignment, uniformity, effective rank, nearest neighbors.
+
+`Alignment`, `Uniformity`, `EffectiveRank` and `KNNAccuracy` are torchmetrics metrics; `functional` has them as plain
+functions, which need PyTorch alone.
+"""
+
+from sphereot._support.extras import require
+
+require("torch", "sphereot.metrics", extra="self_supervised")
+require("torchmetrics", "sphereot.metrics", extra="self_supervised")
+
+from sphereot.metrics import functional
+from sphereot.metrics.updating import Alignment, EffectiveRank, KNNAccuracy, Uniformity
+
+__all__ = ["Alignment", "EffectiveRank", "KNNAccuracy", "Uniformity", "functional"]
