@@ -225,6 +225,7 @@ def test_other_dtypes(dtype):
 
 
 @pytest.mark.parametrize("divergence", [UniformSSW(20), UniformSSW(method="exact"), SSW(20), SW(20), MMD()])
+@pytest.mark.filterwarnings("ignore")  # torch warns while it breaks a graph
 def test_compiled(divergence):
     """`torch.compile` of the losses runs; graph breaks are allowed where random numbers are drawn."""
     torch.compiler.reset()

@@ -60,6 +60,19 @@ def test_shift_and_batches():
         assert_allclose(FrechetDistance(x, Pixels(4), batch_size)(x + 0.25), 4 * 0.25**2, rtol=1e-6)
 
 
+def test_features_are_evaluated_in_their_own_dtype():
+    """A network in training mode is used in evaluation mode, and left as it was; images are cast, arrays taken."""
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten())
+    network.num_features, network.label = 8, "convolution"
+    images = rand(20, 1, 4, 4)
+    before = network[1].running_mean.clone()
+    distance = FrechetDistance(images, network)
+    assert distance(images) == pytest.approx(0.0, abs=1e-6)
+    assert network.training
+    assert torch.equal(before, network[1].running_mean)
+    assert FrechetDistance(images.double(), network)(images.double().numpy()) == pytest.approx(0.0, abs=1e-6)
+
+
 def test_real_features_are_kept_between_calls():
     x, y = rand(100, 1, 2, 2), rand(80, 1, 2, 2, seed=1)
     distance = FrechetDistance(x, Pixels(4))
@@ -103,6 +116,9 @@ def test_efficientnet_tells_images_from_noise():
     assert not any(module.training for module in features.train().modules())
     distance = FrechetDistance(x, features)
     assert distance(y) < distance(rand(40, 3, 28, 28))
+    white, gray = (features(torch.full((1, 3, 32, 32), value)) for value in (1.0, 127 / 255))
+    by_hand = features.network.extract_features(torch.stack([torch.ones(3, 32, 32), torch.zeros(3, 32, 32)]))
+    assert_allclose(torch.cat([white, gray]), by_hand.mean((2, 3)), atol=1e-4)  # 255 becomes 1, 127 becomes 0
     assert "EfficientNet-lite0 features at 32 pixels" in distance.label
 
 
@@ -112,7 +128,7 @@ def test_inception_without_its_packages_or_weights(tmp_path, monkeypatch):
         InceptionFeatures(tmp_path / "weights.pth")
     (tmp_path / "weights.pth").write_bytes(b"no weights")
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
-    with pytest.raises(ImportError, match=r"torch_fidelity"):
+    with pytest.raises(ImportError, match=r"torch_fidelity: pip install 'sphereot\[autoencoders\]' torch-fidelity"):
         InceptionFeatures(tmp_path / "weights.pth")
 
 
@@ -152,6 +168,12 @@ def test_inception_with_a_stand_in(tmp_path, monkeypatch):
         (lambda: FrechetDistance(rand(1, 1, 28, 28), LeNet()), ValueError, r"real: shape is \(1, 1, 28, 28\)"),
         (lambda: FrechetDistance(rand(5, 1, 28, 28), LeNet())(rand(5, 28, 28)), ValueError, r"generated: shape"),
         (lambda: FrechetDistance(rand(5, 1, 28, 28), LeNet(), 0), ValueError, r"batch_size: got 0"),
+        (lambda: FrechetDistance(255 * rand(5, 1, 28, 28), LeNet()), ValueError, r"real: values .* divide them by 255"),
+        (lambda: FrechetDistance(rand(5, 1, 2, 2), Pixels(4))(rand(5, 1, 2, 2) * math.nan), ValueError, r"generated: "),
+        (lambda: FrechetDistance(rand(5, 1, 2, 2), Pixels(5)), ValueError, r"num_features is 5; correct"),
+        (lambda: train_lenet(255 * squares(20)[0], squares(20)[1]), ValueError, r"images: values are between"),
+        (lambda: train_lenet(*squares(20), batch_size=0), ValueError, r"batch_size: got 0"),
+        (lambda: accuracy(LeNet(), squares(20)[0], squares(19)[1]), ValueError, r"labels: shape is \(19,\)"),
     ],
 )  # fmt: skip
 def test_bad_input(call, error, message):

@@ -16,7 +16,7 @@ _EXTRAS = {
 }
 
 
-def require(package: str, user: str, extra: str | None = None) -> Any:
+def require(package: str, user: str, extra: str | None = None, command: str | None = None) -> Any:
     """Import an optional package; if it is not installed, say which extra installs it.
 
     An error raised while the package itself is imported, such as a missing shared library, is not replaced.
@@ -29,6 +29,8 @@ def require(package: str, user: str, extra: str | None = None) -> Any:
         What needs the package, as the error message starts.
     extra : str, optional
         The extra to name, if it is not the one that installs this package alone.
+    command : str, optional
+        The command that installs it, where no extra does.
 
     Returns
     -------
@@ -52,5 +54,6 @@ def require(package: str, user: str, extra: str | None = None) -> Any:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        message = f"{user} needs {title}: pip install 'sphereot[{extra or default}]'."
+        install = command or f"pip install 'sphereot[{extra or default}]'"
+        message = f"{user} needs {title}: {install}."
         raise ModuleNotFoundError(message, name=package) from error

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from sphereot._arrays.validation import as_int
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.extras import require
+from sphereot.autoencoders.autoencoder import require_unit_interval
 
 __all__ = ["EfficientNetFeatures", "InceptionFeatures", "LeNet", "accuracy", "train_lenet"]
 
@@ -77,18 +78,22 @@ def train_lenet(
     -------
     LeNet
         In evaluation mode.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import train_lenet
+    >>> network = train_lenet(torch.rand(20, 1, 28, 28), torch.arange(20) % 10, epochs=1)
+    >>> network.training
+    False
     """
+    images = torch.as_tensor(images)
+    require_unit_interval("images", images)
     if labels is None:
         raise ValueError("labels: got None, but a classifier needs the class of every image; give them (n,).")
-    labels = torch.as_tensor(labels)
-    if labels.shape != images.shape[:1] or labels.is_floating_point():
-        raise ValueError(
-            f"labels: shape is {tuple(labels.shape)} and dtype {labels.dtype}, but images {tuple(images.shape)} need "
-            f"integers ({images.shape[0]},); give one class per image."
-        )
-    if not (int(labels.min()) >= 0 and int(labels.max()) < _CLASSES):
-        raise ValueError(f"labels: are between {int(labels.min())} and {int(labels.max())}, but 0 to 9 are needed.")
+    labels = _as_labels(labels, images)
     as_int("epochs", epochs, 1, "epochs")
+    as_int("batch_size", batch_size, 1, "the batch size")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = LeNet().to(memory_format=torch.channels_last)
@@ -104,7 +109,17 @@ def train_lenet(
 
 
 def accuracy(network: LeNet, images: Tensor, labels: Tensor, batch_size: int = 1000) -> float:
-    """Share of images that a LeNet classifies as labeled."""
+    """Share of images that a LeNet classifies as labeled.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.autoencoders import LeNet, accuracy
+    >>> 0 <= accuracy(LeNet(), torch.rand(3, 1, 28, 28), torch.tensor([0, 1, 2])) <= 1
+    True
+    """
+    images = torch.as_tensor(images)
+    labels = _as_labels(labels, images)
     correct = 0
     with torch.no_grad():
         for batch, truth in zip(images.split(batch_size), labels.split(batch_size), strict=True):
@@ -178,7 +193,8 @@ class InceptionFeatures(nn.Module):
         file = Path(path)
         if not file.is_file():
             raise FileNotFoundError(2, "there is no such file of Inception weights", str(file))
-        require("torch_fidelity", "InceptionFeatures", extra="autoencoders' torch-fidelity 'torchvision")
+        install = "pip install 'sphereot[autoencoders]' torch-fidelity torchvision"
+        require("torch_fidelity", "InceptionFeatures", command=install)
         from torchmetrics.image.fid import NoTrainInceptionV3
 
         try:
@@ -200,6 +216,20 @@ class InceptionFeatures(nn.Module):
         colored = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
         features: Tensor = self.network((255.0 * colored).round().to(torch.uint8))
         return features
+
+
+def _as_labels(labels: Any, images: Tensor) -> Tensor:
+    """Validate one class per image: integers from 0 to 9."""
+    labels = torch.as_tensor(labels)
+    if labels.shape != images.shape[:1] or labels.is_floating_point() or labels.dtype == torch.bool:
+        raise ValueError(
+            f"labels: shape is {tuple(labels.shape)} and dtype {labels.dtype}, but images {tuple(images.shape)} need "
+            f"integers ({images.shape[0]},); give one class per image."
+        )
+    labels = labels.long()
+    if not (int(labels.min()) >= 0 and int(labels.max()) < _CLASSES):
+        raise ValueError(f"labels: are between {int(labels.min())} and {int(labels.max())}, but 0 to 9 are needed.")
+    return labels
 
 
 def _require_plain_tensors(file: Path) -> None:

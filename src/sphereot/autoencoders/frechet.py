@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int
 from sphereot._support.extras import require
+from sphereot.autoencoders.autoencoder import evaluation_mode, require_unit_interval
 from sphereot.autoencoders.features import InceptionFeatures
 
 __all__ = ["FrechetDistance", "frechet_distance"]
@@ -53,7 +54,10 @@ class FrechetDistance:
         self.batch_size = as_int("batch_size", batch_size, 1, "the batch size")
         is_inception = isinstance(features, InceptionFeatures)
         self.label = "FID" if is_inception else f"Fréchet distance ({features.label})"
-        self._metric = FrechetInceptionDistance(feature=features, normalize=True, reset_real_features=False)
+        self._like = next(features.parameters(), torch.empty(0))
+        self._metric = FrechetInceptionDistance(
+            feature=_EvaluatedFeatures(features), normalize=True, reset_real_features=False
+        ).to(self._like.device)
         self._add("real", real, is_real=True)
 
     def __call__(self, generated: Tensor) -> float:
@@ -63,11 +67,31 @@ class FrechetDistance:
         return float(self._metric.compute())
 
     def _add(self, name: str, images: Tensor, *, is_real: bool) -> None:
+        images = torch.as_tensor(images)
+        require_unit_interval(name, images)
         if images.ndim != 4 or len(images) < 2:
             raise ValueError(f"{name}: shape is {tuple(images.shape)}, but at least 2 images (n, c, h, w) are needed.")
         with torch.no_grad():
             for batch in images.split(self.batch_size):
-                self._metric.update(batch, real=is_real)
+                self._metric.update(batch.to(self._like.device, self._like.dtype), real=is_real)
+
+
+class _EvaluatedFeatures(nn.Module):
+    """Features in evaluation mode, whatever mode the network is in; their number is checked."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network, self.num_features = network, network.num_features
+
+    def forward(self, images: Tensor) -> Tensor:
+        with evaluation_mode(self.network):
+            features = self.network(images)
+        if tuple(features.shape) != (len(images), self.num_features):
+            raise ValueError(
+                f"features: returned shape {tuple(features.shape)} for {len(images)} images, but num_features is "
+                f"{self.num_features}; correct the attribute."
+            )
+        return features
 
 
 def frechet_distance(real: Tensor, generated: Tensor, features: nn.Module, batch_size: int = 250) -> float:

@@ -7,6 +7,8 @@ networks of the paper. Encoders do not normalize their output: `SphericalAutoenc
 import torch
 from torch import Tensor, nn
 
+from sphereot._arrays.validation import as_int, as_positive
+
 __all__ = ["Decoder28", "Decoder32", "Encoder28", "Encoder32", "paper_networks"]
 
 _SLOPE = 0.2  # of LeakyReLU
@@ -233,12 +235,11 @@ def _doubling(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
 
 
 def _channels(base: int, width: float) -> int:
-    if isinstance(width, bool) or not isinstance(width, int | float) or not width > 0 or round(base * width) < 1:
-        raise ValueError(f"width: got {width!r}, but a factor that leaves at least one of {base} channels is needed.")
-    return round(base * width)
+    channels = base * as_positive("width", width, "the factor of the numbers of channels")
+    if not 1 <= round(channels) <= 2**20:
+        raise ValueError(f"width: got {width!r}, which makes {channels:g} of {base} channels; give another factor.")
+    return round(channels)
 
 
 def _as_latent_dim(latent_dim: int) -> int:
-    if isinstance(latent_dim, bool) or not isinstance(latent_dim, int) or latent_dim < 2:
-        raise ValueError(f"latent_dim: got {latent_dim!r}, but a sphere needs an int of at least 2 coordinates.")
-    return latent_dim
+    return as_int("latent_dim", latent_dim, 2, "the dimension of the codes")

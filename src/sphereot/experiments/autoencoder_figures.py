@@ -145,5 +145,10 @@ def _frechet(rows: list[Row], config: Any) -> Any:
         ax.set_yticks(range(len(config.methods)), config.methods if k == 0 else [""] * len(config.methods))
         ax.set(xlabel=features["label"].replace(" (", "\n("), title=f"{features['title']}, trainings: {runs}")
         ax.invert_yaxis()
-    figure.suptitle(f"Points: trainings; bars: means\n({_scale(config, config.gray_epochs)})", fontsize=8)
+    figure.suptitle(
+        "Points: trainings; bars: means. "
+        f"Networks of {config.gray_width:g} (gray) and {config.color_width:g} (color) of the paper's width,\n"
+        f"{config.gray_epochs} and {config.color_epochs} epochs",
+        fontsize=8,
+    )
     return figure

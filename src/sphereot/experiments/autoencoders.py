@@ -254,7 +254,6 @@ def _trained(
         if follow:
             store.values.append(_image_distance(model.sample(len(test), seed=epoch), test))
 
-    start = time.perf_counter()
     history = train(
         model,
         torch.from_numpy(setting.images.train.images),
@@ -268,7 +267,6 @@ def _trained(
     row: Row = {
         "epochs": setting.epochs,
         "weight": setting.weight,
-        "training_seconds": time.perf_counter() - start,
         "train_reconstruction": history.reconstruction[-1],
         "train_divergence": history.divergence[-1],
     }
@@ -354,7 +352,12 @@ def _feature_row(setting: _Setting, config: Config, context: RunContext) -> Row:
         torch.from_numpy(part.images[: config.n_samples]) for part in (setting.images.train, setting.images.test)
     )
     other = train_set if len(test_set) >= config.n_samples else test_set
-    row: Row = {"label": distance.label, "title": setting.images.title, "frechet_real": distance(other)}
+    row: Row = {
+        "label": distance.label,
+        "title": setting.images.title,
+        "reference": "training images" if other is test_set else "test images",
+        "frechet_real": distance(other),
+    }
     if setting.size == 28:
         network = _features(setting, config, context)
         test = setting.images.test
@@ -431,16 +434,20 @@ def summarize(rows: list[Row], config: Config) -> Table:
 def _note(rows: list[Row], config: Config) -> str:
     labels = {row["label"] for row in select(rows, part="features")}
     runs = ", ".join(f"{name}: {count}" for name, count in config.data)
+    compared = {row["title"]: row["reference"] for row in select(rows, part="features")}
+    references = ", ".join(f"{title}: {reference}" for title, reference in compared.items())
     study = [
         f"{row['label']}: {row['frechet']:.2f}, {row['reconstruction']:.4f}, {1e4 * row['ssw_to_uniform']:.2f}"
         for row in select(rows, part="study")
     ]
     note = (
-        f"{'; '.join(sorted(labels))}, of {config.n_samples:,} samples. Mean ± standard deviation over trainings "
+        f"{'; '.join(sorted(labels))}, of {config.n_samples:,} samples to as many real images ({references}). "
+        "Mean ± standard deviation over trainings "
         f"({runs}); networks of {config.gray_width:g} (gray) and {config.color_width:g} (color) of the paper's width, "
         f"{config.gray_epochs} and {config.color_epochs} epochs. Distances with other features than Inception cannot "
         "be compared with the paper's FID, nor between data sets. SSW_2^2 of the test codes to uniform is the unbiased "
-        "exact value. Divergence: its share of a step, with gradient."
+        "exact value. Divergence: its share of a step, with gradient. SAE has the geodesic cost here, the Euclidean "
+        "one in the paper."
     )
     return note + (f" Study (Fréchet, reconstruction, SSW): {'; '.join(study)}." if study else "")
 
@@ -499,7 +506,7 @@ EXPERIMENT = Experiment(
     plot=plot,
     summarize=summarize,
     measured=(
-        "frechet", "reconstruction", "ssw_to_uniform", "train_reconstruction", "train_divergence", "training_seconds",
+        "frechet", "reconstruction", "ssw_to_uniform", "train_reconstruction", "train_divergence",
         "step_seconds", "divergence_seconds", "epoch_seconds", "divergence_share", "accuracy", "frechet_real",
     ),
     pages=pages,

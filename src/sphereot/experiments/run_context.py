@@ -153,6 +153,7 @@ class RunContext:
 
     def __init__(self, seed: int, log: UnitLog | None = None, reporter: Reporter | None = None):
         self.seed, self._log, self._reporter = seed, log, reporter or _Silent()
+        self._shared: dict[str, Any] = {}
 
     def measure(
         self,
@@ -207,13 +208,15 @@ class RunContext:
         make : callable (seed) -> state
             Computes it: dicts, lists, numbers, strings and tensors.
         """
-        store = Checkpoint() if self._log is None else self._log.shared_state(name)
-        state = store.load()
-        if state is None:
-            state = make(self.unit_seed({"shared": name}))
-            store.every = 0.0
-            store.save(lambda: state)
-        return state
+        if name not in self._shared:
+            store = Checkpoint() if self._log is None else self._log.shared_state(name)
+            state = store.load()
+            if state is None:
+                state = make(self.unit_seed({"shared": name}))
+                store.every = 0.0
+                store.save(lambda: state)
+            self._shared[name] = state
+        return self._shared[name]
 
     def unit_seed(self, unit: Row) -> int:
         """The seed of a unit, from the experiment's seed and the unit's values."""
