@@ -16,7 +16,7 @@ LAYERS = [
     {"distance"},
     {"torch", "jax", "distributions", "optim", "particles", "flows", "sampling", "stats"},
     {"__init__"},  # the public names
-    {"density", "autoencoders", "datasets", "plotting", "_html"},
+    {"density", "autoencoders", "self_supervised", "metrics", "datasets", "plotting", "_html"},
     {"report", "experiments"},
     {"cli"},
     {"__main__"},
@@ -36,6 +36,7 @@ OPTIONAL = {
     "ot",
     "geomloss",
     "torchmetrics",
+    "kornia",
 }
 
 
