@@ -258,9 +258,8 @@ class _WeightState:
 
 
 def _to_channels_last(model: SphericalAutoencoder) -> None:
-    for parameter in model.parameters():
-        if parameter.ndim == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    if all(parameter.ndim <= 4 for parameter in model.parameters()):  # the format is of four dimensions
+        model.to(memory_format=torch.channels_last)
 
 
 def _description(model: SphericalAutoencoder) -> dict[str, Any]:
