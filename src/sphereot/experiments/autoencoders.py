@@ -482,7 +482,7 @@ EXPERIMENT = Experiment(
             image_limit=2000,
         ),
         "cpu": Config(
-            data=(("mnist", 3), ("fashion", 3), ("cifar10_10k", 1)),
+            data=(("mnist", 3), ("fashion", 1), ("cifar10_10k", 1)),
             gray_width=0.25,
             color_width=0.25,
             gray_epochs=10,
