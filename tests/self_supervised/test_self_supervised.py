@@ -109,13 +109,12 @@ def test_embeddings_and_features():
     assert embed_all(network.features, images).shape == (5, 16)
 
 
-@pytest.mark.parametrize("make", [lambda: AlignmentUniformityLoss(20.0), lambda: NTXentLoss(0.2)])
-def test_training_spreads_the_embeddings(make):
-    """The loss and its uniformity fall."""
+def test_training_spreads_the_embeddings():
+    """The loss and the distance to uniform fall."""
     images, _ = stripes(128)
-    history = pretrain(encoder(), images, make(), epochs=6, batch_size=32)
-    assert history.loss[-1] < history.loss[0]
-    assert history.uniformity[-1] < history.uniformity[0]
+    history = pretrain(encoder(), images, AlignmentUniformityLoss(20.0), epochs=6, batch_size=32, lr=0.01)
+    assert history.loss[-1] < 0.7 * history.loss[0]
+    assert history.uniformity[-1] < 0.6 * history.uniformity[0]
     assert len(history.alignment) == len(history.uniformity) == 6
 
 
