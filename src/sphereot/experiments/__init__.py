@@ -23,6 +23,7 @@ NAMES = (
     "vi_mixture",
     "earth",
     "autoencoders",
+    "self_supervised",
 )
 """The experiments, in the order of the paper's appendix."""
 

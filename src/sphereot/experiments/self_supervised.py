@@ -1,0 +1,428 @@
+"""Self-supervised learning on the sphere: the paper's Table 3, figures and complexity (Appendix C.7), and S^9."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sphereot import datasets
+from sphereot.datasets import ImageData, ImageSet
+from sphereot.experiments.base import Experiment, Table
+from sphereot.experiments.rows import select
+from sphereot.experiments.run_context import Row, RunContext
+from sphereot.experiments.self_supervised_figures import pages, plot
+from sphereot.metrics import functional as metrics
+from sphereot.self_supervised import (
+    Augmentation,
+    ResNet18,
+    embed_all,
+    linear_evaluation,
+    pretrain,
+    train_classifier,
+)
+from sphereot.torch import (
+    AlignmentUniformityLoss,
+    GaussianPotentialLoss,
+    NTXentLoss,
+    SWUniformityLoss,
+    UniformityLoss,
+)
+
+__all__ = ["EXPERIMENT", "Config", "run", "summarize"]
+
+# Each loss by its parameter: the weight of the uniformity, or the temperature of SimCLR.
+_LOSSES: dict[str, Callable[[float, int], nn.Module]] = {
+    "SimCLR": lambda value, seed: NTXentLoss(value),
+    "align-uniform": lambda value, seed: AlignmentUniformityLoss(value, GaussianPotentialLoss(2.0)),
+    "SW-SSL, L = 10": lambda value, seed: AlignmentUniformityLoss(value, SWUniformityLoss(10, seed=seed)),
+    "SW-SSL, L = 3": lambda value, seed: AlignmentUniformityLoss(value, SWUniformityLoss(3, seed=seed)),
+    "SSW-SSL, L = 10": lambda value, seed: AlignmentUniformityLoss(value, UniformityLoss(n_projections=10, seed=seed)),
+    "SSW-SSL, L = 3": lambda value, seed: AlignmentUniformityLoss(value, UniformityLoss(n_projections=3, seed=seed)),
+    "SSW-SSL without slices": lambda value, seed: AlignmentUniformityLoss(value, UniformityLoss(method="exact")),
+}
+_PRINTED = {"SimCLR": 0.2, "align-uniform": 1.0, "SW-SSL, L = 10": 1.0, "SW-SSL, L = 3": 1.0}
+_SSW_WEIGHT = 20.0
+_PAPER = {
+    "supervised": (82.26, 81.43),
+    "SimCLR": (66.55, 59.09),
+    "align-uniform": (60.53, 55.86),
+    "SW-SSL, L = 10": (62.65, 57.77),
+    "SW-SSL, L = 3": (62.46, 57.64),
+    "SSW-SSL, L = 10": (64.89, 58.91),
+    "SSW-SSL, L = 3": (63.75, 59.75),
+}
+_TERMS: dict[str, str] = {
+    "NT-Xent": "NTXentLoss(0.2)(x, y).total",
+    "Gaussian potential": "GaussianPotentialLoss()(x) + GaussianPotentialLoss()(y)",
+    "SW, L = 10": "SWUniformityLoss(10)(x) + SWUniformityLoss(10)(y)",
+    "SSW, L = 10": "UniformityLoss(n_projections=10)(x) + UniformityLoss(n_projections=10)(y)",
+    "SSW, L = 200": "UniformityLoss()(x) + UniformityLoss()(y)",
+    "SSW without slices": "UniformityLoss(method='exact')(x) + UniformityLoss(method='exact')(y)",
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Data, network, length of training, and what is compared on which sphere.
+
+    Attributes
+    ----------
+    data : str
+        Data set, as in `datasets.load_images`.
+    methods : tuple of str
+        Methods of the table on S^2, one training each; "supervised" and "random start" besides the losses.
+    compared : tuple of str
+        Losses that are compared on S^{compared_dim - 1}, their parameter chosen on a validation split.
+    grid : tuple of (str, tuple of float)
+        The values that are tried for each of them.
+    curve_every : int
+        Epochs between two measurements of the accuracy of nearest neighbors.
+    image_limit : int or None
+        Number of training images; all if None.
+    """
+
+    data: str = "cifar10"
+    width: int = 64
+    epochs: int = 200
+    batch_size: int = 512
+    lr: float = 0.05
+    momentum: float = 0.9
+    weight_decay: float = 1e-3
+    methods: tuple[str, ...] = ("supervised", *_LOSSES, "random start")
+    compared: tuple[str, ...] = ("SSW-SSL, L = 10", "SSW-SSL without slices", "align-uniform", "SimCLR")
+    compared_dim: int = 10
+    compared_runs: int = 3
+    grid: tuple[tuple[str, tuple[float, ...]], ...] = (
+        ("SSW-SSL, L = 10", (20.0, 60.0, 200.0)),
+        ("SSW-SSL without slices", (20.0, 60.0, 200.0)),
+        ("align-uniform", (0.5, 1.0, 2.0)),
+        ("SimCLR", (0.1, 0.2, 0.5)),
+    )
+    linear_epochs: int = 100
+    decay_epochs: tuple[int, ...] = (60, 80)
+    curve_every: int = 10
+    neighbors: int = 20
+    drawn: int = 2000
+    batches: tuple[int, ...] = (256, 1024, 4096, 16384, 32768)
+    term_dim: int = 128
+    timed_steps: int = 3
+    image_limit: int | None = None
+
+
+def run(config: Config, context: RunContext) -> list[Row]:
+    """Measure times and memory, train every method, choose parameters on a validation split, and evaluate."""
+
+    def measure_share(method: str, seed: int) -> Row:
+        return _share_of_step(method, config, seed)
+
+    def measure_term(term: str, n: int, seed: int) -> Row:
+        return _cost_of_term(term, n, config)
+
+    def train_on_s2(method: str, run: int, seed: int, checkpoint: Any) -> Row:
+        seed = context.unit_seed({"dim": 3, "run": run})
+        images = _load(config.data, config.image_limit)
+        value = _PRINTED.get(method, _SSW_WEIGHT)
+        encoder, row = _trained(method, value, 3, images.train, images.test, config, seed, checkpoint)
+        row |= _evaluated(encoder, images.train, images.test, config, seed)
+        points = embed_all(encoder, images.test.images[: config.drawn])
+        row["codes"] = [round(coordinate, 4) for coordinate in points.flatten().tolist()]
+        row["labels"] = images.test.labels[: config.drawn].tolist()
+        return row | {"value": value}
+
+    def try_value(method: str, value: float, seed: int, checkpoint: Any) -> Row:
+        seed = context.unit_seed({"dim": config.compared_dim, "run": "validation"})
+        train_set, validation_set = _split(_load(config.data, config.image_limit).train, seed)
+        encoder, row = _trained(method, value, config.compared_dim, train_set, validation_set, config, seed, checkpoint)
+        return row | _evaluated(encoder, train_set, validation_set, config, seed)
+
+    def train_chosen(method: str, value: float, run: int, seed: int, checkpoint: Any) -> Row:
+        seed = context.unit_seed({"dim": config.compared_dim, "run": run})
+        images = _load(config.data, config.image_limit)
+        encoder, row = _trained(method, value, config.compared_dim, images.train, images.test, config, seed, checkpoint)
+        return row | _evaluated(encoder, images.train, images.test, config, seed)
+
+    rows = context.measure("share", [{"method": method} for method in _LOSSES], measure_share)
+    terms = [{"term": term, "n": n} for term in _TERMS for n in config.batches]
+    rows += context.measure("complexity", terms, measure_term)
+    table = [{"method": method, "run": 0} for method in config.methods]
+    rows += context.measure("table", table, train_on_s2, checkpoints=True)
+    trials = [{"method": method, "value": value} for method, values in config.grid for value in values]
+    tried = context.measure("validation", trials, try_value, checkpoints=True)
+    chosen = {
+        method: max(select(tried, method=method), key=lambda row: row["accuracy_features"])["value"]
+        for method in config.compared
+    }
+    units = [
+        {"method": method, "value": chosen[method], "run": k}
+        for k in range(config.compared_runs)
+        for method in config.compared
+    ]
+    return rows + tried + context.measure("comparison", units, train_chosen, checkpoints=True)
+
+
+@lru_cache(maxsize=1)
+def _load(data: str, limit: int | None) -> ImageData:
+    loaded = datasets.load_images(data)
+    if limit is None:
+        return loaded
+    train_set, test_set = (ImageSet(part.images[:limit], part.labels[:limit]) for part in (loaded.train, loaded.test))
+    return replace(loaded, train=train_set, test=test_set)
+
+
+def _split(images: ImageSet, seed: int) -> tuple[ImageSet, ImageSet]:
+    """A fifth of the training images for validation."""
+    order = np.random.default_rng(seed).permutation(len(images))
+    held_out = len(images) // 5
+    return tuple(  # type: ignore[return-value]
+        ImageSet(images.images[rows], images.labels[rows]) for rows in (order[held_out:], order[:held_out])
+    )
+
+
+def _trained(
+    method: str,
+    value: float,
+    dim: int,
+    train_set: ImageSet,
+    test_set: ImageSet,
+    config: Config,
+    seed: int,
+    checkpoint: Any,
+) -> tuple[ResNet18, Row]:
+    """A trained encoder, and the row of its training with the accuracy of nearest neighbors along it."""
+    encoder = ResNet18(dim, config.width, seed=seed)
+    if method == "random start":
+        return encoder, {"epochs": 0}
+    curve = _Curve(checkpoint)
+    reference, test = _few(train_set, 2000), _few(test_set, 1000)
+
+    def follow(epoch: int, loss: float, encoder: ResNet18) -> None:
+        if epoch % config.curve_every == 0 or epoch == config.epochs:
+            curve.epochs.append(epoch)
+            curve.values.append(_neighbor_accuracy(encoder, reference, test, config.neighbors))
+
+    options: dict[str, Any] = {
+        "epochs": config.epochs,
+        "batch_size": config.batch_size,
+        "lr": config.lr,
+        "momentum": config.momentum,
+        "weight_decay": config.weight_decay,
+        "augmentation": Augmentation(train_set.images.shape[-1], train_set.images.shape[1]),
+        "seed": seed,
+        "checkpoint": curve,
+        "callback": follow,
+    }
+    images = torch.from_numpy(train_set.images)
+    if method == "supervised":
+        history = train_classifier(encoder, images, torch.from_numpy(train_set.labels), **options)
+    else:
+        history = pretrain(encoder, images, _LOSSES[method](value, seed), **options)
+    row: Row = {"epochs": config.epochs, "train_loss": history.loss[-1]}
+    return encoder, row | {"curve_epochs": curve.epochs, "curve": curve.values}
+
+
+class _Curve:
+    """Checkpoint store that adds what is measured along a training to its state."""
+
+    def __init__(self, store: Any):
+        self._store = store
+        self.epochs: list[int] = []
+        self.values: list[float] = []
+
+    def load(self) -> Any:
+        saved = self._store.load()
+        if saved is None:
+            return None
+        self.epochs[:], self.values[:] = saved["epochs"], saved["values"]
+        return saved["training"]
+
+    def save(self, state: Callable[[], Any]) -> None:
+        self._store.save(lambda: {"training": state(), "epochs": self.epochs, "values": self.values})
+
+
+def _few(images: ImageSet, n: int) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(images.images[:n]), torch.from_numpy(images.labels[:n])
+
+
+def _neighbor_accuracy(
+    encoder: ResNet18, reference: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], neighbors: int
+) -> float:
+    """Accuracy of nearest neighbors by the features, which are scaled to unit length."""
+    points, others = (
+        nn.functional.normalize(embed_all(encoder.features, part[0]) + 1e-12, dim=1) for part in (test, reference)
+    )
+    k = min(neighbors, len(others))
+    return float(metrics.knn_accuracy(points, test[1], others, reference[1], k=k))
+
+
+def _evaluated(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, config: Config, seed: int) -> Row:
+    """Linear evaluation on features and on the sphere; uniformity and effective rank of the test embeddings."""
+    labels, test_labels = (torch.from_numpy(part.labels) for part in (train_set, test_set))
+    row: Row = {}
+    for name, function in (("features", encoder.features), ("sphere", encoder)):
+        train_points, test_points = (embed_all(function, part.images) for part in (train_set, test_set))
+        result = linear_evaluation(
+            train_points,
+            labels,
+            test_points,
+            test_labels,
+            epochs=config.linear_epochs,
+            decay_epochs=config.decay_epochs,
+            seed=seed,
+        )
+        row |= {f"accuracy_{name}": result.accuracy, f"best_{name}": result.best}
+    row["uniformity"] = float(metrics.uniformity(test_points))
+    row["effective_rank"] = float(metrics.effective_rank(test_points))
+    return row
+
+
+def _share_of_step(method: str, config: Config, seed: int) -> Row:
+    """Seconds of a training step, and of its loss alone with gradient: the least of several."""
+    images = _load(config.data, config.image_limit).train.images[: config.batch_size]
+    encoder = ResNet18(3, config.width, seed=seed).to(memory_format=torch.channels_last)
+    loss = _LOSSES[method](_PRINTED.get(method, _SSW_WEIGHT), seed)
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=config.lr, momentum=config.momentum)
+    augment, batch = Augmentation(images.shape[-1], images.shape[1]), torch.from_numpy(images)
+    codes = embed_all(encoder, torch.cat([batch, batch])).requires_grad_()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        views = torch.cat(augment.two_views(batch, seed=0)).contiguous(memory_format=torch.channels_last)
+        loss(*encoder(views).chunk(2)).backward()
+        optimizer.step()
+
+    seconds = {
+        name: min(_seconds(action) for _ in range(config.timed_steps + 1))
+        for name, action in (("step_seconds", step), ("loss_seconds", lambda: loss(*codes.chunk(2)).backward()))
+    }
+    return seconds | {"loss_share": seconds["loss_seconds"] / seconds["step_seconds"]}
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+_TERM_SCRIPT = """
+import sys, time, torch
+from sphereot.sphere import random_uniform
+from sphereot.torch import *
+n, dim, repeats = map(int, sys.argv[1:])
+x, y = (random_uniform(n, dim, seed=s, like=torch.zeros(1)).requires_grad_() for s in (1, 2))
+def term(x, y):
+    return {term}
+term(x[:64], y[:64]).backward()
+def kilobytes(field):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
+try:
+    open("/proc/self/clear_refs", "w").write("5")  # reset the peak
+    before = kilobytes("VmRSS")
+except OSError:
+    before = None
+best = float("inf")
+for _ in range(repeats):
+    x.grad = y.grad = None
+    start = time.perf_counter()
+    term(x, y).backward()
+    best = min(best, time.perf_counter() - start)
+print(best, -1 if before is None else 1024 * (kilobytes("VmHWM") - before))
+"""
+
+
+def _cost_of_term(term: str, n: int, config: Config) -> Row:
+    """Seconds and peak memory of a term with gradient, in a process of its own."""
+    script = _TERM_SCRIPT.replace("{term}", _TERMS[term])
+    command = [sys.executable, "-W", "ignore", "-c", script, str(n), str(config.term_dim), str(config.timed_steps)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return {"failed": done.stderr.strip().splitlines()[-1][:200] if done.stderr.strip() else "killed"}
+    seconds, memory = done.stdout.split()
+    return {"seconds": float(seconds), "megabytes": float(memory) / 1e6}
+
+
+def summarize(rows: list[Row], config: Config) -> Table:
+    """The paper's table, then the comparison on the larger sphere."""
+    lines = []
+    for method in config.methods:
+        row = select(rows, part="table", method=method)[0]
+        paper = _PAPER.get(method)
+        printed = "" if paper is None else f"{paper[0]:.2f} / {paper[1]:.2f}"
+        lines.append(["S^2", method, _percent(row, "features"), _percent(row, "sphere"), printed, ""])
+    sphere = f"S^{config.compared_dim - 1}"
+    for method in config.compared:
+        selected = select(rows, part="comparison", method=method)
+        cells = [
+            _mean_and_spread([100 * row[f"accuracy_{name}"] for row in selected]) for name in ("features", "sphere")
+        ]
+        lines.append([sphere, method, *cells, "", f"{selected[0]['value']:g}"])
+    columns = ("sphere", "method", "features", "sphere", "paper", "chosen")
+    shares = select(rows, part="share")
+    largest = max(shares, key=lambda row: row["loss_share"])
+    note = (
+        f"Accuracy of a linear classifier in percent, on the features and on the sphere; {config.epochs} epochs, width "
+        f"{config.width}, batches of {config.batch_size}, {config.data}. One training on S^2; on {sphere} mean ± "
+        f"standard deviation of {config.compared_runs} trainings with the parameter (weight, or temperature of SimCLR) that was "
+        "best on a validation split. The paper reports the best epoch on the test set; here it is the last. The loss "
+        f"takes at most {100 * largest['loss_share']:.2f} % of a step ({largest['method']})."
+    )
+    return Table(columns, lines, note)
+
+
+def _percent(row: Row, name: str) -> str:
+    return f"{100 * row[f'accuracy_{name}']:.2f}"
+
+
+def _mean_and_spread(values: list[float]) -> str:
+    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{spread}"
+
+
+EXPERIMENT = Experiment(
+    name="self_supervised",
+    title="Self-supervised learning: SSW, SW, Gaussian potential and SimCLR as what keeps embeddings apart",
+    section="Appendix C.7, Table 'Linear evaluation on CIFAR10' and Figure 'The CIFAR10 validation set on S^2'",
+    paper="On S^2, SSW-SSL with 10 projections reaches 64.89 / 58.91 (features / sphere), SimCLR 66.55 / 59.09, "
+    "align-uniform 60.53 / 55.86, SW-SSL 62.65 / 57.77, supervised 82.26 / 81.43.",
+    presets={
+        "quick": Config(
+            data="cifar10_10k",
+            width=4,
+            epochs=2,
+            batch_size=64,
+            compared=("SSW-SSL without slices", "SimCLR"),
+            compared_runs=1,
+            grid=(("SSW-SSL without slices", (20.0,)), ("SimCLR", (0.2,))),
+            linear_epochs=5,
+            decay_epochs=(3, 4),
+            curve_every=1,
+            neighbors=5,
+            drawn=200,
+            batches=(512,),
+            timed_steps=1,
+            image_limit=256,
+        ),
+        "cpu": Config(
+            data="cifar10_10k",
+            width=8,
+            epochs=15,
+            batch_size=256,
+            curve_every=3,
+        ),
+        "paper": Config(),
+    },
+    run=run,
+    plot=plot,
+    summarize=summarize,
+    measured=(
+        "accuracy_features", "accuracy_sphere", "best_features", "best_sphere", "uniformity", "effective_rank",
+        "train_loss", "step_seconds", "loss_seconds", "loss_share", "seconds", "megabytes",
+    ),
+    pages=pages,
+)  # fmt: skip
