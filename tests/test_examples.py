@@ -5,7 +5,7 @@ import importlib
 import numpy as np
 import pytest
 
-from sphereot.datasets import ImageSet
+from sphereot.datasets import ImageData, ImageSet
 
 
 def test_uniform_embeddings(capsys):
@@ -49,3 +49,24 @@ def test_latent_sphere(tmp_path, capsys):
     files = example.draw(model, ImageSet(images, labels), tmp_path)
     assert [file.name for file in files] == ["latent.png", "decoded.png", "latent.html"]
     assert all(file.stat().st_size > 10_000 for file in files)
+
+
+def test_self_supervised(capsys):
+    """Two kinds of stripes: nearest neighbors by the learned features are better than by those of a random network."""
+    for package in ("torch", "kornia", "torchmetrics", "rich"):
+        pytest.importorskip(package)
+    example = importlib.import_module("examples.self_supervised")
+    generator = np.random.default_rng(0)
+    parts = []
+    for n in (256, 100):
+        labels = generator.integers(0, 2, n)
+        ramp = np.linspace(0, 8 * np.pi, 16) + generator.uniform(0, 6, (n, 1))
+        waves = np.where(labels[:, None, None] == 0, np.sin(ramp)[:, None, :], np.sin(ramp)[:, :, None])
+        noise = 0.2 * generator.uniform(size=(n, 3, 16, 16))
+        images = np.clip(0.4 + 0.3 * waves[:, None] * generator.uniform(size=(n, 3, 1, 1)) + noise, 0, 1)
+        parts.append(ImageSet(images.astype(np.float32), labels))
+    data = ImageData("stripes", "Stripes", *parts, "made here")
+    before, after = example.learn(data, seconds=1e9, width=4, epochs=2)
+    assert "epoch   2" in capsys.readouterr().out
+    assert 0 <= before <= 1
+    assert 0.5 < after <= 1

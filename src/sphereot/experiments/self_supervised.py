@@ -369,8 +369,8 @@ def summarize(rows: list[Row], config: Config) -> Table:
         f"Accuracy of a linear classifier in percent, on the features and on the sphere; {config.epochs} epochs, width "
         f"{config.width}, batches of {config.batch_size}, {config.data}. One training on S^2; on {sphere} mean ± "
         f"standard deviation of {config.compared_runs} trainings with the parameter (weight, or temperature of SimCLR) "
-        "that was best on a validation split. The paper reports the best epoch on the test set; here it is the last. The "
-        f"loss takes at most {100 * largest['loss_share']:.2f} % of a step ({largest['method']})."
+        "that was best on a validation split. The paper reports the best epoch on the test set; here it is the last. "
+        f"The loss takes at most {100 * largest['loss_share']:.2f} % of a step ({largest['method']})."
     )
     return Table(columns, lines, note)
 
