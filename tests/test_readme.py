@@ -45,6 +45,17 @@ def test_losses():
     assert encoder.weight.grad.abs().sum() > 0
 
 
+def test_two_views():
+    torch = pytest.importorskip("torch")
+    encoder = torch.nn.Linear(5, 8)
+    views = {name: torch.randn(32, 5, generator=torch.Generator().manual_seed(k)) for k, name in enumerate("ab")}
+    namespace = {"encoder": encoder, "view_a": views["a"], "view_b": views["b"]}
+    exec(CODE[2], namespace)
+    assert encoder.weight.grad.abs().sum() > 0
+    parts = [float(namespace[name].detach()) for name in ("total", "alignment", "uniformity")]
+    assert parts[0] == pytest.approx(parts[1] + 20 * parts[2])
+
+
 def test_autoencoder(tmp_path, monkeypatch):
     """The code as printed, on a few images and for one epoch."""
     torch = pytest.importorskip("torch")
@@ -57,7 +68,7 @@ def test_autoencoder(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "load_images", lambda name: data)
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    exec(CODE[2].replace("epochs=10", "epochs=1"), namespace)
+    exec(CODE[3].replace("epochs=10", "epochs=1"), namespace)
     assert eval("model.sample(16, seed=0)", namespace).shape == (16, 1, 28, 28)
     assert torch.isfinite(namespace["model"](torch.from_numpy(images))).all()
 
