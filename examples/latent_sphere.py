@@ -55,6 +55,7 @@ def draw(model: SphericalAutoencoder, test: datasets.ImageSet, folder: Path) -> 
         colors=COLORS,
         title="Codes of MNIST test images",
         coastlines=False,
+        turn=True,
     )
     return [*files, page]
 

@@ -204,6 +204,25 @@ def test_keys_turn_and_zoom(show):
     assert view(page)[0] == 170  # round the back
 
 
+def test_globe_turns_by_itself_until_it_is_touched(open_page, tmp_path):
+    """Only where it is asked for; a key or the box stops it, and the box starts it again."""
+    path = plotting.globe_page(tmp_path / "page.html", points=np.eye(3), turn=True, coastlines=False, center=(0, 0))
+    page = open_page(path)
+    box = "document.querySelector('input[data-turn]')"
+    page.wait("Number(document.querySelector('.globe').dataset.longitude) > 1")
+    assert page.evaluate(f"{box}.checked") is True
+    focus(page)
+    page.key("ArrowUp")
+    at_rest(page)
+    assert page.evaluate(f"{box}.checked") is False
+    stopped = view(page)
+    assert stopped[1] == 10
+    page.evaluate(f"{box}.click()")
+    page.wait(f"Number(document.querySelector('.globe').dataset.longitude) > {stopped[0] + 1}")
+    page.evaluate(f"{box}.click()")
+    at_rest(page)
+
+
 def test_mouse_turns_and_zooms(show):
     page = show(points=location(0, 0)[None], center=(0, 0))
     across, down, radius = ball(page)

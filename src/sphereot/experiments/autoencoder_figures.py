@@ -44,6 +44,7 @@ def pages(rows: list[Row], config: Any) -> Mapping[str, str]:
                 colors=[_CLASS_COLORS[label] for label in classes],
                 name=f"Codes of test images: {name}",
                 coastlines=False,
+                turn=True,
             )
             sections.append(f"<h2>{name}</h2>\n{globe}")
     intro = (

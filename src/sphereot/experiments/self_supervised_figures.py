@@ -39,6 +39,7 @@ def pages(rows: list[Row], config: Any) -> Mapping[str, str]:
             colors=[_CLASS_COLORS[label] for label in classes],
             name=f"Embeddings of test images: {method}",
             coastlines=False,
+            turn=True,
         )
         sections.append(f"<h2>{method}</h2>\n{globe}")
     intro = f"<p>Embeddings of test images of CIFAR10 on the sphere S², one color per class ({_scale(config)}).</p>"

@@ -64,7 +64,8 @@ def globe_page(
     coastlines : bool or None
         Whether to draw the coastlines of the earth; by default if the extra ``sphereot[map]`` is installed.
     **options
-        As for `globe_figure`: the color scale, its label and unit, the center of the view, and colors of the samples.
+        As for `globe_figure`: the color scale, its label and unit, the center of the view, colors of the samples, and
+        whether it turns by itself.
 
     Returns
     -------
@@ -102,6 +103,7 @@ def globe_figure(
     norm: Normalize | None = None,
     center: tuple[float, float] | None = None,
     colors: Sequence[str] | None = None,
+    turn: bool = False,
     alone: bool = False,
 ) -> str:
     """HTML of an interactive globe, for the body of `html_page`.
@@ -123,6 +125,8 @@ def globe_figure(
         mean direction of the points.
     colors : sequence of str, optional
         Colors of the samples in hexadecimal digits, such as "#0072B2"; by default those of `PALETTE` in turn.
+    turn : bool
+        Whether the globe turns by itself until it is touched; not for readers whose system asks for reduced motion.
     alone : bool
         Whether the page holds the globe alone, so that the mouse wheel zooms it rather than scrolls the page.
 
@@ -159,11 +163,14 @@ def globe_figure(
         "shores": _shores() if with_shores else None,
         "center": _center(center, values, samples),
         "wheel": alone,
+        "turn": turn,
     }
     # "<" could end the element that holds the data.
     packed = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     named = [f"{label} ({len(s):,})" for label, s in zip(labels or ["points"] * len(samples), samples, strict=True)]
     choices = [_sample_checkbox(k, text) for k, text in enumerate(named)]
+    if turn:
+        choices.append('<label><input type="checkbox" data-turn> turn</label>')
     if with_shores:
         choices.append('<label><input type="checkbox" checked> coastlines</label>')
     return "\n".join(

@@ -6,6 +6,7 @@
   const MIN_ZOOM = 0.5;
   const MAX_ZOOM = 30; // beyond it, the rounding of coordinates to 16 bits is visible
   const REST = 160; // ms after the last move until the picture is drawn in full resolution
+  const TURN = 12; // degrees per second of a globe that turns by itself
   const MANY = 4000; // number of points above which squares are drawn instead of disks
   const LIGHT_FROM = 0.245; // relative luminance above which dark lines have more contrast than white ones
 
@@ -117,6 +118,7 @@
       this.fillLegend();
       this.listen();
       this.reset();
+      if (data.turn && !window.matchMedia("(prefers-reduced-motion: reduce)").matches) this.setTurning(true);
     }
 
     // ---- legend and location ----
@@ -179,6 +181,23 @@
       this.longitude = ((((this.longitude + east + 180) % 360) + 360) % 360) - 180;
       this.latitude = clamp(this.latitude + north, -90, 90);
       this.moved(announce);
+    }
+
+    // A turning globe goes on until it is touched, and stands still while it is out of sight.
+    setTurning(turning) {
+      const box = this.figure.querySelector("input[data-turn]");
+      if (box) box.checked = turning;
+      if (turning === Boolean(this.turning)) return;
+      this.turning = turning;
+      if (!turning) return;
+      let last = performance.now();
+      const turn = (now) => {
+        if (!this.turning) return;
+        if (this.inSight !== false) this.rotate((TURN * Math.min(now - last, 100)) / 1000, 0, false);
+        last = now;
+        requestAnimationFrame(turn);
+      };
+      requestAnimationFrame(turn);
     }
 
     scale(factor) {
@@ -352,6 +371,7 @@
       const { canvas } = this;
       canvas.addEventListener("keydown", (event) => this.key(event));
       canvas.addEventListener("pointerdown", (event) => {
+        this.setTurning(false);
         canvas.setPointerCapture(event.pointerId);
         canvas.classList.add("held");
         this.pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
@@ -370,22 +390,31 @@
           // In a page that scrolls, the wheel scrolls unless the globe has the focus.
           if (!this.wheelAlways && document.activeElement !== canvas) return;
           event.preventDefault();
+          this.setTurning(false);
           this.scale(Math.exp(-clamp(event.deltaY * (event.deltaMode === 1 ? 30 : 1), -200, 200) / 500));
         },
         { passive: false },
       );
       const acts = { in: () => this.scale(1.25), out: () => this.scale(0.8), reset: () => this.reset() };
       for (const button of this.figure.querySelectorAll("button[data-act]")) {
-        button.addEventListener("click", acts[button.dataset.act]);
+        button.addEventListener("click", () => {
+          this.setTurning(false);
+          acts[button.dataset.act]();
+        });
       }
       for (const box of this.figure.querySelectorAll("input[type=checkbox]")) {
         box.addEventListener("change", () => {
+          if (box.dataset.turn !== undefined) {
+            this.setTurning(box.checked);
+            return;
+          }
           if (box.dataset.sample === undefined) this.shoresShown = box.checked;
           else this.samples[Number(box.dataset.sample)].shown = box.checked;
           this.draw(false);
         });
       }
       new ResizeObserver(() => this.draw(false)).observe(canvas);
+      new IntersectionObserver(([entry]) => (this.inSight = entry.isIntersecting)).observe(canvas);
       window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
         this.fillSwatches();
         this.draw(false);
@@ -408,6 +437,7 @@
       };
       if (!Object.hasOwn(acts, event.key)) return;
       event.preventDefault();
+      this.setTurning(false);
       acts[event.key]();
     }
 
