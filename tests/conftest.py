@@ -9,6 +9,12 @@ from typing import Any
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+# Each of several processes has a core for itself: threads of torch that wait for each other would slow all of them.
+if "PYTEST_XDIST_WORKER" in os.environ and importlib.util.find_spec("torch") is not None:
+    import torch
+
+    torch.set_num_threads(1)
+
 import numpy as np
 import pytest
 from hypothesis import settings

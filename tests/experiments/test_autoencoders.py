@@ -116,6 +116,31 @@ def test_a_killed_run_resumes_to_the_same_rows(small, tmp_path):
     assert not list((tmp_path / "killed").glob("unfinished*"))
 
 
+def test_a_run_killed_inside_a_training_keeps_its_curve(small, tmp_path, monkeypatch):
+    """The distances measured along a training belong to its state."""
+    config = replace(small.presets["small"], gray_epochs=3, data=(("mnist", 1),), methods=("SSWAE", "SWAE", "SAE"))
+    longer = replace(small, presets={"small": config})
+    whole = experiments.run_experiment(longer, preset="small", out=tmp_path / "whole")
+    measured, calls = autoencoders._image_distance, []
+
+    def killed(generated, test):
+        calls.append(len(generated))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return measured(generated, test)
+
+    monkeypatch.setattr(Checkpoint, "every", 0.0)
+    monkeypatch.setattr(autoencoders, "_image_distance", killed)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.run_experiment(longer, preset="small", out=tmp_path / "killed")
+    again = experiments.run_experiment(longer, preset="small", out=tmp_path / "killed")
+    curves = [[row["curve"] for row in result.rows if "curve" in row] for result in (whole, again)]
+    assert curves[0] == curves[1]
+    assert len(curves[0][0]) == 3
+    followed = sum(len(curve) for curve in curves[0])
+    assert len(calls) == followed + 1  # what was measured before the kill was not measured again
+
+
 def test_table_figures_and_pages(small, tmp_path):
     result = experiments.run_experiment(small, preset="small", out=tmp_path)
     assert [line[1] for line in result.table.rows] == ["SSWAE", "SWAE", "SAE"]

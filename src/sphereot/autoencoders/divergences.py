@@ -15,7 +15,7 @@ from sphereot._support.extras import require
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.torch.euclidean import circular_sliced_wasserstein, sliced_wasserstein
 
-__all__ = ["MMD", "SSW", "SW", "CircularGSW", "Divergence", "Sinkhorn", "UniformSSW"]
+__all__ = ["MMD", "SSW", "SW", "CircularGSW", "Divergence", "Sinkhorn", "UniformSSW", "half_squared_arcs"]
 
 
 class Divergence(nn.Module):

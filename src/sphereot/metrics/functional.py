@@ -6,7 +6,7 @@ from torch import Tensor
 from sphereot._arrays.validation import as_int, as_points
 from sphereot.distance import ssw_uniform
 
-__all__ = ["alignment", "effective_rank", "knn_accuracy", "knn_votes", "uniformity"]
+__all__ = ["alignment", "effective_rank", "knn_accuracy", "knn_votes", "rank_of_moments", "uniformity"]
 
 _BLOCK = 1 << 24  # cosines in memory at a time
 
@@ -123,7 +123,7 @@ def knn_accuracy(
     >>> functional.knn_accuracy(torch.eye(3), classes, torch.eye(3), classes, k=1)
     tensor(1.)
     """
-    correct = knn_votes(x, reference, reference_labels, k=k, temperature=temperature) == as_labels("labels", labels, x)
+    correct = knn_votes(x, reference, reference_labels, k=k, temperature=temperature) == _as_labels("labels", labels, x)
     return correct.float().mean()
 
 
@@ -132,7 +132,7 @@ def knn_votes(x: Tensor, reference: Tensor, reference_labels: Tensor, *, k: int,
     points, others = as_points("x", x), as_points("reference", reference)
     if points.shape[1] != others.shape[1]:
         raise ValueError(f"x: dimension is {points.shape[1]}, but the reference has {others.shape[1]}.")
-    classes = as_labels("reference_labels", reference_labels, others)
+    classes = _as_labels("reference_labels", reference_labels, others)
     k = as_int("k", k, 1, "the number of neighbors")
     if k > others.shape[0]:
         raise ValueError(f"k: got {k}, but the reference has {others.shape[0]} points; give fewer neighbors.")
@@ -148,7 +148,7 @@ def knn_votes(x: Tensor, reference: Tensor, reference_labels: Tensor, *, k: int,
     return torch.cat(votes)
 
 
-def as_labels(name: str, labels: Tensor, points: Tensor) -> Tensor:
+def _as_labels(name: str, labels: Tensor, points: Tensor) -> Tensor:
     """Validate one class per point: integers from 0 on."""
     if not isinstance(labels, Tensor) or labels.shape != points.shape[:1] or labels.dtype.is_floating_point:
         kind = f"{tuple(labels.shape)} {labels.dtype}" if isinstance(labels, Tensor) else type(labels).__name__
