@@ -24,7 +24,7 @@ from sphereot.autoencoders.autoencoder import (
     require_unit_interval,
 )
 from sphereot.autoencoders.priors import sample_prior
-from sphereot.torch.minibatches import require_finite, run_epochs
+from sphereot.torch.minibatches import LastGoodParameters, require_finite, run_epochs
 
 __all__ = ["TrainingHistory", "encode_all", "reconstruction_error", "train"]
 
@@ -213,7 +213,7 @@ class _Steps:
 
     def __init__(self, model: SphericalAutoencoder, optimizer: torch.optim.Optimizer):
         self.model, self.optimizer = model, optimizer
-        self._last_good: list[Tensor] | None = None
+        self._last_good = LastGoodParameters(model.parameters())
 
     def take(self, batch: Tensor, generator: torch.Generator, lr: float) -> list[float]:
         """Take a step; returns the two parts of the loss before it."""
@@ -226,22 +226,12 @@ class _Steps:
         try:
             require_finite(dict(zip(("reconstruction", "divergence"), values, strict=True)), lr)
         except DivergenceError:
-            self._restore()
+            self._last_good.restore()
             raise
-        self._remember()
+        self._last_good.remember()
         losses.total.backward()
         self.optimizer.step()
         return values
-
-    def _remember(self) -> None:
-        parameters = [parameter.detach() for parameter in self.model.parameters()]
-        if self._last_good is None:
-            self._last_good = [parameter.clone() for parameter in parameters]
-        torch._foreach_copy_(self._last_good, parameters)
-
-    def _restore(self) -> None:
-        if self._last_good is not None:
-            torch._foreach_copy_([parameter.detach() for parameter in self.model.parameters()], self._last_good)
 
 
 class _WeightState:

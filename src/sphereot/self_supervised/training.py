@@ -16,7 +16,7 @@ from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
 from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress
 from sphereot.self_supervised.augmentations import Augmentation
-from sphereot.torch.minibatches import require_finite, run_epochs
+from sphereot.torch.minibatches import LastGoodParameters, require_finite, run_epochs
 
 __all__ = ["PretrainingHistory", "embed_all", "pretrain", "train_classifier"]
 
@@ -86,7 +86,8 @@ def pretrain(
     Raises
     ------
     DivergenceError
-        If the loss is not finite.
+        If the loss is not finite; the encoder has the last parameters that gave a finite loss. Its `result` is the
+        history of the epochs before.
 
     Examples
     --------
@@ -107,13 +108,13 @@ def pretrain(
         view_a, view_b = augment.two_views(batch, seed=generator)
         # One pass over both views: batch normalization then has the statistics of all.
         embeddings = encoder(torch.cat([view_a, view_b]).contiguous(memory_format=torch.channels_last))
+        require_finite({"embeddings": embeddings.detach().sum().item()}, lr)
         return list(loss(*embeddings.chunk(2)))
 
     states = {"encoder": encoder, "loss": loss} if isinstance(loss, nn.Module) else {"encoder": encoder}
     work = {"loss": " ".join(repr(loss).split()), "augmentation": " ".join(repr(augment).split())[:200]}
-    means = _run(encoder, images, parts, ("loss", "alignment", "uniformity"), settings, states, work, checkpoint,
+    return _run(encoder, images, parts, ("loss", "alignment", "uniformity"), settings, states, work, checkpoint,
                  progress, callback)  # fmt: skip
-    return PretrainingHistory(*([mean[k] for mean in means] for k in range(3)))
 
 
 def train_classifier(
@@ -147,9 +148,9 @@ def train_classifier(
         raise ValueError(f"labels: shape is {tuple(classes.shape)}, but {len(images)} integers are needed.")
     augment = augmentation or Augmentation(images.shape[-1], images.shape[1])
     settings = _Settings(epochs, batch_size, lr, momentum, weight_decay, seed)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    dim = embed_all(encoder, images[:2]).shape[1]
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        dim = encoder(images[:2]).shape[1]
         classifier = nn.Linear(dim, int(classes.max()) + 1)
 
     def parts(batch: Tensor, rows: Tensor, generator: torch.Generator) -> list[Tensor]:
@@ -158,8 +159,7 @@ def train_classifier(
 
     states = {"encoder": encoder, "classifier": classifier}
     work = {"loss": "cross-entropy", "augmentation": " ".join(repr(augment).split())[:200]}
-    means = _run(encoder, images, parts, ("loss",), settings, states, work, checkpoint, progress, callback)
-    return PretrainingHistory([mean[0] for mean in means])
+    return _run(encoder, images, parts, ("loss",), settings, states, work, checkpoint, progress, callback)
 
 
 def embed_all(
@@ -229,7 +229,7 @@ def _run(
     checkpoint: CheckpointStore | str | os.PathLike[str] | None,
     progress: Progress,
     callback: Callback | None,
-) -> list[list[float]]:
+) -> PretrainingHistory:
     """Epochs of steps on the first of `parts(batch, rows, generator)`."""
     file = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else None
     store: Any = checkpoint if file is None else file
@@ -243,11 +243,18 @@ def _run(
     if store is not None:
         work = vars(settings) | work | {"images": digest(images.numpy(force=True))}
 
+    last_good = LastGoodParameters(trained)
+
     def step(rows: Tensor) -> list[float]:
         optimizer.zero_grad()
-        values = parts(images[rows], rows, generator)
-        numbers = [value.item() for value in values]
-        require_finite(dict(zip(names, numbers, strict=True)), settings.lr)
+        try:
+            values = parts(images[rows], rows, generator)
+            numbers = [value.item() for value in values]
+            require_finite(dict(zip(names, numbers, strict=True)), settings.lr)
+        except DivergenceError:
+            last_good.restore()
+            raise
+        last_good.remember()
         values[0].backward()
         optimizer.step()
         return numbers
@@ -273,13 +280,19 @@ def _run(
             progress=progress,
             after_epoch=after_epoch,
         )
-    except DivergenceError:
+    except DivergenceError as error:
+        error.result = _history(error.result)
         if file is not None:
             file.remove()  # the next try has another learning rate
         raise
     if file is not None:
         file.remove()
-    return means
+    return _history(means)
+
+
+def _history(means: list[list[float]]) -> PretrainingHistory:
+    """The parts of the loss by epoch; a classifier has the loss alone."""
+    return PretrainingHistory(*([mean[k] for mean in means] for k in range(len(means[0]) if means else 0)))
 
 
 def _as_images(images: Any) -> Tensor:

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from sphereot._support.checkpoints import CheckpointStore, StateFile, require_sa
 from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress, progress_bar
 
-__all__ = ["Stateful", "require_finite", "run_epochs"]
+__all__ = ["LastGoodParameters", "Stateful", "require_finite", "run_epochs"]
 
 
 class Stateful(Protocol):
@@ -133,6 +133,43 @@ def require_finite(parts: Mapping[str, float], lr: float) -> None:
             f"the loss is not finite ({listed}): the learning rate lr={lr:g} is too large; give a smaller one. The "
             "model has the last parameters that gave a finite loss."
         )
+
+
+class LastGoodParameters:
+    """Copies of parameters as they were when the loss was finite, to go back to when it no longer is.
+
+    Parameters
+    ----------
+    parameters : iterable of tensor
+        The parameters that are trained.
+
+    Examples
+    --------
+    >>> import torch
+    >>> parameter = torch.ones(2)
+    >>> last_good = LastGoodParameters([parameter])
+    >>> last_good.remember()
+    >>> parameter.fill_(torch.nan)
+    tensor([nan, nan])
+    >>> last_good.restore()
+    >>> parameter
+    tensor([1., 1.])
+    """
+
+    def __init__(self, parameters: Iterable[Tensor]):
+        self._parameters = [parameter.detach() for parameter in parameters]
+        self._copies: list[Tensor] | None = None
+
+    def remember(self) -> None:
+        """Copy the parameters."""
+        if self._copies is None:
+            self._copies = [parameter.clone() for parameter in self._parameters]
+        torch._foreach_copy_(self._copies, self._parameters)
+
+    def restore(self) -> None:
+        """Give the parameters the values of the last copy, if there is one."""
+        if self._copies is not None:
+            torch._foreach_copy_(self._parameters, self._copies)
 
 
 def _batch_count(n: int, batch_size: int) -> int:
