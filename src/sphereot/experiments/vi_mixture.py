@@ -135,6 +135,7 @@ def _ess(flow: Flow, config: Config, seed: int) -> tuple[float, Tensor]:
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     """Draw the target and the learned densities of the first run, and the effective sample size along the fits."""
+    from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
 
     with plotting.style():
@@ -147,11 +148,13 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         top = max(float(values.max()) for values in shown.values())
         for k, (title, values) in enumerate(shown.items()):
             ax = maps.add_subplot(1, len(shown), k + 1, projection="mollweide")
-            plotting.density_map(values.reshape(60, 120), ax=ax, vmax=top, colorbar=False, graticule="lines")
+            # On a linear scale the one mode that is too sharp would leave the others dark.
+            norm = PowerNorm(0.5, vmin=0.0, vmax=top)
+            plotting.density_map(values.reshape(60, 120), ax=ax, norm=norm, colorbar=False, graticule="lines")
             ax.set_title(title)
         mesh = maps.axes[0].collections[0]
         bar = maps.colorbar(mesh, ax=maps.axes, orientation="horizontal", shrink=0.4, aspect=40, pad=0.08)
-        bar.set_label("density (sr$^{-1}$)")
+        bar.set_label("density (sr$^{-1}$), colors by its square root")
 
         curves = Figure(figsize=(3.8, 2.8))
         ax = curves.subplots()
