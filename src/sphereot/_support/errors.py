@@ -2,7 +2,11 @@
 
 from typing import Any
 
-__all__ = ["DivergenceError"]
+__all__ = ["DivergenceError", "NotFiniteError"]
+
+
+class NotFiniteError(ValueError):
+    """A network returned NaN or infinity."""
 
 
 class DivergenceError(ArithmeticError):

@@ -12,18 +12,15 @@ from torch import Tensor, nn
 from sphereot._arrays.libraries import is_torch_traced
 from sphereot._arrays.random import Seed, torch_generator
 from sphereot._arrays.validation import as_int, as_weight_factor
+from sphereot._support.errors import NotFiniteError
 from sphereot.autoencoders.divergences import Divergence
 from sphereot.autoencoders.priors import Prior, prior_dim, sample_prior, validated_prior
 from sphereot.distributions import HypersphericalUniform
 from sphereot.torch import UniformityLoss
 
-__all__ = ["Losses", "NotFiniteError", "SphericalAutoencoder", "evaluation_mode", "require_unit_interval"]
+__all__ = ["Losses", "SphericalAutoencoder", "evaluation_mode", "require_unit_interval"]
 
 Reconstruction = Callable[[Tensor, Tensor], Tensor]
-
-
-class NotFiniteError(ValueError):
-    """A network returned NaN or infinity."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,9 @@
 """Training of a spherical autoencoder by Adam on mini-batches, with a progress bar and checkpoints."""
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,17 +12,12 @@ from torch import Tensor
 
 from sphereot._arrays.validation import as_int, as_positive
 from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
+from sphereot._support.checkpoints import CheckpointStore, digest
 from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress
-from sphereot.autoencoders.autoencoder import (
-    NotFiniteError,
-    SphericalAutoencoder,
-    evaluation_mode,
-    require_unit_interval,
-)
+from sphereot.autoencoders.autoencoder import SphericalAutoencoder, evaluation_mode, require_unit_interval
 from sphereot.autoencoders.priors import sample_prior
-from sphereot.torch.minibatches import LastGoodParameters, require_finite, run_epochs
+from sphereot.torch.minibatches import Means, run_epochs
 
 __all__ = ["TrainingHistory", "encode_all", "reconstruction_error", "train"]
 
@@ -111,29 +104,27 @@ def train(
     epochs, batch_size = as_int("epochs", epochs, 1, "epochs"), as_int("batch_size", batch_size, 2, "the batch size")
     lr, seed = as_positive("lr", lr, "a learning rate"), as_int("seed", seed, 0, "a seed")
     images = _validated_images(images, model)
-    file = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else None
-    store: Any = checkpoint if file is None else file
     generator = torch.Generator().manual_seed(seed)
     memory_format = torch.contiguous_format
     if images.ndim == 4:
         memory_format = torch.channels_last
         _to_channels_last(model)
     make = partial(torch.optim.Adam, lr=lr) if optimizer is None else optimizer
-    steps = _Steps(model, make(model.parameters()))
     like = next(model.parameters())
     work: dict[str, Any] = {}
-    if store is not None:
+    if checkpoint is not None:
         work = {"batch_size": batch_size, "lr": lr, "seed": seed, "images": digest(_bytes(images))}
         work |= _description(model)
 
-    def step(rows: Tensor) -> list[float]:
+    def loss(rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         batch = images[rows].to(like.device, like.dtype).contiguous(memory_format=memory_format)
-        return steps.take(batch, generator, lr)
+        losses = model.losses(batch, seed=generator)
+        return losses.total, {"reconstruction": losses.reconstruction, "divergence": losses.divergence}
 
     modes = {part: part.training for part in model.modules()}
 
-    def after_epoch(epoch: int, means: list[float]) -> bool:
-        stops = asks_to_stop(callback, epoch, means[0] + model.weight * means[1], model)
+    def after_epoch(epoch: int, means: Means) -> bool:
+        stops = asks_to_stop(callback, epoch, means["reconstruction"] + model.weight * means["divergence"], model)
         for part, mode in modes.items():  # a callback may have switched to evaluation mode
             part.training = mode
         return stops
@@ -143,24 +134,21 @@ def train(
         modes = dict.fromkeys(modes, True)
     try:
         means = run_epochs(
-            step,
+            loss,
             len(images),
+            make(model.parameters()),
             epochs=epochs,
             batch_size=batch_size,
             generator=generator,
-            states={"model": model, "optimizer": steps.optimizer, "weight": _WeightState(model)},
+            states={"model": model, "weight": _WeightState(model)},
             work=work,
-            store=store,
+            checkpoint=checkpoint,
             progress=progress,
             after_epoch=after_epoch,
         )
     except DivergenceError as error:
         error.result = _history(error.result)
-        if file is not None:
-            file.remove()  # the next try has another learning rate
         raise
-    if file is not None:
-        file.remove()
     return _history(means)
 
 
@@ -204,34 +192,8 @@ def _batches(model: SphericalAutoencoder, images: Any, batch_size: int) -> Itera
         yield batch.to(like.device, like.dtype)
 
 
-def _history(means: list[list[float]]) -> TrainingHistory:
-    return TrainingHistory([mean[0] for mean in means], [mean[1] for mean in means])
-
-
-class _Steps:
-    """Steps of an optimizer that keep the last parameters which gave a finite loss."""
-
-    def __init__(self, model: SphericalAutoencoder, optimizer: torch.optim.Optimizer):
-        self.model, self.optimizer = model, optimizer
-        self._last_good = LastGoodParameters(model.parameters())
-
-    def take(self, batch: Tensor, generator: torch.Generator, lr: float) -> list[float]:
-        """Take a step; returns the two parts of the loss before it."""
-        self.optimizer.zero_grad()
-        try:
-            losses = self.model.losses(batch, seed=generator)
-            values = [losses.reconstruction.item(), losses.divergence.item()]
-        except NotFiniteError:
-            values = [math.nan, math.nan]
-        try:
-            require_finite(dict(zip(("reconstruction", "divergence"), values, strict=True)), lr)
-        except DivergenceError:
-            self._last_good.restore()
-            raise
-        self._last_good.remember()
-        losses.total.backward()
-        self.optimizer.step()
-        return values
+def _history(means: list[Means]) -> TrainingHistory:
+    return TrainingHistory([mean["reconstruction"] for mean in means], [mean["divergence"] for mean in means])
 
 
 class _WeightState:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int, as_positive, as_weight_factor
 from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
-from sphereot._support.errors import DivergenceError
+from sphereot._support.checkpoints import CheckpointStore, digest
+from sphereot._support.errors import DivergenceError, NotFiniteError
 from sphereot._support.progress import Progress
 from sphereot.self_supervised.augmentations import Augmentation
-from sphereot.torch.minibatches import LastGoodParameters, require_finite, run_epochs
+from sphereot.torch.minibatches import Means, run_epochs
 
 __all__ = ["PretrainingHistory", "embed_all", "pretrain", "train_classifier"]
 
@@ -104,17 +103,17 @@ def pretrain(
     augment = augmentation or Augmentation(images.shape[-1], images.shape[1])
     settings = _Settings(epochs, batch_size, lr, momentum, weight_decay, seed)
 
-    def parts(batch: Tensor, rows: Tensor, generator: torch.Generator) -> list[Tensor]:
+    def parts(batch: Tensor, rows: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         view_a, view_b = augment.two_views(batch, seed=generator)
         # One pass over both views: batch normalization then has the statistics of all.
         embeddings = encoder(torch.cat([view_a, view_b]).contiguous(memory_format=torch.channels_last))
-        require_finite({"embeddings": embeddings.detach().sum().item()}, lr)
-        return list(loss(*embeddings.chunk(2)))
+        if not bool(embeddings.detach().isfinite().all()):
+            raise NotFiniteError("the encoder returned NaN or infinity")
+        return dict(zip(("loss", "alignment", "uniformity"), loss(*embeddings.chunk(2)), strict=True))
 
     states = {"encoder": encoder, "loss": loss} if isinstance(loss, nn.Module) else {"encoder": encoder}
     work = {"loss": " ".join(repr(loss).split()), "augmentation": " ".join(repr(augment).split())[:200]}
-    return _run(encoder, images, parts, ("loss", "alignment", "uniformity"), settings, states, work, checkpoint,
-                 progress, callback)  # fmt: skip
+    return _run(encoder, images, parts, settings, states, work, checkpoint, progress, callback)
 
 
 def train_classifier(
@@ -153,13 +152,13 @@ def train_classifier(
         torch.manual_seed(seed)
         classifier = nn.Linear(dim, int(classes.max()) + 1)
 
-    def parts(batch: Tensor, rows: Tensor, generator: torch.Generator) -> list[Tensor]:
+    def parts(batch: Tensor, rows: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         view = augment(batch, seed=generator).contiguous(memory_format=torch.channels_last)
-        return [nn.functional.cross_entropy(classifier(encoder(view)), classes[rows])]
+        return {"loss": nn.functional.cross_entropy(classifier(encoder(view)), classes[rows])}
 
     states = {"encoder": encoder, "classifier": classifier}
     work = {"loss": "cross-entropy", "augmentation": " ".join(repr(augment).split())[:200]}
-    return _run(encoder, images, parts, ("loss",), settings, states, work, checkpoint, progress, callback)
+    return _run(encoder, images, parts, settings, states, work, checkpoint, progress, callback)
 
 
 def embed_all(
@@ -221,8 +220,7 @@ class _Settings:
 def _run(
     encoder: nn.Module,
     images: Tensor,
-    parts: Callable[[Tensor, Tensor, torch.Generator], list[Tensor]],
-    names: tuple[str, ...],
+    parts: Callable[[Tensor, Tensor, torch.Generator], dict[str, Tensor]],
     settings: _Settings,
     states: dict[str, Any],
     work: dict[str, Any],
@@ -230,9 +228,7 @@ def _run(
     progress: Progress,
     callback: Callback | None,
 ) -> PretrainingHistory:
-    """Epochs of steps on the first of `parts(batch, rows, generator)`."""
-    file = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else None
-    store: Any = checkpoint if file is None else file
+    """Epochs of steps on the part "loss" of `parts(batch, rows, generator)`."""
     generator = torch.Generator().manual_seed(settings.seed)
     for parameter in encoder.parameters():
         if parameter.ndim == 4:
@@ -240,59 +236,44 @@ def _run(
     trained = [p for part in states.values() if isinstance(part, nn.Module) for p in part.parameters()]
     optimizer = torch.optim.SGD(trained, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.epochs)
-    if store is not None:
+    if checkpoint is not None:
         work = vars(settings) | work | {"images": digest(images.numpy(force=True))}
 
-    last_good = LastGoodParameters(trained)
+    def loss(rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        values = parts(images[rows], rows, generator)
+        return values["loss"], values
 
-    def step(rows: Tensor) -> list[float]:
-        optimizer.zero_grad()
-        try:
-            values = parts(images[rows], rows, generator)
-            numbers = [value.item() for value in values]
-            require_finite(dict(zip(names, numbers, strict=True)), settings.lr)
-        except DivergenceError:
-            last_good.restore()
-            raise
-        last_good.remember()
-        values[0].backward()
-        optimizer.step()
-        return numbers
-
-    def after_epoch(epoch: int, means: list[float]) -> bool:
+    def after_epoch(epoch: int, means: Means) -> bool:
         schedule.step()
-        stops = asks_to_stop(callback, epoch, means[0], encoder)
+        stops = asks_to_stop(callback, epoch, means["loss"], encoder)
         encoder.train()
         return stops
 
     encoder.train()
-    states = states | {"optimizer": optimizer, "schedule": schedule}
     try:
         means = run_epochs(
-            step,
+            loss,
             len(images),
+            optimizer,
             epochs=settings.epochs,
             batch_size=settings.batch_size,
             generator=generator,
-            states=states,
+            states=states | {"schedule": schedule},
             work=work,
-            store=store,
+            checkpoint=checkpoint,
             progress=progress,
             after_epoch=after_epoch,
         )
     except DivergenceError as error:
         error.result = _history(error.result)
-        if file is not None:
-            file.remove()  # the next try has another learning rate
         raise
-    if file is not None:
-        file.remove()
     return _history(means)
 
 
-def _history(means: list[list[float]]) -> PretrainingHistory:
+def _history(means: list[Means]) -> PretrainingHistory:
     """The parts of the loss by epoch; a classifier has the loss alone."""
-    return PretrainingHistory(*([mean[k] for mean in means] for k in range(len(means[0]) if means else 0)))
+    names = means[0] if means else ()
+    return PretrainingHistory(**{name: [mean[name] for mean in means] for name in names})
 
 
 def _as_images(images: Any) -> Tensor:

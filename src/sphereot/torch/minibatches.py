@@ -2,20 +2,25 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 import torch
 from torch import Tensor
 
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import CheckpointStore, StateFile, require_same_work, store_name
-from sphereot._support.errors import DivergenceError
+from sphereot._support.errors import DivergenceError, NotFiniteError
 from sphereot._support.progress import Progress, progress_bar
 
-__all__ = ["LastGoodParameters", "Stateful", "require_finite", "run_epochs"]
+__all__ = ["Means", "Stateful", "run_epochs"]
+
+Means = dict[str, float]
+"""Parts of a loss by name."""
 
 
 class Stateful(Protocol):
@@ -34,74 +39,92 @@ class _Position:
 
     epoch: int = 0
     batch: int = 0
-    sums: list[float] = field(default_factory=list)
+    sums: Means = field(default_factory=dict)
     order: Tensor | None = None
     stopped: bool = False
 
+    def add(self, parts: Means) -> None:
+        """Count a batch with the parts of its loss."""
+        self.sums = {name: self.sums.get(name, 0.0) + part for name, part in parts.items()}
+        self.batch += 1
+
 
 def run_epochs(
-    step: Callable[[Tensor], Sequence[float]],
+    loss: Callable[[Tensor], tuple[Tensor, Mapping[str, Tensor]]],
     n: int,
+    optimizer: torch.optim.Optimizer,
     *,
     epochs: int,
     batch_size: int,
     generator: torch.Generator,
     states: Mapping[str, Stateful],
     work: Mapping[str, Any] | None = None,
-    store: CheckpointStore | None = None,
+    checkpoint: CheckpointStore | str | os.PathLike[str] | None = None,
     progress: Progress = False,
-    after_epoch: Callable[[int, list[float]], bool] | None = None,
-) -> list[list[float]]:
-    """Call `step` with the rows of every mini-batch of every epoch.
+    after_epoch: Callable[[int, Means], bool] | None = None,
+) -> list[Means]:
+    """Minimize a loss by a step of an optimizer for every mini-batch of every epoch.
 
     Parameters
     ----------
-    step : callable (rows) -> numbers
-        Takes one step of the optimizer on the images of these rows; returns the parts of the loss.
+    loss : callable (rows) -> (total, parts)
+        The loss of the images of these rows, to be minimized, and its parts by name, to be recorded; scalar tensors.
     n : int
         The number of images.
+    optimizer : torch.optim.Optimizer
+        Takes the steps; part of what is restored.
     epochs, batch_size : int
         A last batch of a single image is left out: batch normalization needs two.
     generator : torch.Generator
-        Source of the order of images; `step` may draw from it too. Layers and augmentations that draw from torch's
+        Source of the order of images; `loss` may draw from it too. Layers and augmentations that draw from torch's
         global random state on the CPU, such as dropout, are seeded by it; that state is put back at the end.
     states : mapping of str to Stateful
-        What a resumed training must restore: the model, the optimizer, a schedule.
+        What else a resumed training must restore: the model, a schedule.
     work : mapping, optional
         What the training depends on: settings, and digests of data. A saved state of other work is an error.
-    store : CheckpointStore, optional
-        Where the state is saved after every batch (`StateFile` writes every few seconds), and loaded from at the start.
+    checkpoint : path or CheckpointStore, optional
+        Where the state is saved after every batch (a file every ten seconds), and loaded from at the start. A file is
+        removed at the end, and when the loss is not finite.
     progress : bool or callable
         Show a progress bar; or a function to call with the number of batches done and the total.
     after_epoch : callable (epoch, means) -> bool, optional
         Called after every epoch with the number of epochs done and the means of the parts; True ends the training.
 
+    Returns
+    -------
+    list of dicts of float
+        The means of the parts by name, epoch by epoch.
+
     Raises
     ------
     DivergenceError
-        If a part of the loss is not finite, before the step that it would lead to: `step` must raise it by
-        `require_finite`. Its `result` are the means of the epochs before.
-
-    Returns
-    -------
-    list of lists of float
-        The means of the parts, epoch by epoch.
+        If a part of the loss is not finite. The parameters are then the last that gave a finite loss; `result` has the
+        means of the epochs before.
 
     Examples
     --------
     >>> import torch
     >>> from sphereot.torch.minibatches import run_epochs
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> run_epochs(lambda rows: [float(len(rows))], 10, epochs=2, batch_size=4, generator=generator, states={})
-    [[3.3333333333333335], [3.3333333333333335]]
+    >>> x, w = torch.arange(10.0), torch.zeros((), requires_grad=True)
+    >>> def loss(rows):
+    ...     error = (x[rows] - w).square().mean()
+    ...     return error, {"error": error}
+    >>> optimizer, generator = torch.optim.SGD([w], lr=0.1), torch.Generator().manual_seed(0)
+    >>> means = run_epochs(loss, 10, optimizer, epochs=30, batch_size=5, generator=generator, states={})
+    >>> abs(w.item() - 4.5) < 1, means[-1]["error"] < means[0]["error"]
+    (True, True)
     """
+    file = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else None
+    store: Any = checkpoint if file is None else file
+    state = partial(_state, states=dict(states) | {"optimizer": optimizer}, generator=generator, work=work or {})
+    steps = _Steps(loss, optimizer)
     n_batches = _batch_count(n, batch_size)
-    history: list[list[float]] = []
+    history: list[Means] = []
     position = _Position()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator.initial_seed())
-        if store is not None and (state := store.load()) is not None:
-            history, position = _restore(state, states, generator, work or {}, store_name(store))
+        if store is not None and (saved := store.load()) is not None:
+            history, position = _restore(saved, state.keywords, store_name(store))
         done = position.epoch * n_batches + position.batch
         with progress_bar(progress, "training", epochs * n_batches, done) as show:
             while position.epoch < epochs and not position.stopped:
@@ -109,67 +132,71 @@ def run_epochs(
                     position.order = torch.randperm(n, generator=generator)
                 while position.batch < n_batches:
                     rows = position.order[position.batch * batch_size : (position.batch + 1) * batch_size]
-                    parts = _parts(step, rows, history)
-                    sums = position.sums or [0.0] * len(parts)
-                    position.sums = [total + part for total, part in zip(sums, parts, strict=True)]
-                    position.batch += 1
+                    try:
+                        position.add(steps.take(rows))
+                    except DivergenceError as error:
+                        error.result = history
+                        if file is not None:
+                            file.remove()  # it would diverge again, and block a training with a smaller learning rate
+                        raise
                     show(position.epoch * n_batches + position.batch)
                     if store is not None and position.batch < n_batches:
-                        store.save(partial(_state, states, generator, work or {}, history, position))
-                history.append([total / n_batches for total in position.sums])
+                        store.save(partial(state, history=history, position=position))
+                history.append({name: total / n_batches for name, total in position.sums.items()})
                 position = _Position(epoch=position.epoch + 1)
                 position.stopped = after_epoch is not None and after_epoch(position.epoch, history[-1])
                 if store is not None:
                     is_last = position.stopped or position.epoch == epochs
-                    _save(store, partial(_state, states, generator, work or {}, history, position), at_once=is_last)
+                    _save(store, partial(state, history=history, position=position), at_once=is_last)
+    if file is not None:
+        file.remove()
     return history
 
 
-def require_finite(parts: Mapping[str, float], lr: float) -> None:
-    """Raise a DivergenceError unless all parts of a loss, by name, are finite."""
-    if not all(map(math.isfinite, parts.values())):
-        listed = ", ".join(f"{name} {value:g}" for name, value in parts.items())
-        raise DivergenceError(
-            f"the loss is not finite ({listed}): the learning rate lr={lr:g} is too large; give a smaller one. The "
-            "model has the last parameters that gave a finite loss."
-        )
-
-
-class LastGoodParameters:
-    """Copies of parameters as they were when the loss was finite, to go back to when it no longer is.
+class _Steps:
+    """Steps of an optimizer, which go back to the last parameters with a finite loss when it no longer is.
 
     Parameters
     ----------
-    parameters : iterable of tensor
-        The parameters that are trained.
-
-    Examples
-    --------
-    >>> import torch
-    >>> parameter = torch.ones(2)
-    >>> last_good = LastGoodParameters([parameter])
-    >>> last_good.remember()
-    >>> parameter.fill_(torch.nan)
-    tensor([nan, nan])
-    >>> last_good.restore()
-    >>> parameter
-    tensor([1., 1.])
+    loss : callable (rows) -> (total, parts)
+        As in `run_epochs`.
+    optimizer : torch.optim.Optimizer
+        Takes the steps.
     """
 
-    def __init__(self, parameters: Iterable[Tensor]):
-        self._parameters = [parameter.detach() for parameter in parameters]
-        self._copies: list[Tensor] | None = None
+    def __init__(
+        self, loss: Callable[[Tensor], tuple[Tensor, Mapping[str, Tensor]]], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self._loss, self._optimizer = loss, optimizer
+        self._parameters = [p.detach() for group in optimizer.param_groups for p in group["params"]]
+        self._last_good: list[Tensor] | None = None
 
-    def remember(self) -> None:
-        """Copy the parameters."""
-        if self._copies is None:
-            self._copies = [parameter.clone() for parameter in self._parameters]
-        torch._foreach_copy_(self._copies, self._parameters)
+    def take(self, rows: Tensor) -> Means:
+        """Take a step; the parts of the loss before it."""
+        self._optimizer.zero_grad()
+        try:
+            total, parts = self._loss(rows)
+            values = {name: part.item() for name, part in parts.items()}
+        except NotFiniteError as error:
+            self._fail(str(error), error)
+        if not all(map(math.isfinite, values.values())):
+            self._fail(", ".join(f"{name} {value:g}" for name, value in values.items()))
+        if self._last_good is None:
+            self._last_good = [parameter.clone() for parameter in self._parameters]
+        torch._foreach_copy_(self._last_good, self._parameters)
+        total.backward()
+        self._optimizer.step()
+        return values
 
-    def restore(self) -> None:
-        """Give the parameters the values of the last copy, if there is one."""
-        if self._copies is not None:
-            torch._foreach_copy_(self._parameters, self._copies)
+    def _fail(self, reason: str, cause: Exception | None = None) -> NoReturn:
+        if self._last_good is not None:
+            torch._foreach_copy_(self._parameters, self._last_good)
+        group = self._optimizer.param_groups[0]
+        lr = group.get("initial_lr", group["lr"])
+        raise DivergenceError(
+            f"the loss is not finite ({reason.rstrip('.')}): the learning rate lr={lr:g} is too large; give a smaller "
+            "one. The model has the last parameters that gave a finite loss."
+        ) from cause
 
 
 def _batch_count(n: int, batch_size: int) -> int:
@@ -190,19 +217,12 @@ def _save(store: CheckpointStore, state: Callable[[], Any], *, at_once: bool) ->
         store.every = every
 
 
-def _parts(step: Callable[[Tensor], Sequence[float]], rows: Tensor, history: list[list[float]]) -> Sequence[float]:
-    try:
-        return step(rows)
-    except DivergenceError as error:
-        error.result = history
-        raise
-
-
 def _state(
+    *,
     states: Mapping[str, Stateful],
     generator: torch.Generator,
     work: Mapping[str, Any],
-    history: list[list[float]],
+    history: list[Means],
     position: _Position,
 ) -> dict[str, Any]:
     # A copy: a store may keep it while the training goes on.
@@ -218,19 +238,17 @@ def _state(
     )
 
 
-def _restore(
-    state: Any, states: Mapping[str, Stateful], generator: torch.Generator, work: Mapping[str, Any], name: str
-) -> tuple[list[list[float]], _Position]:
-    """Load what `_state` returned."""
-    if not isinstance(state, Mapping):
+def _restore(saved: Any, current: Mapping[str, Any], name: str) -> tuple[list[Means], _Position]:
+    """Load what `_state` returned into the states and the generator of `current`."""
+    if not isinstance(saved, Mapping):
         raise ValueError(f"{name}: holds no state of a training; remove the file to start again.")
-    require_same_work(name, state.get("work"), work)
+    require_same_work(name, saved.get("work"), current["work"])
     try:
-        for key, part in states.items():
-            part.load_state_dict(state["states"][key])
-        generator.set_state(state["generator"])
-        torch.random.set_rng_state(state["global"])
-        return [list(means) for means in state["history"]], _Position(**state["position"])
+        for key, part in current["states"].items():
+            part.load_state_dict(saved["states"][key])
+        current["generator"].set_state(saved["generator"])
+        torch.random.set_rng_state(saved["global"])
+        return [dict(means) for means in saved["history"]], _Position(**saved["position"])
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ValueError(
             f"{name}: its state does not fit this model ({reason_of(error)}); remove the file to start again."
