@@ -411,9 +411,9 @@ EXPERIMENT = Experiment(
         "cpu": Config(
             data="cifar10_10k",
             width=8,
-            epochs=15,
-            batch_size=256,
-            curve_every=3,
+            epochs=10,
+            batch_size=128,
+            curve_every=2,
         ),
         "paper": Config(),
     },

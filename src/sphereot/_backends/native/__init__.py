@@ -7,6 +7,9 @@ imported. The environment variable SPHEREOT_KERNEL names another (`baseline`, `a
 import importlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral
 from types import ModuleType
 from typing import Any
@@ -16,7 +19,15 @@ from sphereot._arrays.unit_length import check_numpy_rows_with
 
 _THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # six digits: more threads than any machine has are an error too
 
-__all__ = ["available", "get_num_threads", "instruction_set", "kernel", "serves", "set_num_threads"]
+__all__ = [
+    "available",
+    "get_num_threads",
+    "instruction_set",
+    "kernel",
+    "serves",
+    "set_num_threads",
+    "threads_limited_to",
+]
 
 
 def _load() -> tuple[str | None, ModuleType | None]:
@@ -66,6 +77,7 @@ def _default_threads() -> int:
 
 
 _threads = _default_threads()
+_limit: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def get_num_threads() -> int:
@@ -77,7 +89,18 @@ def get_num_threads() -> int:
     >>> sphereot.get_num_threads() >= 1
     True
     """
-    return _threads
+    limit = _limit.get()
+    return _threads if limit is None else min(_threads, limit)
+
+
+@contextmanager
+def threads_limited_to(n: int) -> Iterator[None]:
+    """Use at most `n` threads inside the block, on this thread alone: for work that runs in parallel already."""
+    token = _limit.set(n)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 def set_num_threads(n: int) -> None:
