@@ -182,7 +182,7 @@ import os, pathlib, signal, sys
 import sphereot.stats.drift as drift
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-test, write, calls = drift._two_sample_test, pathlib.Path.write_text, []
+test, write, calls = drift.permutation_result, pathlib.Path.write_text, []
 
 def interrupted_test(*arguments, **options):
     calls.append(0)
@@ -195,7 +195,7 @@ def interrupted_write(path, text, **options):
     os.kill(os.getpid(), signal.SIGINT)
 
 if {moment!r} == "testing":
-    drift._two_sample_test = interrupted_test
+    drift.permutation_result = interrupted_test
 else:
     pathlib.Path.write_text = interrupted_write
 sys.argv[1:] = ["drift", "reference.npy", "same.npy", "far.npy", "--report", "report.html"]

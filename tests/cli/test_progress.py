@@ -125,7 +125,7 @@ main()
 MOMENTS = {
     "distance": ["sphereot.datasets.read_points", "sphereot.distance.estimates._costs_in_steps"],
     "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.pairwise_estimates._pairwise_costs"],
-    "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample._labelings"],
+    "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample.point_labelings"],
     "uniformity": ["sphereot.datasets.read_points", "sphereot.stats.uniformity._simulate"],
 }
 

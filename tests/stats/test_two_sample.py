@@ -14,10 +14,14 @@ from sphereot._backends import native as _native
 from sphereot._backends.array_api import permutations as portable
 from sphereot._backends.protocol import Labelings
 from sphereot.stats import two_sample_test
+from sphereot.stats._labelings import point_labelings
 from sphereot.stats._random import independent_generator
-from sphereot.stats.two_sample import _labelings
 
 ORDERS = [1, 1.5, 2, 2.7, 3]
+
+
+def _bits(n, m, permutations, generator):
+    return point_labelings(n, m, permutations, generator)[0].labelings.bits
 
 
 def unpacked(labels, count):
@@ -57,7 +61,7 @@ def test_permuted_distances_are_ssw(n, m, dim, p, dtype, rng):
     generator = independent_generator(3, x)
     frames = sphereot.great_circles(9, dim, method="quasi", seed=generator, like=x)
     assert_array_equal(frames, result.projections)
-    labels = unpacked(_labelings(n, m, 10, generator), 11)
+    labels = unpacked(_bits(n, m, 10, generator), 11)
     pool = np.concatenate([x, y])
     expected = [sphereot.ssw(pool[label], pool[~label], p=p, projections=frames) for label in labels]
     # Near zero a cost in float32 is known to the rounding of a turn, 6e-8, to the power p or times a distance.
@@ -78,7 +82,7 @@ def test_equals_linear_program(costs, p):
         n, m = (int(k) for k in rng.integers(1, 13, 2))
         turns = random_atoms(rng, n + m)
         pool = np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)], axis=1)
-        labels = _labelings(n, m, 8, rng)
+        labels = _bits(n, m, 8, rng)
         found = costs(pool, n, labels, 9, frame, p)
         expected = [linear_program(turns[label], turns[~label], p=p) for label in unpacked(labels, 9)]
         assert_allclose(found[0], expected, atol=1e-9)
@@ -92,7 +96,7 @@ def test_paths_agree_where_points_leave_arcs_empty(n, m, shift):
     rng = np.random.default_rng(shift)
     pool = np.concatenate([sphere_sample(rng, n, 3, shift=shift), sphere_sample(rng, m, 3, shift=shift)])
     pool[::50] *= -1
-    labels = _labelings(n, m, 4, rng)
+    labels = _bits(n, m, 4, rng)
     frames = sphereot.great_circles(4, 3, seed=rng)
     for p in (1.0, 2.0, 3.0):
         arguments = (pool, n, labels, 5, frames, p)
@@ -101,7 +105,7 @@ def test_paths_agree_where_points_leave_arcs_empty(n, m, shift):
 
 def test_labelings_are_partings_of_the_pool():
     """The first is the observed one; the others have n points each, and every point has the same chance."""
-    labels = unpacked(_labelings(6, 4, 20_000, np.random.default_rng(0)), 20_001)
+    labels = unpacked(_bits(6, 4, 20_000, np.random.default_rng(0)), 20_001)
     assert_array_equal(labels[0], [True] * 6 + [False] * 4)
     assert np.all(labels.sum(axis=1) == 6)
     counts = np.bincount(labels[1:] @ 2 ** np.arange(10), minlength=1024)
@@ -282,7 +286,7 @@ def test_bad_input(fault):
 @needs_kernel
 def test_kernel_refuses_labels_of_another_size():
     """Labels with more points than the first sample has room for never reach the loop that writes them."""
-    labels = _labelings(4, 5, 7, np.random.default_rng(0))
+    labels = _bits(4, 5, 7, np.random.default_rng(0))
     frames = sphereot.great_circles(3, 3, seed=0)
     for first, bad in ((3, labels), (4, labels | 4), (4, labels[:, :8]), (0, labels), (9, labels)):
         with pytest.raises(ValueError, match=r"labeling|labels|samples"):
@@ -321,7 +325,7 @@ def test_progress_that_is_neither_a_flag_nor_a_function():
 def test_ties_of_symmetry_count(corners, n, p, dtype):
     """Corners of a regular polygon, turned: labelings alike by symmetry are ties, as in exact arithmetic."""
     turns = np.arange(corners) / corners
-    labels = unpacked(_labelings(n, corners - n, 49, np.random.default_rng(1)), 50)
+    labels = unpacked(_bits(n, corners - n, 49, np.random.default_rng(1)), 50)
     exact = np.array([linear_program(turns[label], turns[~label], p=p) ** (1 / p) for label in labels])
     expected = (1 + np.sum(exact[1:] >= exact[0] - 1e-9)) / 50
     for phase in np.random.default_rng(0).random(5):
@@ -359,7 +363,7 @@ def test_samples_that_change_names_are_a_tie(dtype, rng):
         result = two_sample_test(x, y, permutations=199, n_projections=30, seed=np.random.default_rng(2))
         generator = np.random.default_rng(2)
         sphereot.great_circles(30, 3, method="quasi", seed=generator, like=x)
-        labels = unpacked(_labelings(3, 3, 199, generator), 200)[1:]
+        labels = unpacked(_bits(3, 3, 199, generator), 200)[1:]
         same = np.all(labels[:, :3] == labels[:, :1], axis=1)  # x and y, or y and x
         assert np.count_nonzero(same) > 5
         assert np.all(result.null[same] == result.statistic)

@@ -20,8 +20,9 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
+from sphereot.stats._labelings import as_groups, group_labelings, point_labelings
 from sphereot.stats._random import drawn_frames, independent_generator
-from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, _two_sample_test
+from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, permutation_result
 
 __all__ = ["DriftResult", "DriftWindow", "drift_test"]
 
@@ -174,6 +175,7 @@ def drift_test(
     labels: Sequence[str] | None = None,
     p: float = 1,
     alpha: float = 0.05,
+    groups: Sequence[Sequence[Any]] | None = None,
     permutations: int | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
@@ -196,6 +198,9 @@ def drift_test(
         often as SSW_2. SSW_2 is better at a change of concentration.
     alpha : float
         Level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.
+    groups : sequence of sequences, optional
+        Labels of groups (documents, users, sessions): for the points of the reference, then for those of each window.
+        Whole groups are permuted, as in `two_sample_test`, so that points of one group may depend on each other.
     permutations : int, optional
         Number of permutations for each window: 999 by default, more from 13 windows on (at level 0.05), where corrected
         p-values would be coarse. It is an error if no p-value can reach the level with so few.
@@ -217,8 +222,8 @@ def drift_test(
 
     Notes
     -----
-    The p-values are exact if points are independent; see `two_sample_test`. With Holm's correction the probability of
-    any false alarm is at most `alpha`. All decisions follow from one threshold: if R of K windows have drifted, they
+    The p-values are exact if points are independent, or groups of them if `groups` is given; see `two_sample_test`.
+    With Holm's correction the probability of any false alarm is at most `alpha`. All decisions follow from one threshold: if R of K windows have drifted, they
     are those with p-values of at most alpha / (K - R). The bands are for that level.
 
     References
@@ -247,7 +252,11 @@ def drift_test(
     generator = independent_generator(seed, first)
     frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator, method)
     samples = [to_numpy(points) for points in others]
-    return _drift_test(to_numpy(first), samples, names, p, alpha, permutations, frames, generator, progress)
+    labeled = None
+    if groups is not None:
+        every = ["reference", *(f"windows[{k}]" for k in range(len(samples)))]
+        labeled = as_groups(groups, every, [len(first), *map(len, samples)])
+    return _drift_test(to_numpy(first), samples, names, p, alpha, labeled, permutations, frames, generator, progress)
 
 
 def _drift_test(
@@ -256,6 +265,7 @@ def _drift_test(
     names: Sequence[str],
     p: float,
     alpha: float,
+    groups: Sequence[NDArray[np.intp]] | None,
     permutations: int,
     frames: NDArray[Any],
     generator: np.random.Generator,
@@ -271,9 +281,16 @@ def _drift_test(
         def show_window(done: int, total: int) -> None:
             show(len(tests) * total + done)
 
-        for window in windows:
+        for k, window in enumerate(windows):
             fresh = np.random.default_rng(state)
-            tests.append(_two_sample_test(reference, window, p, permutations, frames, fresh, 1, show_window))
+            n_groups = None
+            if groups is None:
+                sets = point_labelings(len(reference), len(window), permutations, fresh)
+            else:
+                n_groups = (int(groups[0].max()) + 1, int(groups[1 + k].max()) + 1)
+                of_points = np.concatenate([groups[0], groups[1 + k] + n_groups[0]])
+                sets = group_labelings(of_points, n_groups[0], permutations, fresh)
+            tests.append(permutation_result(reference, window, p, sets, frames, 1, show_window, n_groups))
     adjusted = _holm([test.p_value for test in tests])
     decisions = [value <= alpha * (1 + _ROUNDING) for value in adjusted]
     level = alpha / max(len(tests) - sum(decisions), 1)

@@ -5,6 +5,7 @@ distance is compared with those of random splits, and the test has its level exa
 sizes, the dimension and the number of great circles. The pool is projected and sorted once per great circle.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +15,10 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, namespace, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_int, as_order, as_points, require_same_dim, require_same_kind
-from sphereot._backends import backend_for
-from sphereot._backends.protocol import Labelings
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
+from sphereot.stats._labelings import LabelingSet, as_groups, group_labelings, point_labelings, relabeled_costs
 from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats._results import NullTestResult
 from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
@@ -72,6 +72,8 @@ class TwoSampleResult(NullTestResult):
         The great circles; `ssw` with these `projections` gives the statistic.
     n, m : int
         Numbers of points of the samples.
+    n_groups : pair of int, or None
+        Numbers of groups of the samples, if groups were permuted.
     dim : int
         Dimension d of the space around the sphere.
     p : float
@@ -80,11 +82,15 @@ class TwoSampleResult(NullTestResult):
 
     circles: tuple[DifferingCircle, ...] = field(repr=False)
     m: int
+    n_groups: tuple[int, int] | None = None
 
     @property
     def permutations(self) -> int:
         """Number of permutations."""
         return len(self.null)
+
+    def _of_groups(self) -> str:
+        return "" if self.n_groups is None else f" of {self.n_groups[0]} and {self.n_groups[1]} groups"
 
     @property
     def excess(self) -> float:
@@ -96,7 +102,7 @@ class TwoSampleResult(NullTestResult):
             f"Two-sample permutation test on {cost_name(self.p)}: "
             f"{self.n} against {self.m} points in dimension {self.dim}",
             f"  distance  {self.statistic:.6g}  (by chance {np.mean(self.null):.6g} ± {np.std(self.null):.2g}, "
-            f"{self.permutations} permutations, {self.n_projections} great circles)",
+            f"{self.permutations} permutations{self._of_groups()}, {self.n_projections} great circles)",
             f"  effect    {self.effect:.2f} standard deviations, {self.ratio:.3g} times chance",
             f"  p-value   {self.p_value:.4g}",
         ]
@@ -115,6 +121,7 @@ def two_sample_test(
     y: Array,
     *,
     p: float = 2,
+    groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
     permutations: int = 999,
     n_projections: int | None = None,
     projections: Array | None = None,
@@ -133,8 +140,12 @@ def two_sample_test(
         Unit vectors: the second sample, of the same array library and device.
     p : float
         Order, from 1 to 1000.
+    groups : pair of sequences, lengths n and m, optional
+        Label of the group of every point of x and of y: document, user, session. Whole groups are permuted, so that
+        points of one group may depend on each other. No label may occur in both samples.
     permutations : int
-        Number of random splits of the pooled points. The p-value is at least 1 / (1 + permutations).
+        Number of random splits of the pooled points, or of their groups. The p-value is at least
+        1 / (1 + permutations).
     n_projections : int, optional
         Number L of great circles, 200 by default.
     projections : array, shape (L, d, 2), optional
@@ -162,7 +173,8 @@ def two_sample_test(
     -----
     Under the null hypothesis P(p_value <= a) <= a for every a, exactly: the observed samples and the permuted ones are
     exchangeable, given the great circles. It does not hold for points that depend on each other (sentences of one
-    document, frames of one film): keep one of each, or permute whole groups. Permuted samples whose distance equals the
+    document, frames of one film) unless `groups` says which belong together: then independent groups, of any sizes, are
+    enough. Permuted samples whose distance equals the
     observed one up to rounding, which symmetry can cause, count as ties.
 
     Each permutation takes O(n + m) per great circle, without sorting, and the cost on each circle is exact. Samples of
@@ -193,30 +205,34 @@ def two_sample_test(
     x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
     generator = independent_generator(seed, x)
     frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
-    return _two_sample_test(to_numpy(x), to_numpy(y), p, permutations, frames, generator, n_circles, progress)
+    if groups is None:
+        sets = point_labelings(len(x), len(y), permutations, generator)
+        n_groups = None
+    else:
+        first, second = as_groups(groups, ("x", "y"), (len(x), len(y)))
+        n_groups = (int(first.max()) + 1, int(second.max()) + 1)
+        sets = group_labelings(np.concatenate([first, second + n_groups[0]]), n_groups[0], permutations, generator)
+    return permutation_result(to_numpy(x), to_numpy(y), p, sets, frames, n_circles, progress, n_groups)
 
 
-def _two_sample_test(
+def permutation_result(
     x: NDArray[Any],
     y: NDArray[Any],
     p: float,
-    permutations: int,
+    sets: Sequence[LabelingSet],
     frames: NDArray[Any],
-    generator: np.random.Generator,
     n_circles: int,
     progress: Progress,
+    n_groups: tuple[int, int] | None = None,
 ) -> TwoSampleResult:
-    """`two_sample_test` of validated NumPy arrays on the great circles of `frames`."""
+    """`two_sample_test` of validated NumPy arrays on the great circles of `frames`, with given labelings."""
     n, m = len(x), len(y)
     pool = np.concatenate([x, y])
     frames = frames.astype(pool.dtype, copy=False)
-    labels = _labelings(n, m, permutations, generator)
-
-    count = 1 + permutations
-    total = np.zeros(count)
+    total = np.zeros(sum(len(labeling_set.columns) for labeling_set in sets))
     slice_costs, null_means, null_deviations = (np.empty(len(frames)) for _ in range(3))
     with progress_bar(progress, "great circles", len(frames)) as show:
-        for block, costs in backend_for(pool).relabeled_costs(pool, Labelings(labels, count, n), frames, p):
+        for block, costs in relabeled_costs(pool, sets, frames, p):
             slice_costs[block] = costs[:, 0]
             null_means[block], null_deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
             for row in costs:  # one slice at a time, so that the sum does not depend on the size of a block
@@ -235,35 +251,10 @@ def _two_sample_test(
         projections=frames,
         n=n,
         m=m,
+        n_groups=n_groups,
         dim=int(pool.shape[1]),
         p=p,
     )
-
-
-def _labelings(n: int, m: int, permutations: int, generator: np.random.Generator) -> NDArray[np.uint8]:
-    """The observed labeling and random ones, eight per byte, shape (ceil((1 + permutations) / 8), n + m)."""
-    groups = -(-(1 + permutations) // 8)
-    packed = np.empty((groups, n + m), np.uint8)
-    for g in range(groups):
-        rows = _random_labels(n, m, 8, generator)
-        if g == 0:
-            rows[0] = np.arange(n + m) < n
-        packed[g] = np.packbits(rows, axis=0, bitorder="little")[0]
-    return packed
-
-
-def _random_labels(n: int, m: int, count: int, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Rows of n + m labels of which n are set, uniform among all such rows; faster than shuffling.
-
-    Each label is first set independently, with a probability of about n / (n + m). Given their number, all sets of
-    labels are equally likely, and remain so when random labels are cleared, or set, until n are set.
-    """
-    chance = min(max(round(256 * n / (n + m)), 1), 255)
-    rows = generator.integers(0, 256, size=(count, n + m), dtype=np.uint8) < chance
-    for row, n_set in zip(rows, np.count_nonzero(rows, axis=1).tolist(), strict=True):
-        candidates = np.flatnonzero(row == (n_set > n))
-        row[generator.choice(candidates, abs(n_set - n), replace=False, shuffle=False)] = n_set < n
-    return rows
 
 
 def _most_differing(
