@@ -223,8 +223,9 @@ def drift_test(
     Notes
     -----
     The p-values are exact if points are independent, or groups of them if `groups` is given; see `two_sample_test`.
-    With Holm's correction the probability of any false alarm is at most `alpha`. All decisions follow from one threshold: if R of K windows have drifted, they
-    are those with p-values of at most alpha / (K - R). The bands are for that level.
+    With Holm's correction the probability of any false alarm is at most `alpha`. All decisions follow from one
+    threshold: if R of K windows have drifted, they are those with p-values of at most alpha / (K - R). The bands are
+    for that level.
 
     References
     ----------
@@ -255,7 +256,7 @@ def drift_test(
     labeled = None
     if groups is not None:
         every = ["reference", *(f"windows[{k}]" for k in range(len(samples)))]
-        labeled = as_groups(groups, every, [len(first), *map(len, samples)])
+        labeled = as_groups(groups, every, [first.shape[0], *map(len, samples)])
     return _drift_test(to_numpy(first), samples, names, p, alpha, labeled, permutations, frames, generator, progress)
 
 

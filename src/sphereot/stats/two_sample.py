@@ -205,11 +205,12 @@ def two_sample_test(
     x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
     generator = independent_generator(seed, x)
     frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
+    n, m = x.shape[0], y.shape[0]
+    n_groups = None
     if groups is None:
-        sets = point_labelings(len(x), len(y), permutations, generator)
-        n_groups = None
+        sets = point_labelings(n, m, permutations, generator)
     else:
-        first, second = as_groups(groups, ("x", "y"), (len(x), len(y)))
+        first, second = as_groups(groups, ("x", "y"), (n, m))
         n_groups = (int(first.max()) + 1, int(second.max()) + 1)
         sets = group_labelings(np.concatenate([first, second + n_groups[0]]), n_groups[0], permutations, generator)
     return permutation_result(to_numpy(x), to_numpy(y), p, sets, frames, n_circles, progress, n_groups)
