@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
 from sphereot import sphere
-from sphereot.stats import SphericalKDE, _vmf, kde
+from sphereot.stats import SphericalKDE, _kernels, _vmf
 
 
 def mixture(x, weights, kappa, points):
@@ -136,8 +136,8 @@ def test_memory_is_bounded(rng):
     model.log_density(x[:2000])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 4 * 8 * kde._BLOCK_ENTRIES
-    assert 4 * 8 * kde._BLOCK_ENTRIES < 2000 * 20_000 * 8
+    assert peak < 4 * 8 * _kernels._BLOCK_ENTRIES
+    assert 4 * 8 * _kernels._BLOCK_ENTRIES < 2000 * 20_000 * 8
 
 
 def test_far_points_have_a_log_density():

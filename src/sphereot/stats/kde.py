@@ -6,7 +6,6 @@ For small h the kernel is nearly a Gaussian of standard deviation h, in radians,
 """
 
 import math
-from collections.abc import Iterator
 from numbers import Real
 from typing import Any
 
@@ -16,13 +15,12 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
 from sphereot._arrays.validation import as_int, as_points, as_weights, require_same_dim
 from sphereot._support.scikit_learn import density_tags
+from sphereot.stats._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64, row_blocks
 from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
 
 __all__ = ["SphericalKDE"]
 
-_BLOCK_ENTRIES = 2**21  # of the matrix of points against points: 16 MB
 _CV_POINTS = 1000
-_COINCIDENT = 1e-14  # 1 - cosine: points closer than 1.4e-7 radians are one location
 _WIDEST = 3.0  # radians: so wide a kernel is flat
 
 
@@ -103,7 +101,7 @@ class SphericalKDE:
         """
         x = as_points("x", x)
         weights = as_weights("weights", self.weights, "x", x)
-        points = _normalized_float64(x)
+        points = normalized_float64(x)
         masses = np.full(len(points), 1.0) if weights is None else to_numpy(weights).astype(np.float64)
         masses = masses / masses.max()  # the sum of very large weights would overflow
         self.points_ = points[masses > 0]
@@ -138,15 +136,15 @@ class SphericalKDE:
 
     def _log_density(self, points: Array) -> Array:
         """`log_density` of validated points."""
-        at = _normalized_float64(points)
+        at = normalized_float64(points)
         values = np.empty(len(at))
         log_weights = np.log(self.weights_)
-        for rows in _row_blocks(len(at), len(self.points_)):
+        for rows in row_blocks(len(at), len(self.points_)):
             exponents = at[rows] @ self.points_.T
             exponents -= 1.0
             exponents *= self.concentration_
             exponents += log_weights
-            values[rows] = _log_sum_exp(exponents)
+            values[rows] = log_sum_exp(exponents)
         values += scaled_log_normalizer(self.n_features_in_, self.concentration_)
         return values if is_numpy(points) else to_kind(values, points)
 
@@ -204,27 +202,6 @@ class SphericalKDE:
             raise ValueError("This SphericalKDE has no points yet; call fit(x) first.")
 
 
-def _normalized_float64(points: Array) -> NDArray[np.float64]:
-    """Points as a NumPy array, normalized in float64: a large kappa would show the rounding of lengths in float32."""
-    values = to_numpy(points).astype(np.float64)
-    normalized: NDArray[np.float64] = values / np.linalg.norm(values, axis=1, keepdims=True)
-    return normalized
-
-
-def _row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_ENTRIES // n_columns)
-    return (slice(start, start + step) for start in range(0, n_rows, step))
-
-
-def _log_sum_exp(exponents: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of the sum of exponentials in each row; overwrites `exponents`."""
-    largest = exponents.max(axis=1, keepdims=True)
-    exponents -= largest
-    np.exp(exponents, out=exponents)
-    total: NDArray[np.float64] = largest[:, 0] + np.log(exponents.sum(axis=1))
-    return total
-
-
 # ---- bandwidths ----
 
 
@@ -249,7 +226,7 @@ def _rule_of_thumb(points: NDArray[np.float64], weights: NDArray[np.float64]) ->
     """Bandwidth of least asymptotic mean integrated squared error for a von Mises-Fisher distribution."""
     dim = points.shape[1]
     resultant = float(np.linalg.norm(weights @ points))
-    if resultant >= 1 - _COINCIDENT:
+    if resultant >= 1 - COINCIDENT:
         raise ValueError(_NO_SPREAD)
     q = dim - 1  # dimension of the sphere, the notation of Garcia-Portugues
     kappa = max(fit_concentration(dim, resultant), 1e-9)
@@ -270,7 +247,7 @@ def _cross_validated(points: NDArray[np.float64], weights: NDArray[np.float64]) 
         points, weights = points[part], weights[part] / weights[part].sum()
         size = n / _CV_POINTS
     gap = 1.0 - points @ points.T
-    apart = gap > _COINCIDENT
+    apart = gap > COINCIDENT
     if not np.all(np.any(apart, axis=1)):
         raise ValueError(_NO_SPREAD)
     gap[~apart] = np.inf
@@ -286,25 +263,8 @@ def _cross_validated(points: NDArray[np.float64], weights: NDArray[np.float64]) 
     spacing = float(np.quantile(np.sqrt(2 * nearest), 0.1))
     widths = np.linspace(math.log(spacing / 4), math.log(_WIDEST), 24)
     best = int(np.argmax([likelihood(float(width)) for width in widths]))
-    width = _maximizer(likelihood, float(widths[max(best - 1, 0)]), float(widths[min(best + 1, len(widths) - 1)]))
+    width = maximizer(likelihood, float(widths[max(best - 1, 0)]), float(widths[min(best + 1, len(widths) - 1)]))
     return float(math.exp(width) * size ** (-1 / (dim + 3)))
-
-
-def _maximizer(function: Any, low: float, high: float) -> float:
-    """Maximizer of a function with one peak in [low, high], by golden-section search to 0.01."""
-    golden = (math.sqrt(5) - 1) / 2
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = function(left), function(right)
-    while high - low > 0.01:
-        if at_left > at_right:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = function(right)
-    return (low + high) / 2
 
 
 _NO_SPREAD = (
