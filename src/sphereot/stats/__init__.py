@@ -1,12 +1,16 @@
-"""Statistics of samples on the sphere: kernel density estimates, two-sample, uniformity and drift tests."""
+"""Statistics of samples on the sphere: kernel density estimates, mixtures, two-sample, uniformity and drift tests."""
 
 from sphereot.stats._circle_density import ProjectedDensities
+from sphereot.stats.adaptive_kde import AdaptiveKDE
+from sphereot.stats.components import VonMisesFisherComponents
 from sphereot.stats.drift import DriftResult, DriftWindow, drift_test
 from sphereot.stats.kde import SphericalKDE
+from sphereot.stats.mixture import VonMisesFisherMixture
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test
 from sphereot.stats.uniformity import ClassicalTest, UniformityResult, clear_null_cache, uniformity_test
 
 __all__ = [
+    "AdaptiveKDE",
     "ClassicalTest",
     "DifferingCircle",
     "DriftResult",
@@ -15,6 +19,8 @@ __all__ = [
     "SphericalKDE",
     "TwoSampleResult",
     "UniformityResult",
+    "VonMisesFisherComponents",
+    "VonMisesFisherMixture",
     "clear_null_cache",
     "drift_test",
     "two_sample_test",

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.sphere.area import log_area
 
-__all__ = ["fit_concentration", "log_bessel", "mean_cosine", "sample_around", "scaled_log_normalizer"]
+__all__ = [
+    "fit_concentration",
+    "fit_concentrations",
+    "log_bessel",
+    "mean_cosine",
+    "sample_around",
+    "scaled_log_normalizer",
+    "scaled_log_normalizers",
+]
 
 
 def scaled_log_normalizer(dim: int, kappa: float) -> float:
@@ -22,6 +30,12 @@ def scaled_log_normalizer(dim: int, kappa: float) -> float:
     True
     """
     return -log_area(dim) - float(log_mean_exponential(np.float64(kappa), dim, scaled=True))
+
+
+def scaled_log_normalizers(dim: int, kappas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`scaled_log_normalizer` of each kappa."""
+    values: NDArray[np.float64] = -log_area(dim) - log_mean_exponential(kappas, dim, scaled=True)
+    return values
 
 
 def log_bessel(order: float, kappa: float) -> float:
@@ -50,10 +64,35 @@ def fit_concentration(dim: int, resultant: float) -> float:
     return kappa
 
 
-def sample_around(means: NDArray[np.float64], kappa: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """One draw of vMF(mean, kappa) for each row of `means`, shape (n, d)."""
+def fit_concentrations(dim: int, resultants: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
+    """Maximum-likelihood kappas in [0, largest] for mean vectors of lengths `resultants` in [0, 1].
+
+    >>> bool(np.isclose(fit_concentrations(3, np.array([0.5]), 1e6)[0], fit_concentration(3, 0.5)))
+    True
+    """
+    # The mean cosine rises with kappa: what is beyond that of the largest kappa is at the bound.
+    bounded = resultants < mean_cosine(dim, largest)
+    inside = np.where(bounded & (resultants > 0), resultants, 0.5)
+    kappa = inside * (dim - inside**2) / (1 - inside**2)
+    for _ in range(20):
+        ratio = kappa * bessel_ratio_slope(kappa, dim)
+        step = (ratio - inside) / (1 - ratio**2 - (dim - 1) / kappa * ratio)
+        kappa = np.maximum(kappa / 10, kappa - step)
+        if np.all(np.abs(step) <= 1e-10 * kappa):
+            break
+    fitted: NDArray[np.float64] = np.where(bounded, np.where(resultants > 0, np.minimum(kappa, largest), 0.0), largest)
+    return fitted
+
+
+def sample_around(
+    means: NDArray[np.float64], kappa: float | NDArray[np.float64], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """One draw of vMF(mean, kappa) for each row of `means`, shape (n, d); one kappa, or one per row."""
     n, dim = means.shape
-    gap = _one_minus_cosine(n, dim, kappa, generator)
+    if isinstance(kappa, np.ndarray):
+        gap = _one_minus_cosine_of_each(dim, kappa, generator)
+    else:
+        gap = _one_minus_cosine(n, dim, kappa, generator)
     tangent = generator.standard_normal((n, dim))
     tangent -= np.sum(tangent * means, axis=1, keepdims=True) * means
     tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
@@ -64,16 +103,38 @@ def sample_around(means: NDArray[np.float64], kappa: float, generator: np.random
 
 def _one_minus_cosine(n: int, dim: int, kappa: float, generator: np.random.Generator) -> NDArray[np.float64]:
     """Draws of 1 - <x, mean> by rejection (Wood, 1994); the difference stays accurate for large kappa."""
-    half = (dim - 1) / 2
-    b = half / (kappa + math.hypot(kappa, half))
-    mode_gap = 2 * b / (1 + b)
     accepted = np.empty(0)
     while len(accepted) < n:
         tries = int(1.6 * (n - len(accepted))) + 16
-        z = generator.beta(half, half, tries)
-        gap = 2 * b * z / (1 - (1 - b) * z)
-        # log acceptance: kappa (t - t0) + (d - 1) log((1 - t0 t) / (1 - t0^2)), with t = 1 - gap and t0 = 1 - mode_gap.
-        shift = mode_gap - gap
-        log_accept = kappa * shift + (dim - 1) * np.log1p(-(1 - mode_gap) * shift / (mode_gap * (2 - mode_gap)))
+        gap, log_accept = _proposals(dim, np.full(tries, kappa), generator)
         accepted = np.concatenate([accepted, gap[np.log(generator.random(tries)) <= log_accept]])
     return accepted[:n]
+
+
+def _one_minus_cosine_of_each(
+    dim: int, kappa: NDArray[np.float64], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """One draw of 1 - <x, mean> for each kappa: rejected rows are drawn again."""
+    gap = np.empty(len(kappa))
+    open_rows = np.arange(len(kappa))
+    while len(open_rows):
+        proposed, log_accept = _proposals(dim, kappa[open_rows], generator)
+        is_accepted = np.log(generator.random(len(open_rows))) <= log_accept
+        gap[open_rows[is_accepted]] = proposed[is_accepted]
+        open_rows = open_rows[~is_accepted]
+    return gap
+
+
+def _proposals(
+    dim: int, kappa: NDArray[np.float64], generator: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Proposed values of 1 - <x, mean>, one per kappa, and the logarithms of their probabilities of acceptance."""
+    half = (dim - 1) / 2
+    b = half / (kappa + np.hypot(kappa, half))
+    mode_gap = 2 * b / (1 + b)
+    z = generator.beta(half, half, len(kappa))
+    gap = 2 * b * z / (1 - (1 - b) * z)
+    # log acceptance: kappa (t - t0) + (d - 1) log((1 - t0 t) / (1 - t0^2)), with t = 1 - gap and t0 = 1 - mode_gap.
+    shift = mode_gap - gap
+    log_accept = kappa * shift + (dim - 1) * np.log1p(-(1 - mode_gap) * shift / (mode_gap * (2 - mode_gap)))
+    return gap, log_accept

@@ -1,0 +1,115 @@
+"""What estimators whose density is a sum of von Mises-Fisher components have in common: the API of scikit-learn."""
+
+import inspect
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
+from sphereot._arrays.validation import as_int, as_points, require_same_dim
+from sphereot._support.scikit_learn import density_tags
+from sphereot.stats._kernels import normalized_float64
+from sphereot.stats.components import VonMisesFisherComponents
+
+__all__ = ["ComponentEstimator", "weights_of"]
+
+
+class ComponentEstimator:
+    """Density estimator with the fitted attribute `components_`; see `AdaptiveKDE` and `VonMisesFisherMixture`."""
+
+    components_: VonMisesFisherComponents
+
+    def log_density(self, points: Array) -> Array:
+        """Log-density at points.
+
+        Parameters
+        ----------
+        points : array, shape (m, d)
+            Unit vectors.
+
+        Returns
+        -------
+        array, shape (m,)
+            Log-density against the surface measure of the sphere, in the library of `points`.
+        """
+        at = self._as_points(points)
+        values = self.components_.log_density(normalized_float64(at))
+        return values if is_numpy(at) else to_kind(values, at)
+
+    score_samples = log_density
+
+    def density(self, points: Array) -> Array:
+        """Density at points; see `log_density`."""
+        at = self._as_points(points)
+        values = np.exp(self.components_.log_density(normalized_float64(at)))
+        return values if is_numpy(at) else to_kind(values, at)
+
+    def score(self, x: Array, y: None = None) -> float:
+        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them."""
+        return float(np.mean(self.components_.log_density(normalized_float64(self._as_points(x, "x")))))
+
+    def sample(self, n: int = 1, seed: int | np.random.Generator | None = None) -> NDArray[np.float64]:
+        """Draw points from the estimate.
+
+        Parameters
+        ----------
+        n : int
+            Number of points.
+        seed : int, numpy Generator or None
+            Source of randomness; no global random state is read or changed.
+
+        Returns
+        -------
+        array, shape (n, d)
+            Unit vectors.
+        """
+        self._require_fit()
+        return self.components_.sample(as_int("n", n, 1, "the number of points"), np.random.default_rng(seed))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor parameters by name, for the API of scikit-learn."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor parameters; the next `fit` uses them."""
+        names = self._parameter_names()
+        for name, value in params.items():
+            if name not in names:
+                raise ValueError(f"{name} is not a parameter of {type(self).__name__}; choose from {', '.join(names)}.")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        return density_tags()
+
+    def __repr__(self) -> str:
+        parameters = inspect.signature(type(self).__init__).parameters
+        changed = {
+            name: value
+            for name, value in self.get_params().items()
+            if value is not parameters[name].default and name != "weights"
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def _as_points(self, points: Array, name: str = "points") -> Array:
+        self._require_fit()
+        at = as_points(name, points)
+        require_same_dim(name, at, "the fitted sample", self.components_.means)
+        return at
+
+    def _require_fit(self) -> None:
+        if not hasattr(self, "components_"):
+            raise ValueError(f"This {type(self).__name__} has no points yet; call fit(x) first.")
+
+
+def weights_of(weights: Array | None, n: int) -> NDArray[np.float64]:
+    """Validated weights as a NumPy array with a total of 1; equal for None."""
+    masses = np.ones(n) if weights is None else to_numpy(weights).astype(np.float64)
+    masses = masses / masses.max()  # the sum of very large weights would overflow
+    scaled: NDArray[np.float64] = masses / masses.sum()
+    return scaled

@@ -1,0 +1,242 @@
+"""Mixtures of von Mises-Fisher distributions, fitted by expectation maximization (Banerjee et al., 2005)."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array
+from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.validation import as_int, as_points, as_positive, as_weights
+from sphereot.stats._component_estimator import ComponentEstimator, weights_of
+from sphereot.stats._kernels import normalized_float64, row_blocks
+from sphereot.stats._vmf import fit_concentrations, scaled_log_normalizers
+from sphereot.stats.components import VonMisesFisherComponents
+from sphereot.stats.locations import group_by_location, neighbor_distances
+
+__all__ = ["VonMisesFisherMixture"]
+
+_MOST_COMPONENTS = 512
+_HELD_OUT = 0.2
+_LARGEST = 1e12  # a larger concentration would show the rounding of cosines
+
+
+class VonMisesFisherMixture(ComponentEstimator):
+    """Mixture of von Mises-Fisher distributions on a sphere of any dimension, fitted by expectation maximization.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of components. By default 1, 2, 4, 8, ... up to 512, and at most half the number of locations, are fitted
+        to 80% of the locations; the number with the largest likelihood of the others is taken.
+    max_concentration : float, optional
+        Largest concentration kappa. By default that of a component as wide as the median distance to the nearest other
+        location: without a bound, a component at a repeated point has an infinite likelihood.
+    tol : float
+        Stop when a step raises the mean log-likelihood by less than this.
+    max_iter : int
+        Largest number of steps.
+    weights : array, shape (n,), optional
+        Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
+    seed : int, numpy Generator or None
+        Makes the start (k-means++ with the distance 1 - cosine), and with it the fit, reproducible.
+
+    Attributes
+    ----------
+    components_ : VonMisesFisherComponents
+        Means, concentrations and weights of the components; those that lost all their points are left out.
+    log_likelihoods_ : list of float
+        Mean log-likelihood of the points before each step, and at the end; it never falls, but for rounding.
+    n_features_in_ : int
+        Dimension d of the space around the sphere.
+
+    References
+    ----------
+    A. Banerjee, I. Dhillon, J. Ghosh, S. Sra, Clustering on the unit hypersphere using von Mises-Fisher distributions,
+    Journal of Machine Learning Research 6 (2005).
+
+    Examples
+    --------
+    >>> from sphereot import sphere
+    >>> from sphereot.stats import VonMisesFisherMixture
+    >>> noise = np.random.default_rng(0).normal(size=(600, 3)) / 10
+    >>> x = sphere.normalize(noise + np.repeat([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0]], [400, 200], axis=0))
+    >>> mixture = VonMisesFisherMixture(2, seed=0).fit(x)
+    >>> np.sort(mixture.components_.weights).round(3)
+    array([0.333, 0.667])
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        max_concentration: float | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        weights: Array | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.max_concentration = max_concentration
+        self.tol = tol
+        self.max_iter = max_iter
+        self.weights = weights
+        self.seed = seed
+
+    def fit(self, x: Array, y: None = None) -> "VonMisesFisherMixture":
+        """Fit the mixture to points.
+
+        Parameters
+        ----------
+        x : array, shape (n, d)
+            Unit vectors, of at least as many locations as components.
+        y : None
+            Ignored; present for the API of scikit-learn.
+
+        Returns
+        -------
+        VonMisesFisherMixture
+            This mixture.
+        """
+        x = as_points("x", x)
+        weights = weights_of(as_weights("weights", self.weights, "x", x), len(x))
+        tol = as_positive("tol", self.tol, "the least gain of a step")
+        max_iter = as_int("max_iter", self.max_iter, 1, "the number of steps")
+        points, weights = normalized_float64(x)[weights > 0], weights[weights > 0]
+        first, location = group_by_location(points)
+        count = self.n_components
+        if count is not None and as_int("n_components", count, 1, "the number of components") > len(first):
+            raise ValueError(
+                f"n_components: got {count}, but the points are at {len(first)} locations; give at most that number."
+            )
+        largest = self._largest(points[first])
+        generator = numpy_generator(self.seed)
+        settings: dict[str, Any] = {"largest": largest, "tol": tol, "max_iter": max_iter}
+        if count is None:
+            count = _validated_count(points, weights, location, generator, settings)
+        self.components_, self.log_likelihoods_ = _fitted(points, weights, count, generator, **settings)
+        self.n_features_in_ = points.shape[1]
+        return self
+
+    def _largest(self, locations: NDArray[np.float64]) -> float:
+        if self.max_concentration is not None:
+            return as_positive("max_concentration", self.max_concentration, "the largest concentration")
+        nearest = neighbor_distances(locations, 1)[:, 0]
+        width = float(np.median(nearest)) / math.sqrt(locations.shape[1] - 1)
+        return float(np.clip(width**-2, 1.0, _LARGEST)) if math.isfinite(width) else 1e4
+
+
+def _validated_count(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    location: NDArray[np.intp],
+    generator: np.random.Generator,
+    settings: dict[str, Any],
+) -> int:
+    """Number of components with the largest likelihood of locations that are held out."""
+    n_locations = int(location.max()) + 1
+    most = min(_MOST_COMPONENTS, n_locations // 2)
+    if most < 2:
+        return 1
+    held_out = (generator.permutation(n_locations) < max(1, round(_HELD_OUT * n_locations)))[location]
+    train, test = points[~held_out], points[held_out]
+    best, best_score = 1, -math.inf
+    count = 1
+    while count <= most:
+        masses = weights[~held_out] / weights[~held_out].sum()
+        score = float(
+            np.average(
+                _fitted(train, masses, count, generator, **settings)[0].log_density(test), weights=weights[held_out]
+            )
+        )
+        if score > best_score:
+            best, best_score = count, score
+        elif count >= 4 * best:
+            break
+        count *= 2
+    return best
+
+
+def _fitted(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    count: int,
+    generator: np.random.Generator,
+    *,
+    largest: float,
+    tol: float,
+    max_iter: int,
+) -> tuple[VonMisesFisherComponents, list[float]]:
+    """Expectation maximization from a k-means++ start."""
+    components = _start(points, weights, count, generator, largest)
+    likelihoods: list[float] = []
+    for _ in range(max_iter):
+        likelihood, masses, sums = _expectation(components, points, weights)
+        likelihoods.append(likelihood)
+        if len(likelihoods) > 1 and likelihood - likelihoods[-2] < tol:
+            return components, likelihoods
+        components = _maximization(masses, sums, largest)
+    likelihoods.append(float(weights @ components.log_density(points)))
+    return components, likelihoods
+
+
+def _expectation(
+    components: VonMisesFisherComponents, points: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Mean log-likelihood, and per component the total and the weighted sum of its points."""
+    means, kappas = components.means, components.concentrations
+    log_factors = np.log(components.weights) + scaled_log_normalizers(points.shape[1], kappas)
+    masses, sums, likelihood = np.zeros(len(means)), np.zeros(means.shape), 0.0
+    for rows in row_blocks(len(points), len(means)):
+        shares = (points[rows] @ means.T - 1.0) * kappas + log_factors
+        largest = shares.max(axis=1, keepdims=True)
+        shares -= largest
+        np.exp(shares, out=shares)
+        totals = shares.sum(axis=1)
+        shares *= (weights[rows] / totals)[:, None]
+        likelihood += float(weights[rows] @ (largest[:, 0] + np.log(totals)))
+        masses += shares.sum(axis=0)
+        sums += shares.T @ points[rows]
+    return likelihood, masses, sums
+
+
+def _maximization(masses: NDArray[np.float64], sums: NDArray[np.float64], largest: float) -> VonMisesFisherComponents:
+    """Components of largest expected likelihood; as it is concave in kappa, a bound on kappa is met by clipping."""
+    alive = masses > 1e-12
+    masses, sums = masses[alive], sums[alive]
+    lengths = np.linalg.norm(sums, axis=1)
+    directed = lengths > 1e-300
+    means = np.where(directed[:, None], sums / np.where(directed, lengths, 1.0)[:, None], np.eye(sums.shape[1])[0])
+    kappas = fit_concentrations(sums.shape[1], np.minimum(lengths / masses, 1.0), largest)
+    return VonMisesFisherComponents(means, kappas, masses / masses.sum())
+
+
+def _start(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    count: int,
+    generator: np.random.Generator,
+    largest: float,
+) -> VonMisesFisherComponents:
+    """Start of the fit: centers far from each other (k-means++), and the points nearest to each."""
+    gap = np.full(len(points), np.inf)
+    nearest = np.zeros(len(points), np.intp)
+    row = int(generator.choice(len(points), p=weights))
+    for k in range(count):
+        distance = np.maximum(1.0 - points @ points[row], 0.0)
+        nearest[distance < gap] = k
+        gap = np.minimum(gap, distance)
+        chances = weights * gap
+        if not chances.sum() > 0:
+            break
+        row = int(generator.choice(len(points), p=chances / chances.sum()))
+    masses, sums = np.zeros(count), np.zeros((count, points.shape[1]))
+    np.add.at(masses, nearest, weights)
+    np.add.at(sums, nearest, weights[:, None] * points)
+    # A cell of one point has no width yet: that of the whole sample, in `count` parts, is a start for all cells.
+    start = _maximization(masses, sums, largest)
+    spread = 1.0 - float(np.linalg.norm(sums, axis=1).sum())
+    typical = (points.shape[1] - 1) / (2.0 * max(spread, 1e-12))
+    kappas = np.minimum(np.minimum(start.concentrations, 4.0 * typical), largest)
+    return VonMisesFisherComponents(start.means, kappas, start.weights)
