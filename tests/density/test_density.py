@@ -15,6 +15,7 @@ pytest.importorskip("safetensors")
 
 from sphereot import DivergenceError, plotting, sphere
 from sphereot.density import DensityEstimator
+from sphereot.density.flow_sizes import FlowSize
 from sphereot.torch.euclidean import sliced_wasserstein
 
 UNIFORM = -math.log(4 * math.pi)
@@ -660,9 +661,8 @@ def test_a_small_file_asks_for_little_memory(tmp_path):
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 def test_the_number_of_parameters_is_known_without_the_flow(dim, blocks):
     for model in ("expmap", "stereo"):
-        estimator = DensityEstimator(model, n_blocks=blocks, n_components=5)
-        estimator.n_features_in_ = dim
-        assert estimator._parameter_count() == sum(one.numel() for one in estimator._new_flow().parameters())
+        size = FlowSize.of(model, dim, blocks, 5)
+        assert size.parameter_count() == sum(one.numel() for one in size.new_flow().parameters())
 
 
 @pytest.mark.parametrize("model", ["expmap", "stereo", "kde"])

@@ -2,44 +2,46 @@
 
 import inspect
 import os
-from collections.abc import Callable
 from importlib.metadata import version
-from itertools import pairwise
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
-from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_int, as_method, as_points, as_slice_count, require_same_dim
+from sphereot._arrays.random import numpy_generator, torch_generator
+from sphereot._arrays.validation import as_int, as_points, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
+from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
 from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.scikit_learn import density_tags
+from sphereot.density.averaging import DensityAverage, fit_average
+from sphereot.density.fit_state import LabeledStore, load_state
+from sphereot.density.flow_sizes import FlowSize
 from sphereot.density.model_files import as_tensor, read_model, write_model
-from sphereot.density.objectives import OBJECTIVES, CircleSampling
+from sphereot.density.objectives import CircleSampling
+from sphereot.density.parameters import AVERAGES, FLOWS, check_parameters
 from sphereot.density.training import History, log_likelihood, train
-from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
-from sphereot.stats import SphericalKDE
+from sphereot.flows import Flow
+from sphereot.sphere import normalize
+from sphereot.stats import AdaptiveKDE, SphericalKDE, VonMisesFisherMixture
 
 __all__ = ["DensityEstimator"]
 
-_MODELS = {"expmap": ("ssw", 0.1), "stereo": ("sw", 1e-3), "kde": (None, None)}  # default loss and learning rate
-
 
 class DensityEstimator:
-    """Density estimator for points on the sphere S^{d-1}: a normalizing flow, or a kernel density estimate.
+    """Density estimator for points on the sphere S^{d-1}: a flow, a kernel estimate, a mixture, or the best average.
 
     Parameters
     ----------
-    model : {"expmap", "stereo", "kde"}
+    model : {"expmap", "stereo", "kde", "adaptive", "mixture", "auto"}
         Exponential-map flow to the uniform distribution, RealNVP after a stereographic projection (the paper's
-        "Stereo"), or `sphereot.stats.SphericalKDE`.
+        "Stereo"), `sphereot.stats.SphericalKDE`, `AdaptiveKDE`, `VonMisesFisherMixture`, or an average of many
+        estimates with weights by cross-validation: the choice for the largest likelihood of new points.
     loss : {"ssw", "sw", "nll", "ssw+nll"}, optional
         Training loss of a flow: SSW_2^2 of the transformed data to the base distribution, the Euclidean SW_2^2, the
         negative log-likelihood, or the sum of the first and third. By default "ssw" for "expmap" and "sw" for "stereo",
@@ -62,6 +64,14 @@ class DensityEstimator:
         Needs a `validation_fraction`.
     bandwidth : float or str, optional
         Of the kernel estimate; see `SphericalKDE`.
+    folds : {"locations", "rows"}
+        How cross-validation divides the points for "auto". "locations" keeps repeated points together: weights are
+        right for new locations. With "rows", a repeated point counts as a success of the narrowest kernels: weights are
+        right for new points that repeat old locations as often as these repeat each other.
+    candidates : tuple of {"kernels", "mixtures", "flow"}
+        Estimates that "auto" considers: kernel estimates of 6 bandwidths and 33 adaptive ones, mixtures of 16, 64 and
+        256 components, and the exponential-map flow trained by likelihood with early stopping. The flow is trained six
+        times, for a weight that is near zero on the data of the paper, and is left out by default.
     seed : int, optional
         Makes a fit reproducible.
     progress : bool or callable (done, total)
@@ -74,6 +84,9 @@ class DensityEstimator:
         The fitted flow ("expmap", "stereo").
     kde_ : SphericalKDE
         The fitted kernel estimate ("kde").
+    average_ : sphereot.density.DensityAverage
+        The fitted von Mises-Fisher components ("adaptive", "mixture", "auto"); `average_.shares` has the weight of
+        every estimate in the average.
     history_ : History
         Losses, and likelihoods of the points held out.
     n_features_in_ : int
@@ -94,6 +107,9 @@ class DensityEstimator:
     True
     >>> estimator.sample(5, seed=1).shape
     (5, 3)
+    >>> best = DensityEstimator("auto", seed=0).fit(x)
+    >>> bool(best.score(x) > estimator.score(x))
+    True
     """
 
     def __init__(
@@ -110,6 +126,8 @@ class DensityEstimator:
         validation_fraction: float = 0.0,
         patience: int | None = None,
         bandwidth: float | str | None = None,
+        folds: str = "locations",
+        candidates: tuple[str, ...] = ("kernels", "mixtures"),
         seed: int | None = None,
         progress: Progress = False,
     ) -> None:
@@ -117,7 +135,8 @@ class DensityEstimator:
         self.n_blocks, self.n_components = n_blocks, n_components
         self.epochs, self.lr, self.n_projections, self.method = epochs, lr, n_projections, method
         self.validation_fraction, self.patience = validation_fraction, patience
-        self.bandwidth, self.seed, self.progress = bandwidth, seed, progress
+        self.bandwidth, self.folds, self.candidates = bandwidth, folds, candidates
+        self.seed, self.progress = seed, progress
 
     # ---- fitting ----
 
@@ -140,10 +159,11 @@ class DensityEstimator:
         checkpoint : path, optional
             A file for the state of the training, written every ten seconds: a fit that was interrupted resumes from
             there and ends with the same numbers. Removed at the end, and when the training diverges. Instead of a
-            path, an object with ``load()`` and ``save(state)``, as in `sphereot.sampling.fit_sampler`.
+            path, an object with ``load()`` and ``save(state)``, as in `sphereot.sampling.fit_sampler`. Models other
+            than flows write none: their fits take seconds to a few minutes, and start again.
         callback : callable (epoch, loss, flow), optional
-            Called after every epoch with the number of epochs done, the loss as a float, and the flow. Training stops
-            early if it returns True, as in `sphereot.gradient_flow`.
+            For flows. Called after every epoch with the number of epochs done, the loss as a float, and the flow.
+            Training stops early if it returns True, as in `sphereot.gradient_flow`.
 
         Returns
         -------
@@ -158,25 +178,29 @@ class DensityEstimator:
             If the loss becomes NaN or infinite.
         """
         points = as_points("x", x)
-        self._check(points.shape[1])
+        check_parameters(self.get_params())
         self.n_features_in_ = int(points.shape[1])
         values = to_numpy(points)
         if self.model == "kde":
             self.kde_ = SphericalKDE(self.bandwidth).fit(values)
             self.history_ = History()
             return self
+        if self.model in AVERAGES:
+            self.average_ = self._fit_average(normalize(values.astype(np.float64)))
+            self.history_ = History()
+            return self
         loss, lr = self._objective()
         data = torch.as_tensor(values.astype(np.float32))
         store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
         work = self._work(data)
-        saved = None if store is None else _load_state(store, work)
+        saved = None if store is None else load_state(store, work)
         # A fit without a seed resumes with the seed it started from: which points are held out depends on it.
         generator = torch_generator(self.seed if saved is None else saved["seed"], "cpu")
         seed = generator.initial_seed()
         held_out = int(self.validation_fraction * len(data))
         order = torch.randperm(len(data), generator=generator)
         validation = data[order[:held_out]] if held_out else None
-        self.flow_ = self._new_flow(generator)
+        self.flow_ = self._flow_size().new_flow(generator)
         with progress_bar(self.progress, "epochs", self.epochs) as advance:
 
             def after_epoch(epoch: int, value: float, flow: Flow) -> bool:
@@ -194,7 +218,7 @@ class DensityEstimator:
                     validation=validation,
                     patience=self.patience,
                     start=None if saved is None else saved["training"],
-                    checkpoint=None if store is None else _LabeledStore(store, {"work": work, "seed": seed}),
+                    checkpoint=None if store is None else LabeledStore(store, {"work": work, "seed": seed}),
                     callback=after_epoch,
                 )
             except DivergenceError:
@@ -205,65 +229,49 @@ class DensityEstimator:
             store.remove()
         return self
 
+    def _fit_average(self, points: NDArray[np.float64]) -> DensityAverage:
+        """Fit a model of von Mises-Fisher components to points in float64."""
+        generator = numpy_generator(self.seed)
+        if self.model == "adaptive":
+            return DensityAverage(AdaptiveKDE().fit(points).components_, shares={"adaptive": 1.0})
+        if self.model == "mixture":
+            mixture = VonMisesFisherMixture(seed=generator).fit(points)
+            return DensityAverage(mixture.components_, shares={"mixture": 1.0})
+        return fit_average(
+            points,
+            candidates=tuple(self.candidates),
+            folds=self.folds,
+            fit_flow=self._fit_flow,
+            generator=generator,
+            progress=self.progress,
+        )
+
+    def _fit_flow(self, points: NDArray[np.float64], seed: int) -> Flow:
+        """The exponential-map flow of the average: likelihood, with early stopping on a tenth of the points."""
+        changes: dict[str, Any] = {
+            "model": "expmap",
+            "loss": self.loss or "nll",
+            "validation_fraction": self.validation_fraction or 0.1,
+            "patience": self.patience or 300,
+            "seed": seed,
+            "progress": False,
+        }
+        return DensityEstimator(**(self.get_params() | changes)).fit(points).flow_
+
     def _work(self, data: torch.Tensor) -> dict[str, Any]:
         """What identifies a training: data, settings and seed, as plain values."""
         loss, lr = self._objective()
         settings = self.get_params() | {"loss": loss, "lr": lr, "version": version("sphereot")}
-        excluded = ("bandwidth", "progress")
+        excluded = ("bandwidth", "folds", "candidates", "progress")
         plain = {name: _plain(value) for name, value in settings.items() if name not in excluded}
         return {"data": digest(data.numpy())} | plain
 
-    def _check(self, dim: int) -> None:
-        if self.model not in _MODELS:
-            raise ValueError(f"model: got {self.model!r}; choose one of {', '.join(map(repr, _MODELS))}.")
-        if self.loss is not None and self.loss not in OBJECTIVES:
-            raise ValueError(f"loss: got {self.loss!r}; choose one of {', '.join(map(repr, OBJECTIVES))}.")
-        if self.model == "kde" and self.loss is not None:
-            raise ValueError(f"loss: got {self.loss!r}, but a kernel estimate is not trained; leave loss out.")
-        if self.model == "stereo" and self.loss in ("ssw", "ssw+nll"):
-            raise ValueError(
-                f"loss: got {self.loss!r}, which needs a model that stays on the sphere; choose 'sw' or 'nll'."
-            )
-        as_int("epochs", self.epochs, 1, "the number of epochs")
-        as_method(self.method)
-        as_slice_count(self.n_projections)
-        share = self.validation_fraction
-        if not isinstance(share, Real) or not 0 <= float(share) < 1:
-            raise ValueError(f"validation_fraction: got {share!r}, but a share in [0, 1) is needed; give e.g. 0.1.")
-        if self.lr is not None and (not isinstance(self.lr, Real) or not 0 < float(self.lr) < float("inf")):
-            raise ValueError(
-                f"lr: got {self.lr!r}, but the learning rate must be positive and finite; give such a number."
-            )
-        if self.patience is not None:
-            as_int("patience", self.patience, 1, "the number of epochs without improvement")
-            if share == 0:
-                raise ValueError(
-                    f"patience: got {self.patience}, but no points are held out; give a validation_fraction, e.g. 0.1."
-                )
-
     def _objective(self) -> tuple[str, float]:
-        loss, lr = _MODELS[self.model]
-        return str(self.loss or loss), float(self.lr or lr or 0.0)
+        loss, lr = FLOWS[self.model]
+        return self.loss or loss, float(self.lr or lr)
 
-    def _parameter_count(self) -> int:
-        """The number of parameters of the flow, computed without making it."""
-        dim, blocks = self.n_features_in_, as_int("n_blocks", self._blocks(), 1, "the number of blocks")
-        if self.model == "stereo":
-            half = (dim - 1) // 2
-            halves = (half, dim - 1 - half)
-            # A coupling has two networks from one half of the coordinates to the other; the next exchanges the halves.
-            first, second = (2 * _network_size(held, moved) for held, moved in (halves, halves[::-1]))
-            return (blocks + 1) // 2 * first + blocks // 2 * second
-        components = as_int("n_components", self.n_components, 1, "the number of components")
-        return blocks * components * (dim + 2)
-
-    def _blocks(self) -> Any:
-        return self.n_blocks or (10 if self.model == "stereo" else 48)
-
-    def _new_flow(self, seed: int | torch.Generator | None = None) -> Flow:
-        if self.model == "stereo":
-            return Flow(StereographicFlow(self.n_features_in_, self._blocks(), seed=seed))
-        return Flow(ExponentialMapFlow(self.n_features_in_, self._blocks(), self.n_components, seed=seed))
+    def _flow_size(self) -> FlowSize:
+        return FlowSize.of(self.model, self.n_features_in_, self.n_blocks, self.n_components)
 
     # ---- densities and samples of a fitted model ----
 
@@ -278,6 +286,8 @@ class DensityEstimator:
         points = self._points(x)
         if self.model == "kde":
             return self.kde_.log_density(points)
+        if self.model in AVERAGES:
+            return to_kind(self.average_.log_density(_normalized(points)), points)
         data = torch.as_tensor(to_numpy(points).astype(np.float32))
         with torch.no_grad():
             values = torch.cat([self.flow_.log_prob(block) for block in torch.split(data, 1 << 14)])
@@ -295,6 +305,8 @@ class DensityEstimator:
         points = self._points(x)
         if self.model == "kde":
             return float(self.kde_.score(points))
+        if self.model in AVERAGES:
+            return float(np.mean(self.average_.log_density(_normalized(points))))
         return log_likelihood(self.flow_, torch.as_tensor(to_numpy(points).astype(np.float32)))
 
     def sample(self, n: int = 1, seed: Any = None) -> np.ndarray[Any, Any]:
@@ -305,13 +317,15 @@ class DensityEstimator:
         n : int
             The number of points.
         seed : int, generator or None
-            Where the random numbers come from: a torch.Generator for a flow, a numpy Generator for "kde". None draws
-            afresh.
+            Where the random numbers come from: a torch.Generator for a flow, a numpy Generator for the other models.
+            None draws afresh.
         """
         self._require_fit()
         n = as_int("n", n, 1, "the number of points")
         if self.model == "kde":
             return np.asarray(self.kde_.sample(n, seed))
+        if self.model in AVERAGES:
+            return self.average_.sample(n, numpy_generator(seed))
         return np.asarray(self.flow_.sample((n,), seed=seed).numpy())
 
     def _points(self, x: Array) -> Array:
@@ -333,6 +347,9 @@ class DensityEstimator:
         if self.model == "kde":
             tensors = {"points": as_tensor(self.kde_.points_), "weights": as_tensor(self.kde_.weights_)}
             extra: dict[str, Any] = {"bandwidth_": self.kde_.bandwidth_}
+        elif self.model in AVERAGES:
+            tensors = self.average_.tensors()
+            extra = {"shares": self.average_.shares, "flow_weight": self.average_.flow_weight}
         else:
             tensors, extra = dict(self.flow_.state_dict()), {}
         history = {"losses": self.history_.losses, "validation": self.history_.validation}
@@ -364,9 +381,11 @@ class DensityEstimator:
         parameters = dict(description["parameters"])
         if "slices" in parameters:  # what `method` was called in files of version 0.1
             parameters["method"] = parameters.pop("slices")
+        if isinstance(parameters.get("candidates"), list):  # JSON has no tuples
+            parameters["candidates"] = tuple(parameters["candidates"])
         model = cls(**parameters)
         dim = as_int("dim", description["dim"], 2, "the dimension")
-        model._check(dim)
+        check_parameters(model.get_params())
         model.n_features_in_ = dim
         history = description["history"]
         model.history_ = History(
@@ -379,13 +398,27 @@ class DensityEstimator:
             kde = SphericalKDE(float(description["bandwidth_"]), weights=tensors["weights"].numpy())
             model.kde_ = kde.fit(tensors["points"].numpy())
             return model
+        if model.model in AVERAGES:
+            of_flow = {name.removeprefix("flow."): tensors[name] for name in tensors if name.startswith("flow.")}
+            model.average_ = DensityAverage.from_tensors(
+                tensors,
+                dim,
+                model._loaded_flow(of_flow) if of_flow else None,
+                float(description["flow_weight"]),
+                {str(name): float(share) for name, share in description["shares"].items()},
+            )
+            return model
+        model.flow_ = model._loaded_flow(tensors)
+        return model
+
+    def _loaded_flow(self, tensors: dict[str, torch.Tensor]) -> Flow:
         # Before the flow is made: a wrong number in the description could need any amount of memory.
-        expected, stored = model._parameter_count(), sum(tensor.numel() for tensor in tensors.values())
+        expected, stored = self._flow_size().parameter_count(), sum(tensor.numel() for tensor in tensors.values())
         if expected != stored:
             raise ValueError(f"its description asks for {expected:,} parameters, but it holds {stored:,}")
-        model.flow_ = model._new_flow()
-        model.flow_.load_state_dict(tensors)
-        return model
+        flow = self._flow_size().new_flow()
+        flow.load_state_dict(tensors)
+        return flow
 
     # ---- scikit-learn's protocol ----
 
@@ -410,36 +443,9 @@ class DensityEstimator:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
 
 
-def _network_size(inputs: int, outputs: int) -> int:
-    """Parameters of a network of `RealNVP`, with its default widths."""
-    widths = (inputs, 25, 25, 25, outputs)
-    return sum((before + 1) * after for before, after in pairwise(widths))
-
-
-class _LabeledStore:
-    """Checkpoint store that adds to each state what it belongs to."""
-
-    def __init__(self, store: CheckpointStore, label: dict[str, Any]):
-        self._store, self._label, self.path = store, label, getattr(store, "path", None)
-
-    def load(self) -> Any | None:
-        return self._store.load()
-
-    def save(self, state: Callable[[], Any]) -> None:
-        self._store.save(lambda: self._label | {"training": state()})
-
-
-def _load_state(store: CheckpointStore, work: dict[str, Any]) -> dict[str, Any] | None:
-    """The saved state, or None; raises if it belongs to other work."""
-    saved = store.load()
-    if saved is None:
-        return None
-    if not isinstance(saved, dict) or not {"work", "seed", "training"} <= set(saved):
-        raise ValueError(
-            f"{store_name(store)}: holds no state of a density fit; remove the file to start again (--fresh)."
-        )
-    require_same_work(store_name(store), saved["work"], work)
-    return saved
+def _normalized(points: Array) -> NDArray[np.float64]:
+    normalized: NDArray[np.float64] = normalize(to_numpy(points).astype(np.float64))
+    return normalized
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,57 @@
+"""Parameters of `DensityEstimator`: the models there are, and the errors that name a bad value."""
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from sphereot._arrays.validation import as_int, as_method, as_slice_count
+from sphereot.density.averaging import CANDIDATES, FOLDS
+from sphereot.density.objectives import OBJECTIVES
+
+__all__ = ["AVERAGES", "FLOWS", "check_parameters"]
+
+FLOWS = {"expmap": ("ssw", 0.1), "stereo": ("sw", 1e-3)}
+"""Default loss and learning rate of the flows."""
+
+AVERAGES = ("adaptive", "mixture", "auto")
+"""Models whose density is a sum of von Mises-Fisher components."""
+
+_MODELS = (*FLOWS, "kde", *AVERAGES)
+
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Raise ValueError for a constructor argument of `DensityEstimator` that is out of range."""
+    model, loss = parameters["model"], parameters["loss"]
+    if model not in _MODELS:
+        raise ValueError(f"model: got {model!r}; choose one of {', '.join(map(repr, _MODELS))}.")
+    _check_average(parameters["folds"], parameters["candidates"])
+    if loss is not None and loss not in OBJECTIVES:
+        raise ValueError(f"loss: got {loss!r}; choose one of {', '.join(map(repr, OBJECTIVES))}.")
+    is_trained = model in FLOWS or (model == "auto" and "flow" in parameters["candidates"])
+    if loss is not None and not is_trained:
+        raise ValueError(f"loss: got {loss!r}, but the model {model!r} is not trained by a loss; leave loss out.")
+    if model == "stereo" and loss in ("ssw", "ssw+nll"):
+        raise ValueError(f"loss: got {loss!r}, which needs a model that stays on the sphere; choose 'sw' or 'nll'.")
+    as_int("epochs", parameters["epochs"], 1, "the number of epochs")
+    as_method(parameters["method"])
+    as_slice_count(parameters["n_projections"])
+    share, lr, patience = parameters["validation_fraction"], parameters["lr"], parameters["patience"]
+    if not isinstance(share, Real) or not 0 <= float(share) < 1:
+        raise ValueError(f"validation_fraction: got {share!r}, but a share in [0, 1) is needed; give e.g. 0.1.")
+    if lr is not None and (not isinstance(lr, Real) or not 0 < float(lr) < float("inf")):
+        raise ValueError(f"lr: got {lr!r}, but the learning rate must be positive and finite; give such a number.")
+    if patience is not None:
+        as_int("patience", patience, 1, "the number of epochs without improvement")
+        if share == 0 and model in FLOWS:
+            raise ValueError(
+                f"patience: got {patience}, but no points are held out; give a validation_fraction, e.g. 0.1."
+            )
+
+
+def _check_average(folds: Any, candidates: Any) -> None:
+    if folds not in FOLDS:
+        raise ValueError(f"folds: got {folds!r}; choose one of {', '.join(map(repr, FOLDS))}.")
+    if not isinstance(candidates, tuple | list) or not candidates or not all(one in CANDIDATES for one in candidates):
+        raise ValueError(
+            f"candidates: got {candidates!r}; give a tuple of one or more of {', '.join(map(repr, CANDIDATES))}."
+        )
