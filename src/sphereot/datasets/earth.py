@@ -97,7 +97,7 @@ class EarthData:
     def __len__(self) -> int:
         return len(self.lonlat)
 
-    def split(self, seed: int, test_size: float = 0.3) -> "Split":
+    def split(self, seed: int, test_size: float = 0.3, *, by: str = "row") -> "Split":
         """Split into train and test sets, at random without replacement.
 
         Parameters
@@ -107,6 +107,9 @@ class EarthData:
         test_size : float
             Share of the test set, strictly between 0 and 1. The size of the test set is rounded up, as in the paper's
             table: of 4,875 floods, 3,412 are for training and 1,463 for the test.
+        by : {"row", "location"}
+            What is drawn. Rows, as in the paper, can put a location that occurs more than once into both parts; with
+            "location" all rows of a location are in one part, and `test_size` is the share of locations.
 
         Returns
         -------
@@ -116,21 +119,32 @@ class EarthData:
         Notes
         -----
         Locations can occur more than once in the data (673 of 6,120 earthquakes repeat another; the 827 eruptions have
-        267 locations), so that some of the test set can be in the training set too, as in the paper's splits.
+        267 locations), so that some of the test set can be in the training set too, as in the paper's splits: 15% of
+        the earthquakes and 80% of the eruptions in the test set of seed 0, and below 1% of floods and fires.
         """
         seed = as_int("seed", seed, 0, "a seed")
         if not isinstance(test_size, Real) or not 0 < float(test_size) < 1:
             raise ValueError(f"test_size: got {test_size!r}, but a share strictly between 0 and 1 is needed.")
+        if by not in ("row", "location"):
+            raise ValueError(f"by: got {by!r}; choose 'row' or 'location'.")
+        if by == "row":
+            unit = np.arange(len(self))
+        else:
+            unit = np.unique(self.lonlat + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
+        n_units = int(unit.max()) + 1
         # 0.3 times 10 is a little above 3: the rounding of the product must not add a location.
-        n_test = math.ceil(float(test_size) * len(self) - 1e-9)
-        if not 0 < n_test < len(self):
+        n_test = math.ceil(float(test_size) * n_units - 1e-9)
+        if not 0 < n_test < n_units:
             empty = "training" if n_test else "the test"
             raise ValueError(
-                f"test_size: got {test_size!r}, which of {len(self)} locations leaves none for {empty}; choose another "
+                f"test_size: got {test_size!r}, which of {n_units} locations leaves none for {empty}; choose another "
                 "share."
             )
-        order = np.random.default_rng(seed).permutation(len(self))
-        return Split(self._part(np.sort(order[n_test:])), self._part(np.sort(order[:n_test])))
+        order = np.random.default_rng(seed).permutation(n_units)
+        is_test = np.zeros(n_units, dtype=bool)
+        is_test[order[:n_test]] = True
+        rows = is_test[unit]
+        return Split(self._part(np.flatnonzero(~rows)), self._part(np.flatnonzero(rows)))
 
     def _part(self, rows: np.ndarray[Any, Any]) -> "EarthData":
         return EarthData(self.name, self.lonlat[rows], self.source)
