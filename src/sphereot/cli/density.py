@@ -33,7 +33,11 @@ def _fit(
     data: Data,
     reading: ReadOptions,
     model: Annotated[
-        str, typer.Option(help="expmap (flow on the sphere), stereo (flow on the plane) or kde (kernel density).")
+        str,
+        typer.Option(
+            help="auto (average with the best likelihood), expmap (flow on the sphere), stereo (flow on the plane), kde "
+            "(kernel density), adaptive (kernels narrow where points are dense) or mixture (von Mises-Fisher)."
+        ),
     ] = "expmap",
     loss: Annotated[
         str | None, typer.Option(help="ssw, sw, nll or ssw+nll.", show_default="ssw for expmap, sw for stereo")
@@ -52,6 +56,9 @@ def _fit(
     bandwidth: Annotated[
         float | None, typer.Option(help="Bandwidth of kde in radians.", show_default="cross-validation")
     ] = None,
+    folds: Annotated[
+        str, typer.Option(help="Cross-validation of auto: by locations, or by rows, where repeated points count.")
+    ] = "locations",
     seed: NonnegativeSeed = 0,
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("density.safetensors"),
     fresh: Annotated[
@@ -65,6 +72,8 @@ def _fit(
 
     Locations on the earth: sphereot density fit quakes.csv --lonlat --out quakes.safetensors
 
+    The largest likelihood of new points: sphereot density fit quakes.csv --lonlat --model auto
+
     With early stopping: sphereot density fit flood --loss ssw+nll --validation 0.1 --patience 500
     """
     require_writable("--out", [out], [data])
@@ -77,9 +86,10 @@ def _fit(
 
     estimator = DensityEstimator(
         model, loss, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
-        validation_fraction=validation, patience=patience, bandwidth=bandwidth, seed=seed, progress=True,
+        validation_fraction=validation, patience=patience, bandwidth=bandwidth, folds=folds, seed=seed,
+        progress=True,
     )  # fmt: skip
-    if has_folder and model != "kde":
+    if has_folder and model in ("expmap", "stereo"):
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
     points, name = _read(data, reading)
     typer.echo(f"{name}\n{estimator}")
