@@ -35,8 +35,8 @@ def _fit(
     model: Annotated[
         str,
         typer.Option(
-            help="auto (average with the best likelihood), expmap (flow on the sphere), stereo (flow on the plane), kde "
-            "(kernel density), adaptive (kernels narrow where points are dense) or mixture (von Mises-Fisher)."
+            help="auto (average with the best likelihood), expmap (flow on the sphere), stereo (flow on the plane), "
+            "kde (kernel density), adaptive (kernels narrow where points are dense) or mixture (von Mises-Fisher)."
         ),
     ] = "expmap",
     loss: Annotated[

@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,10 @@ _COLUMNS = {
     "NLL": {"model": "expmap", "loss": "nll"},
     "SSW + NLL": {"model": "expmap", "loss": "ssw+nll"},
     "KDE": {"model": "kde"},
+    "Auto": {"model": "auto"},
 }
+_WITHOUT_EPOCHS = ("KDE", "Auto")
+_BY_ROW, _BY_LOCATION = "trainings", "splits by location"  # parts of the run
 _PAPER = {
     ("SSW", "earthquake"): "0.84 ± 0.07", ("SSW", "flood"): "1.26 ± 0.05", ("SSW", "fire"): "0.23 ± 0.18",
     ("SW", "earthquake"): "0.94 ± 0.02", ("SW", "flood"): "1.36 ± 0.04", ("SW", "fire"): "0.54 ± 0.37",
@@ -37,7 +41,7 @@ class Config:
     """Data, columns of the table, splits, and the size and length of training."""
 
     data: tuple[str, ...] = ("earthquake", "flood", "fire", "volcano")
-    columns: tuple[str, ...] = tuple(_COLUMNS)
+    columns: tuple[str, ...] = ("SSW", "SW", "Stereo", "NLL", "SSW + NLL", "KDE")
     splits: int = 5
     n_blocks: int = 48
     n_components: int = 100
@@ -50,11 +54,18 @@ class Config:
     grid: int = 180
 
 
+@dataclass(frozen=True)
+class TwoProtocolsConfig(Config):
+    """Also splits by location, for some of the columns: no location is in the training and in the test set."""
+
+    location_columns: tuple[str, ...] = ()
+
+
 def run(config: Config, context: RunContext) -> list[Row]:
     """Train once per data set, column and split, and record the test likelihood along the training."""
 
-    def work(data: str, column: str, split: int, seed: int, checkpoint: Any) -> Row:
-        train, test = datasets.load(data).split(split)
+    def work(data: str, column: str, split: int, seed: int, checkpoint: Any, by: str = "row") -> Row:
+        train, test = datasets.load(data).split(split, by=by)
         lengths = {
             "Stereo": config.stereo_epochs,
             "NLL": config.likelihood_epochs,
@@ -81,25 +92,37 @@ def run(config: Config, context: RunContext) -> list[Row]:
         start = time.perf_counter()
         estimator.fit(train.points, checkpoint=curve, callback=follow)
         seconds = time.perf_counter() - start
-        mapped = split == 0 and column == config.columns[0]  # shown by `plot`
+        mapped = by == "row" and split == 0 and column == config.columns[0]  # shown by `plot`
         density = estimator.density(plotting.map_points(config.grid).reshape(-1, 3)) if mapped else None
         return {
             "test_nll": -estimator.score(test.points),
             "train_nll": -estimator.score(train.points),
             "seconds": seconds,
-            "epochs": epochs if column != "KDE" else 0,
+            "epochs": 0 if column in _WITHOUT_EPOCHS else epochs,
             "curve_epochs": curve.epochs,
             "curve_losses": curve.losses,
             "curve_nll": curve.nll,
         } | ({} if density is None else {"map": [float(f"{value:.3g}") for value in density]})
 
-    units = [
+    rows = context.measure(_BY_ROW, _units(config, config.columns), work, checkpoints=True)
+    columns = _location_columns(config)
+    if columns:
+        by_location = partial(work, by="location")
+        rows += context.measure(_BY_LOCATION, _units(config, columns), by_location, checkpoints=True)
+    return rows
+
+
+def _units(config: Config, columns: tuple[str, ...]) -> list[Row]:
+    return [
         {"data": name, "column": column, "split": split}
         for split in range(config.splits)
         for name in config.data
-        for column in config.columns
+        for column in columns
     ]
-    return context.measure("trainings", units, work, checkpoints=True)
+
+
+def _location_columns(config: Config) -> tuple[str, ...]:
+    return config.location_columns if isinstance(config, TwoProtocolsConfig) else ()
 
 
 class _Curve:
@@ -128,7 +151,10 @@ class _Curve:
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Draw maps of the density learned by SSW with the test points, and learning curves of all columns."""
+    """Draw maps of the density of the first column with the test points, and learning curves of all columns.
+
+    Where no column is trained in epochs, the likelihoods of the splits take the place of learning curves.
+    """
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
@@ -138,7 +164,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         first = config.columns[0]
         for k, name in enumerate(config.data):
             ax = maps.add_subplot(rows_of_maps, 2, k + 1, projection="mollweide")
-            values = select(rows, data=name, column=first, split=0)[0]["map"]
+            values = select(rows, part=_BY_ROW, data=name, column=first, split=0)[0]["map"]
             grid = np.asarray(values).reshape(plotting.map_points(config.grid).shape[:-1])
             # Densities range over many decades; below the uniform density, 0.08 / sr, there is little to see.
             norm = LogNorm(0.01, max(float(grid.max()), 0.1), clip=True)
@@ -150,12 +176,14 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
             plotting.scatter_map(test, ax=ax, color="white", size=1.0, edgecolors="#333333", linewidths=0.2)
             ax.set_title(f"{name} ({first}), test points in white")
 
+        if all(column in _WITHOUT_EPOCHS for column in config.columns):
+            return {"maps": maps, "likelihoods": _likelihoods(rows, config)}
         curves = Figure(figsize=(6.8, 2.3 * rows_of_maps), layout="constrained")
         for k, name in enumerate(config.data):
             ax = curves.add_subplot(rows_of_maps, 2, k + 1)
             for column, color in zip(config.columns, plotting.PALETTE, strict=False):
-                selected = select(rows, data=name, column=column)
-                if column == "KDE":
+                selected = select(rows, part=_BY_ROW, data=name, column=column)
+                if column in _WITHOUT_EPOCHS:
                     ax.axhline(np.mean([row["test_nll"] for row in selected]), color=color, linestyle=":", label=column)
                     continue
                 nll = np.array([row["curve_nll"] for row in selected])
@@ -165,26 +193,49 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     return {"maps": maps, "curves": curves}
 
 
+def _likelihoods(rows: list[Row], config: Config) -> Any:
+    """Figure of the test likelihood of every split, by column and protocol."""
+    from matplotlib.figure import Figure
+
+    parts = {_BY_ROW: config.columns, _BY_LOCATION: _location_columns(config)}
+    figure = Figure(figsize=(6.8, 2.6), layout="constrained")
+    for k, name in enumerate(config.data):
+        ax = figure.add_subplot(1, len(config.data), k + 1)
+        for column, color in zip(config.columns, plotting.PALETTE, strict=False):
+            for position, (part, columns) in enumerate(parts.items()):
+                if column in columns:
+                    values = [row["test_nll"] for row in select(rows, part=part, data=name, column=column)]
+                    label = column if position == 0 else None
+                    ax.plot([position] * len(values), values, "o", color=color, markersize=3, label=label)
+        ax.set(title=name, xlim=(-0.5, 1.5), xticks=range(len(parts)), xticklabels=["by row", "by location"])
+    figure.axes[0].set_ylabel("test NLL [nats]")
+    figure.axes[0].legend()
+    return figure
+
+
 def summarize(rows: list[Row], config: Config) -> Table:
-    """The paper's table: mean and standard deviation of the test NLL over splits."""
+    """The paper's table: mean and standard deviation of the test NLL over splits, and the same by location."""
     lines = []
-    for column in config.columns:
-        cells = []
-        for name in config.data:
-            values = [row["test_nll"] for row in select(rows, data=name, column=column)]
-            spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
-            paper = f"  [{_PAPER[column, name]}]" if (column, name) in _PAPER else ""
-            cells.append(f"{np.mean(values):.2f}{spread}{paper}")
-        lines.append([column, *cells])
+    for part, columns in ((_BY_ROW, config.columns), (_BY_LOCATION, _location_columns(config))):
+        for column in columns:
+            cells = []
+            for name in config.data:
+                values = [row["test_nll"] for row in select(rows, part=part, data=name, column=column)]
+                spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+                paper = f"  [{_PAPER[column, name]}]" if part == _BY_ROW and (column, name) in _PAPER else ""
+                cells.append(f"{np.mean(values):.2f}{spread}{paper}")
+            lines.append([column if part == _BY_ROW else f"{column}, by location", *cells])
     note = (
         f"Negative test log-likelihood, mean ± standard deviation of {config.splits} splits; in brackets, the paper's."
     )
+    if _location_columns(config):
+        note += " By location: all rows of a location are in the training set, or all in the test set."
     return Table(("", *config.data), lines, note)
 
 
 EXPERIMENT = Experiment(
     name="earth",
-    title="Density estimation on earth data: SSW, SW, Stereo, likelihood, kernels",
+    title="Density estimation on earth data: SSW, SW, Stereo, likelihood, kernels, averages",
     section="Section 5.2, Table 1 and Figure 'Density estimation of models trained on earth data'; Appendix C.4",
     paper="SSW has the least test NLL of the three methods on all three data sets; the numbers are in brackets.",
     presets={
@@ -210,6 +261,8 @@ EXPERIMENT = Experiment(
         "paper": Config(),
         # One cell of the table at the paper's length, in minutes.
         "flood": Config(data=("flood",), columns=("SSW",), splits=2),
+        # The estimates with the largest likelihood, on the paper's splits and on splits by location.
+        "density": TwoProtocolsConfig(columns=("Auto", "KDE"), location_columns=("Auto", "KDE")),
     },
     run=run,
     plot=plot,
