@@ -106,6 +106,31 @@ def test_bad_shares(share):
         locations(10).split(0, test_size=share)
 
 
+def test_a_split_by_location_has_no_location_in_both_parts():
+    lonlat = np.repeat(np.random.default_rng(0).uniform(-80, 80, size=(50, 2)), np.arange(50) % 4 + 1, axis=0)
+    data = datasets.EarthData("flood", lonlat, "test")
+    train, test = data.split(3, by="location")
+    locations_of = [set(map(tuple, part.lonlat)) for part in (train, test)]
+    assert not locations_of[0] & locations_of[1]
+    assert [len(one) for one in locations_of] == [35, 15]
+    assert sorted(map(tuple, np.concatenate([train.lonlat, test.lonlat]))) == sorted(map(tuple, lonlat))
+    by_row = [set(map(tuple, part.lonlat)) for part in data.split(3)]
+    assert by_row[0] & by_row[1]
+    distinct = locations(20)
+    assert len(distinct.split(0, by="location").test) == 6
+    with pytest.raises(ValueError, match="by: got 'place'; choose 'row' or 'location'"):
+        data.split(0, by="place")
+
+
+def test_splits_by_row_are_those_of_version_0_1():
+    """Results of earlier runs stay comparable: the numbers of a permutation, sorted."""
+    data = locations(12)
+    order = np.random.default_rng(7).permutation(12)
+    train, test = data.split(7)
+    assert np.array_equal(test.lonlat, data.lonlat[np.sort(order[:4])])
+    assert np.array_equal(train.lonlat, data.lonlat[np.sort(order[4:])])
+
+
 def test_a_split_with_nothing_in_it():
     with pytest.raises(ValueError, match="leaves none for training"):
         locations(2).split(0, test_size=0.9)

@@ -41,7 +41,15 @@ def total_mass(estimator, resolution=200):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"loss": "ssw"}, {"loss": "sw"}, {"loss": "nll"}, {"loss": "ssw+nll"}, {"model": "stereo"}, {"model": "kde"}],
+    [
+        {"loss": "ssw"},
+        {"loss": "sw"},
+        {"loss": "nll"},
+        {"loss": "ssw+nll"},
+        {"model": "stereo"},
+        {"model": "kde"},
+        {"model": "auto"},
+    ],
     ids=str,
 )
 def test_fitted_densities_integrate_to_one_and_fit_better_than_uniform(changes):
@@ -124,7 +132,7 @@ def test_patience_goes_back_to_the_best_parameters():
     assert len(estimator.history_.losses) == min(400, best[0] + 100)
 
 
-@pytest.mark.parametrize("model", ["expmap", "stereo", "kde"])
+@pytest.mark.parametrize("model", ["expmap", "stereo", "kde", "auto"])
 def test_a_model_file_holds_everything(model, tmp_path):
     estimator = small(model=model).fit(cloud())
     again = DensityEstimator.load(estimator.save(tmp_path / "model.safetensors"))
@@ -305,6 +313,17 @@ def test_named_data(command, tmp_path):
     assert done.exit_code == 0, done.output
     assert "827 points" in done.output
     assert Path(tmp_path / "volcano.safetensors").exists()
+
+
+def test_fit_auto(command, tmp_path):
+    """No learning curve, no state: the model alone is written."""
+    data, model = places(tmp_path), tmp_path / "model.safetensors"
+    done = command("fit", data, "--lonlat", "--model", "auto", "--folds", "rows", "--out", model)
+    assert done.exit_code == 0, done.output
+    assert {file.name for file in tmp_path.iterdir()} == {"places.csv", "model.safetensors"}
+    assert json.loads(command("evaluate", model, data, "--lonlat", "--json").stdout)["log_likelihood"] > UNIFORM
+    assert command("sample", model, "-n", 3, "--seed", 0).exit_code == 0
+    refused(command("fit", data, "--lonlat", "--model", "auto", "--folds", "points"), "folds: got 'points'")
 
 
 def test_plot_writes_a_map_and_a_page(command, tmp_path):
@@ -618,6 +637,13 @@ def with_parameters(**changes):
         ("kde", lambda held: held | {"bandwidth_": 1e-300}, ""),
         ("kde", lambda held: held | {"bandwidth_": None}, ""),
         ("kde", lambda held: held | {"dim": 4}, "dim is 4"),
+        ("auto", lambda held: held | {"dim": 4}, "its components have shapes"),
+        ("auto", lambda held: held | {"flow_weight": 0.5}, "the weight of its flow is 0.5"),
+        ("auto", lambda held: held | {"flow_weight": math.nan}, "the weight of its flow"),
+        ("auto", lambda held: held | {"shares": None}, ""),
+        ("auto", with_parameters(folds="points"), "folds: got 'points'"),
+        ("auto", with_parameters(candidates=5), "candidates: got 5"),
+        ("kde", with_parameters(model="auto"), "there is no"),
     ],
 )
 def test_damaged_descriptions_are_named(model, description, said, tmp_path):
@@ -625,7 +651,7 @@ def test_damaged_descriptions_are_named(model, description, said, tmp_path):
     assert said in named(rewritten(whole, tmp_path, description=description))
 
 
-@pytest.mark.parametrize("model", ["expmap", "stereo", "kde"])
+@pytest.mark.parametrize("model", ["expmap", "stereo", "kde", "auto"])
 @pytest.mark.parametrize(
     "damage",
     [
@@ -665,7 +691,7 @@ def test_the_number_of_parameters_is_known_without_the_flow(dim, blocks):
         assert size.parameter_count() == sum(one.numel() for one in size.new_flow().parameters())
 
 
-@pytest.mark.parametrize("model", ["expmap", "stereo", "kde"])
+@pytest.mark.parametrize("model", ["expmap", "stereo", "kde", "auto"])
 def test_truncated_and_flipped_model_files_are_named_or_load(model, tmp_path, rng):
     whole = small(model=model, epochs=1, n_blocks=1, n_components=2).fit(cloud(5)).save(tmp_path / "whole.safetensors")
     content = whole.read_bytes()
