@@ -16,7 +16,7 @@ from sphereot.experiments.run_context import Row, RunContext
 from sphereot.flows import Flow
 from sphereot.plotting.coastlines import has_coastlines
 
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
+__all__ = ["EXPERIMENT", "Config", "TwoProtocolsConfig", "plot", "run", "summarize"]
 
 _COLUMNS = {
     "SSW": {"model": "expmap", "loss": "ssw"},
