@@ -112,7 +112,7 @@ def test_a_split_by_location_has_no_location_in_both_parts():
     train, test = data.split(3, by="location")
     locations_of = [set(map(tuple, part.lonlat)) for part in (train, test)]
     assert not locations_of[0] & locations_of[1]
-    assert [len(one) for one in locations_of] == [35, 15]
+    assert [len(part) for part in locations_of] == [35, 15]
     assert sorted(map(tuple, np.concatenate([train.lonlat, test.lonlat]))) == sorted(map(tuple, lonlat))
     by_row = [set(map(tuple, part.lonlat)) for part in data.split(3)]
     assert by_row[0] & by_row[1]

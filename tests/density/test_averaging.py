@@ -37,19 +37,19 @@ def mean_log(values, weights):
 
 def test_weights_are_those_of_a_search_on_a_grid():
     values = np.random.default_rng(0).normal(size=(200, 2))
-    found = stacking_weights(values)
+    weights = stacking_weights(values)
     grid = np.linspace(0, 1, 2001)
     best = grid[np.argmax([mean_log(values, [w, 1 - w]) for w in grid])]
-    assert found[0] == pytest.approx(best, abs=1e-3)
+    assert weights[0] == pytest.approx(best, abs=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_reach_the_likelihood_of_a_constrained_search(seed):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(300, 6)) + rng.normal(size=6)
-    found = stacking_weights(values)
-    assert found.min() >= 0
-    assert found.sum() == pytest.approx(1)
+    weights = stacking_weights(values)
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(1)
     searched = optimize.minimize(
         lambda w: -mean_log(values, w),
         np.full(6, 1 / 6),
@@ -57,7 +57,7 @@ def test_weights_reach_the_likelihood_of_a_constrained_search(seed):
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
         options={"ftol": 1e-12, "maxiter": 500},
     )
-    assert mean_log(values, found) > -searched.fun - 1e-6
+    assert mean_log(values, weights) > -searched.fun - 1e-6
 
 
 def test_a_prior_keeps_its_estimate():

@@ -59,8 +59,8 @@ def test_leaving_out_is_exact(neighbors):
     weights = np.random.default_rng(2).random(len(x)) + 0.1
     weights /= weights.sum()
     sample = _Sample(x, weights, neighbors + 1)
-    found = sample.left_out(neighbors, 0.8, np.arange(40))
-    for k, value in enumerate(found):
+    values = sample.left_out(neighbors, 0.8, np.arange(40))
+    for k, value in enumerate(values):
         others = sample.location != k
         again = AdaptiveKDE(neighbors, 0.8, weights[others]).fit(x[others])
         assert again.log_density(sample.locations[[k]])[0] == pytest.approx(value, abs=1e-5)

@@ -47,13 +47,13 @@ def test_samples_of_components_with_their_own_concentrations(kappa):
 def test_concentrations_maximize_the_likelihood(dim):
     """Against a search by SciPy, bounds included."""
     for resultant in (0.05, 0.5, 0.9, 0.999):
-        found = _vmf.fit_concentrations(dim, np.array([resultant]), 400.0)[0]
+        fitted = _vmf.fit_concentrations(dim, np.array([resultant]), 400.0)[0]
 
         def loss(kappa, resultant=resultant):
             return -(_vmf.scaled_log_normalizer(dim, kappa) + kappa * (resultant - 1))
 
         best = optimize.minimize_scalar(loss, bounds=(0, 400), method="bounded", options={"xatol": 1e-8}).x
-        assert found == pytest.approx(best, rel=1e-4)
+        assert fitted == pytest.approx(best, rel=1e-4)
     assert_allclose(_vmf.fit_concentrations(dim, np.array([0.0, 1.0]), 400.0), [0.0, 400.0])
 
 

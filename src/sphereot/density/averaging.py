@@ -166,22 +166,30 @@ def folds_of(points: NDArray[np.float64], by: str, generator: np.random.Generato
     return of_locations[location]
 
 
+@dataclass(frozen=True)
 class _Dictionary:
-    """The candidates: what they are called, and how they are fitted."""
+    """The candidates: bandwidths, neighbors and scales of kernel estimates, sizes of mixtures, a flow, and uniform."""
 
-    def __init__(self, points: NDArray[np.float64], candidates: tuple[str, ...], fit_flow: FlowFit):
+    bandwidths: list[float]
+    adaptive: list[tuple[int, float]]
+    counts: list[int]
+    has_flow: bool
+    fit_flow: FlowFit
+
+    @classmethod
+    def of(cls, points: NDArray[np.float64], candidates: tuple[str, ...], fit_flow: FlowFit) -> "_Dictionary":
+        """The candidates for points: bandwidths around the best one, no more neighbors or components than there are."""
         n_locations = len(group_by_location(points)[0])
-        self.fit_flow = fit_flow
-        self.bandwidths: list[float] = []
-        self.adaptive: list[tuple[int, float]] = []
-        self.counts: list[int] = []
-        self.has_flow = "flow" in candidates
+        bandwidths: list[float] = []
+        adaptive: list[tuple[int, float]] = []
+        counts: list[int] = []
         if "kernels" in candidates:
             best = SphericalKDE("cv").fit(points).bandwidth_
-            self.bandwidths = [min(factor * best, _WIDEST) for factor in _BANDWIDTH_FACTORS]
-            self.adaptive = [pair for pair in _ADAPTIVE if pair[0] < n_locations / 2] or [(1, 1.0)]
+            bandwidths = [min(factor * best, _WIDEST) for factor in _BANDWIDTH_FACTORS]
+            adaptive = [pair for pair in _ADAPTIVE if pair[0] < n_locations / 2] or [(1, 1.0)]
         if "mixtures" in candidates:
-            self.counts = [size for size in _COMPONENTS if size <= n_locations / 4] or [1]
+            counts = [size for size in _COMPONENTS if size <= n_locations / 4] or [1]
+        return cls(bandwidths, adaptive, counts, "flow" in candidates, fit_flow)
 
     @property
     def names(self) -> list[str]:
@@ -197,13 +205,13 @@ class _Dictionary:
     def restricted(self, chosen: NDArray[np.bool_]) -> "_Dictionary":
         """The candidates for which `chosen`, in the order of `names`, is True."""
         flags = iter(chosen.tolist())
-        part = object.__new__(_Dictionary)
-        part.fit_flow = self.fit_flow
-        part.bandwidths = [width for width in self.bandwidths if next(flags)]
-        part.adaptive = [pair for pair in self.adaptive if next(flags)]
-        part.counts = [size for size in self.counts if next(flags)]
-        part.has_flow = self.has_flow and next(flags)
-        return part
+        return _Dictionary(
+            [width for width in self.bandwidths if next(flags)],
+            [pair for pair in self.adaptive if next(flags)],
+            [size for size in self.counts if next(flags)],
+            self.has_flow and next(flags),
+            self.fit_flow,
+        )
 
     @property
     def rounds(self) -> int:
@@ -289,7 +297,7 @@ def fit_average(
     part = points[np.sort(generator.permutation(len(points))[:_MOST_POINTS])]
     fold = folds_of(part, folds, generator)
     n_folds = int(fold.max()) + 1
-    dictionary = _Dictionary(part, candidates, fit_flow)
+    dictionary = _Dictionary.of(part, candidates, fit_flow)
     seed = int(generator.integers(2**31))
     values = np.empty((len(part), len(dictionary.names)))
     total = (n_folds + 1) * dictionary.rounds

@@ -51,7 +51,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 def _check_average(folds: Any, candidates: Any) -> None:
     if folds not in FOLDS:
         raise ValueError(f"folds: got {folds!r}; choose one of {', '.join(map(repr, FOLDS))}.")
-    if not isinstance(candidates, tuple | list) or not candidates or not all(one in CANDIDATES for one in candidates):
+    if not isinstance(candidates, tuple | list) or not candidates or not all(name in CANDIDATES for name in candidates):
         raise ValueError(
             f"candidates: got {candidates!r}; give a tuple of one or more of {', '.join(map(repr, CANDIDATES))}."
         )

@@ -207,7 +207,7 @@ def _likelihoods(rows: list[Row], config: Config) -> Any:
                     values = [row["test_nll"] for row in select(rows, part=part, data=name, column=column)]
                     label = column if position == 0 else None
                     ax.plot([position] * len(values), values, "o", color=color, markersize=3, label=label)
-        ax.set(title=name, xlim=(-0.5, 1.5), xticks=range(len(parts)), xticklabels=["by row", "by location"])
+        ax.set(title=name, xlabel="split", xlim=(-0.5, 1.5), xticks=range(2), xticklabels=["by row", "by location"])
     figure.axes[0].set_ylabel("test NLL [nats]")
     figure.axes[0].legend()
     return figure
