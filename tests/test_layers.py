@@ -13,7 +13,7 @@ LAYERS = [
     {"_support", "_arrays"},
     {"_backends"},
     {"sphere", "slicing", "circle", "radon"},
-    {"distance"},
+    {"distance", "sketch"},
     {"torch", "jax", "distributions", "optim", "particles", "flows", "sampling", "stats"},
     {"__init__"},  # the public names
     {"density", "autoencoders", "self_supervised", "metrics", "datasets", "plotting", "_html"},

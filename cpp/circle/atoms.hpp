@@ -126,6 +126,23 @@ public:
     T* begin_sorted() { return turns_.data(); }
     void end_sorted() { turns_[n_] = turns_[0] + T(1); }
 
+    // Takes any number n of sorted atoms, with n + 1 cumulative masses from 0 to 1 in units of 1 / mass_units. Requires
+    // n > 0.
+    void set_sorted(std::span<const T> turns, std::span<const double> masses) {
+        n_ = turns.size();
+        turns_.resize(std::max(turns_.size(), n_ + 1 + partition_slack));
+        std::copy(turns.begin(), turns.end(), turns_.begin());
+        turns_[n_] = turns_[0] + T(1);
+        masses_.assign(masses.begin(), masses.end());
+        auto& passed_counts = counts_[digit_count - 1];
+        std::size_t passed_atoms = 0;
+        for (std::size_t cell = 0; cell < digit_values; ++cell) {
+            const T end = static_cast<T>(cell + 1) / static_cast<T>(digit_values);
+            while (passed_atoms < n_ && turns_[passed_atoms] < end) ++passed_atoms;
+            passed_counts[cell] = static_cast<std::uint32_t>(passed_atoms);
+        }
+    }
+
     // n + 1 sorted turns: the last is the first plus 1.
     std::span<const T> turns() const { return {turns_.data(), n_ + 1}; }
     // n + 1 cumulative masses from 0 to 1.

@@ -88,6 +88,15 @@ public:
         });
     }
 
+    // Writes value(row, column) to every element.
+    template <std::invocable<std::size_t, std::size_t> Value>
+    void fill_with(Value value) {
+        for_each_panel([&](T* panel, std::size_t first, std::size_t inside) {
+            for (std::size_t j = 0; j < depth_; ++j)
+                for (std::size_t i = 0; i < inside; ++i) panel[j * width + i] = value(j, first + i);
+        });
+    }
+
 private:
     // Calls fill(panel, first_column, number_of_columns) for each panel.
     template <std::invocable<T*, std::size_t, std::size_t> Fill>

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sphereot._support import startup_errors as _start  # noqa: F401  # first: the imports after it can fail
 
 # isort: split
-from sphereot import circle, radon, sphere
+from sphereot import circle, radon, sketch, sphere
 from sphereot._backends.info import info
 from sphereot._backends.native import get_num_threads, set_num_threads
 from sphereot._support.errors import DivergenceError
@@ -20,6 +20,7 @@ from sphereot.distance import (
     uniform_kernel,
 )
 from sphereot.particles import gradient_flow
+from sphereot.sketch import Sketch
 from sphereot.slicing.circles import great_circles, project
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
     "DivergenceError",
     "PairwiseSSWEstimate",
     "SSWEstimate",
+    "Sketch",
     "circle",
     "get_num_threads",
     "gradient_flow",
@@ -52,6 +54,7 @@ __all__ = [
     "project",
     "radon",
     "set_num_threads",
+    "sketch",
     "sphere",
     "ssw",
     "ssw_estimate",

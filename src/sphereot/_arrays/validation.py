@@ -12,8 +12,20 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, aligned, device, is_half, is_numpy, is_torch, kind_of, namespace, readable
+from sphereot._arrays.libraries import (
+    Array,
+    aligned,
+    device,
+    is_half,
+    is_numpy,
+    is_torch,
+    kind_of,
+    namespace,
+    readable,
+    to_numpy,
+)
 from sphereot._arrays.orders import LARGEST_ORDER
 from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
 
@@ -21,6 +33,7 @@ __all__ = [
     "as_circle_weights",
     "as_frames",
     "as_int",
+    "as_masses",
     "as_method",
     "as_order",
     "as_points",
@@ -248,6 +261,27 @@ def as_weights(name: str, value: Any, points_name: str, points: Array) -> Array 
             f"weight each, shape ({points.shape[0]},)."
         )
     return weights
+
+
+def as_masses(name: str, value: Any, points_name: str, n: int) -> NDArray[np.float64]:
+    """Validate weights (n,) whose size matters, not their ratios alone; a NumPy array in float64, zeros included."""
+    array = _as_array(name, value)
+    xp = namespace(array)
+    if not (xp.isdtype(array.dtype, ("real floating", "integral")) or is_half(array.dtype)):
+        raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
+    if is_half(array.dtype):
+        array = xp.astype(array, xp.float32)
+    masses: NDArray[np.float64] = np.ascontiguousarray(to_numpy(array), dtype=np.float64)
+    if masses.shape != (n,):
+        raise ValueError(
+            f"{name}: shape is {masses.shape}, but {points_name} has {n} points and needs one weight each, "
+            f"shape ({n},)."
+        )
+    if not np.all(np.isfinite(masses)):
+        raise ValueError(f"{name}: holds NaN or infinity.")
+    if not np.all(masses >= 0):
+        raise ValueError(f"{name}: the smallest is {float(np.min(masses)):.4g}, but weights cannot be negative.")
+    return masses
 
 
 def as_circle_weights(name: str, value: Any, turns_name: str, turns: Array) -> Array | None:
