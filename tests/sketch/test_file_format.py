@@ -1,0 +1,170 @@
+"""Bytes of sketches: what was written is read, and everything else is one clear error."""
+
+import hashlib
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+import sphereot
+from sphereot import Sketch
+from sphereot.sketch.file_format import HEADER
+
+SMALL = {"n_projections": 5, "bins": 16}
+FIELDS = (
+    "magic",
+    "version",
+    "flags",
+    "dim",
+    "slices",
+    "bins",
+    "groups",
+    "method",
+    "widths",
+    "seed",
+    "digest",
+    "length",
+)
+
+
+def small_sketch(weighted=False):
+    weights = np.random.default_rng(0).exponential(size=30) if weighted else None
+    return Sketch(3, **SMALL).update(sphereot.sphere.random_uniform(30, 3, seed=0), weights=weights)
+
+
+def signed(content):
+    return content + hashlib.blake2b(content, digest_size=16).digest()
+
+
+def forged(data, payload=None, **changes):
+    """Bytes with other header fields or payload, and a right checksum."""
+    fields = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True)) | changes
+    body = data[HEADER.size : -16] if payload is None else payload
+    if "length" not in changes:
+        fields["length"] = len(body)
+    return signed(HEADER.pack(*fields.values()) + body)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_round_trip(weighted, tmp_path):
+    sketch = small_sketch(weighted)
+    data = sketch.to_bytes()
+    assert Sketch.from_bytes(data) == sketch
+    assert Sketch.from_bytes(bytearray(data)).to_bytes() == data
+    sketch.save(tmp_path / "a.sketch")
+    assert Sketch.load(tmp_path / "a.sketch") == sketch
+    assert [file.name for file in tmp_path.iterdir()] == ["a.sketch"]
+    empty = Sketch(4, **SMALL, weighted=weighted)
+    assert Sketch.from_bytes(empty.to_bytes()) == empty
+    undecided = Sketch(4, **SMALL)
+    assert Sketch.from_bytes(undecided.to_bytes()).weighted is None
+
+
+def test_bytes_are_small_where_counts_are():
+    sketch = Sketch(3).update(sphereot.sphere.random_uniform(1000, 3, seed=0))
+    assert len(sketch.to_bytes()) < sketch.nbytes / 8
+
+
+def test_truncations_are_errors():
+    data = small_sketch().to_bytes()
+    for length in range(len(data)):
+        with pytest.raises(ValueError, match="^data: "):
+            Sketch.from_bytes(data[:length])
+    with pytest.raises(ValueError, match="^data: "):
+        Sketch.from_bytes(data + b"\0")
+
+
+def test_flipped_bits_are_errors():
+    data = small_sketch().to_bytes()
+    for index in range(len(data)):
+        damaged = bytearray(data)
+        damaged[index] ^= 1 << (index % 8)
+        with pytest.raises(ValueError, match="^data: "):
+            Sketch.from_bytes(bytes(damaged))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_flipped_bits_with_a_right_checksum_are_no_crash(weighted):
+    """Either an error, or a sketch whose counts agree with each other."""
+    data = small_sketch(weighted).to_bytes()
+    rng = np.random.default_rng(0)
+    raw = zlib.decompress(data[HEADER.size : -16])
+    for _ in range(300):
+        damaged = bytearray(raw)
+        damaged[rng.integers(len(raw))] ^= 1 << int(rng.integers(8))
+        try:
+            sketch = Sketch.from_bytes(forged(data, zlib.compress(bytes(damaged))))
+        except ValueError as error:
+            assert str(error).startswith("data: ")
+        else:
+            assert sketch.distance_to_uniform().error_bound > 0
+    for index in range(8, HEADER.size):
+        damaged = bytearray(data[:-16])
+        damaged[index] ^= 1 << int(rng.integers(8))
+        try:
+            Sketch.from_bytes(signed(bytes(damaged)))
+        except ValueError as error:
+            assert str(error).startswith("data: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"dim": 2**31}, "dim: "),
+        ({"dim": 0}, "dim: "),
+        ({"slices": 2**16, "bins": 2**14}, "cannot hold"),
+        ({"slices": 2**32 - 1}, "n_projections: "),
+        ({"bins": 1}, "bins: "),
+        ({"groups": 2**16, "slices": 2**16}, "times groups"),
+        ({"groups": 0}, "groups: "),
+        ({"method": 9}, "unknown method"),
+        ({"method": 0}, "great circles of this sketch are not those"),
+        ({"seed": 1}, "great circles of this sketch are not those"),
+        ({"seed": 2**64 - 1}, "seed: "),
+        ({"flags": 8}, "unknown method or flag"),
+        ({"flags": 4}, "not whether they have weights"),
+        ({"flags": 2}, "a payload, but no counts"),
+        ({"flags": 7}, "impossible widths"),
+        ({"widths": bytes(6)}, "impossible widths"),
+        ({"widths": bytes([3, 0, 1, 0, 1, 0])}, "impossible widths"),
+        ({"length": 2**60}, "the header says"),
+        ({"bins": 17}, "not the size"),
+    ],
+)
+def test_forged_headers(changes, message):
+    """Sizes are checked before memory is taken."""
+    with pytest.raises(ValueError, match=message):
+        Sketch.from_bytes(forged(small_sketch().to_bytes(), **changes))
+
+
+def test_forged_counts():
+    sketch = small_sketch()
+    data = sketch.to_bytes()
+    raw = zlib.decompress(data[HEADER.size : -16])
+    bomb = zlib.compress(raw + bytes(10_000_000))
+    with pytest.raises(ValueError, match="not the size"):
+        Sketch.from_bytes(forged(data, bomb))
+    with pytest.raises(ValueError, match="cannot be decompressed"):
+        Sketch.from_bytes(forged(data, b"\x78\x01" + bytes(range(60))))
+    with pytest.raises(ValueError, match="not the number of points"):
+        Sketch.from_bytes(forged(data, zlib.compress(struct.pack("<Q", 29) + raw[8:])))
+    with pytest.raises(ValueError, match="number of points is impossible"):
+        Sketch.from_bytes(forged(data, zlib.compress(struct.pack("<q", -1) + raw[8:])))
+    negative = bytearray(raw)
+    first = next(k for k in range(8, 24) if raw[k])  # a bin of the first circle: one more there, one fewer nowhere
+    negative[first] -= 1
+    with pytest.raises(ValueError, match="not the number of points"):
+        Sketch.from_bytes(forged(data, zlib.compress(bytes(negative))))
+    with pytest.raises(TypeError, match="from bytes"):
+        Sketch.from_bytes("text")
+
+
+def test_load_names_the_file(tmp_path):
+    path = tmp_path / "no.sketch"
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match=r"no\.sketch: data: these bytes are no sketch"):
+        Sketch.load(path)
+    with pytest.raises(FileNotFoundError):
+        Sketch.load(tmp_path / "absent.sketch")
