@@ -16,6 +16,10 @@ from sphereot.sketch import histograms
 ORDERS = [1, 1.5, 2, 3]
 
 
+def shifted_sample(rng, n, dim=3):
+    return sphereot.sphere.normalize(rng.normal(size=(n, dim)) + rng.normal(size=dim))
+
+
 @st.composite
 def samples(draw, dim):
     """Points with duplicates, clusters, antipodes, axes and points on edges of bins, in either precision."""
@@ -87,10 +91,7 @@ def test_error_bound_holds_for_many_points(p):
     for seed in range(120):
         rng = np.random.default_rng(seed)
         dim, bins = int(rng.integers(2, 6)), int(rng.choice([2, 5, 16, 64, 256]))
-        x, y = (
-            sphereot.sphere.normalize(rng.normal(size=(int(rng.integers(50, 600)), dim)) + rng.normal(size=dim))
-            for _ in range(2)
-        )
+        x, y = (shifted_sample(rng, int(rng.integers(50, 600)), dim) for _ in range(2))
         check_bounds(((x, None), (y, None), bins), p)
 
 
@@ -100,7 +101,7 @@ def test_error_bound_holds_without_the_kernel(p, monkeypatch):
     monkeypatch.setattr(native, "available", False)
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        x, y = (sphereot.sphere.normalize(rng.normal(size=(60, 3)) + rng.normal(size=3)) for _ in range(2))
+        x, y = (shifted_sample(rng, 60) for _ in range(2))
         check_bounds(((x, None), (y, rng.exponential(size=60)), int(rng.choice([4, 32]))), p)
 
 
@@ -108,12 +109,7 @@ def test_error_bound_holds_without_the_kernel(p, monkeypatch):
 @pytest.mark.parametrize("p", [1, 1.5, 2])
 def test_kernel_agrees_with_the_array_api(p, monkeypatch):
     rng = np.random.default_rng(0)
-    a, b = (
-        Sketch(3, n_projections=5, bins=50).update(
-            sphereot.sphere.normalize(rng.normal(size=(300, 3)) + rng.normal(size=3))
-        )
-        for _ in range(2)
-    )
+    a, b = (Sketch(3, n_projections=5, bins=50).update(shifted_sample(rng, 300)) for _ in range(2))
     ours, uniform = a.distance(b, p), a.distance_to_uniform(p)
     monkeypatch.setattr(native, "available", False)
     theirs, theirs_uniform = a.distance(b, p), a.distance_to_uniform(p)
@@ -144,12 +140,7 @@ def test_single_points_are_exact_up_to_rounding(p):
 @pytest.mark.parametrize("p", [1, 2])
 def test_pairwise_equals_single_distances(p):
     rng = np.random.default_rng(0)
-    sketches = [
-        Sketch(3, n_projections=9, bins=40).update(
-            sphereot.sphere.normalize(rng.normal(size=(n, 3)) + rng.normal(size=3))
-        )
-        for n in (20, 30, 40, 50)
-    ]
+    sketches = [Sketch(3, n_projections=9, bins=40).update(shifted_sample(rng, n)) for n in (20, 30, 40, 50)]
     table = sphereot.sketch.pairwise(sketches, p=p)
     for i in range(4):
         assert table.value[i, i] == table.error_bound[i, i] == 0

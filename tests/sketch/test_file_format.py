@@ -12,7 +12,7 @@ from sphereot import Sketch
 from sphereot.sketch.file_format import HEADER
 
 SMALL = {"n_projections": 5, "bins": 16}
-FIELDS = (
+FIELDS = [
     "magic",
     "version",
     "flags",
@@ -25,7 +25,7 @@ FIELDS = (
     "seed",
     "digest",
     "length",
-)
+]
 
 
 def small_sketch(weighted=False):
@@ -69,9 +69,9 @@ def test_bytes_are_small_where_counts_are():
 def test_truncations_are_errors():
     data = small_sketch().to_bytes()
     for length in range(len(data)):
-        with pytest.raises(ValueError, match="^data: "):
+        with pytest.raises(ValueError, match=r"^data: "):
             Sketch.from_bytes(data[:length])
-    with pytest.raises(ValueError, match="^data: "):
+    with pytest.raises(ValueError, match=r"^data: "):
         Sketch.from_bytes(data + b"\0")
 
 
@@ -80,7 +80,7 @@ def test_flipped_bits_are_errors():
     for index in range(len(data)):
         damaged = bytearray(data)
         damaged[index] ^= 1 << (index % 8)
-        with pytest.raises(ValueError, match="^data: "):
+        with pytest.raises(ValueError, match=r"^data: "):
             Sketch.from_bytes(bytes(damaged))
 
 

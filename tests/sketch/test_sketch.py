@@ -114,10 +114,10 @@ def test_counts_are_those_of_the_projections():
     sketch = Sketch(3, n_projections=4, bins=32).update(x)
     turns = sphereot.project(x, sketch.projections)
     counts = sketch.bins_of_all_groups()
-    for l, row in enumerate(turns):
+    for index, row in enumerate(turns):
         expected = np.histogram(row, bins=32, range=(0, 1))[0]
-        assert np.sum(np.abs(counts.mass[0, 0, l].astype(int) - expected)) <= 2  # within 2^-25 of an edge
-        mean = (counts.moment[0, 0, l] / counts.mass[0, 0, l] + 0.5) / 2**16
+        assert np.sum(np.abs(counts.mass[0, 0, index].astype(int) - expected)) <= 2  # within 2^-25 of an edge
+        mean = (counts.moment[0, 0, index] / counts.mass[0, 0, index] + 0.5) / 2**16
         offsets = [np.mean(32 * row[np.floor(32 * row) == j] - j) for j in range(32)]
         np.testing.assert_allclose(mean, offsets, atol=1e-2)
 
@@ -265,10 +265,10 @@ def test_bad_points_and_weights_change_nothing():
     sketch = Sketch(3, **SMALL)
     x = points(3)
     for wrong in (2 * x, x[:, :2] / np.linalg.norm(x[:, :2], axis=1, keepdims=True), np.full((2, 3), np.nan)):
-        with pytest.raises(ValueError, match="^x: "):
+        with pytest.raises(ValueError, match=r"^x: "):
             sketch.update(wrong)
     for weights in ([1, 2], [1, 2, -1], [1, np.nan, 1], [1, 2, 2.0**40]):
-        with pytest.raises(ValueError, match="^weights: "):
+        with pytest.raises(ValueError, match=r"^weights: "):
             sketch.update(x, weights=weights)
     assert (sketch.n, sketch.weighted) == (0, None)
     with pytest.raises(ValueError, match="the total is"):
