@@ -56,15 +56,16 @@ inline double on_coordinate_grid(double x) {
     return (x + rounder) - rounder;
 }
 
+// The highest dimension that is projected slice by slice.
+inline constexpr std::size_t largest_dim_by_slice = 8;
+
 // Points that are projected and counted together: their coordinates are in the L2 cache, and sums of as many lower
 // limbs do not overflow.
 inline std::size_t points_per_chunk(std::size_t dim) {
-    constexpr std::size_t most = std::size_t{1} << 14, coordinates = std::size_t{1} << 18;
-    return std::clamp<std::size_t>(coordinates / dim, 64, most);
+    if (dim <= largest_dim_by_slice) return std::size_t{1} << 14;
+    constexpr std::size_t least = 256, most = 2048, coordinates = std::size_t{1} << 17;
+    return std::clamp<std::size_t>(coordinates / dim, least, most);
 }
-
-// The highest dimension that is projected slice by slice.
-inline constexpr std::size_t largest_dim_by_slice = 8;
 
 // How many slices share a conversion of the points. A product converts to panels, which takes longer.
 inline std::size_t most_slices_per_run(std::size_t dim) { return dim <= largest_dim_by_slice ? 32 : 100; }
@@ -82,20 +83,18 @@ public:
           watch_(watch),
           chunk_(std::min(points_per_chunk(points.dim), points.count)),
           columns_(std::make_unique_for_overwrite<double[]>(by_slice() ? chunk_ * points.dim : 0)),
-          planar_(std::make_unique_for_overwrite<double[]>(by_slice() ? 0 : 2 * run_length * chunk_)),
+          planar_(std::make_unique_for_overwrite<double[]>(by_slice() ? 0 : 2 * slices_per_product * chunk_)),
           packed_counts_(points.weights_high ? 0 : run_length * out.bins) {}
 
     void operator()(std::size_t first, std::size_t count) {
-        if (!by_slice())
-            frame_rows_ = packed_left<double>(2 * count, points_.dim, [&](std::size_t j, std::size_t r) {
-                return frames_[((first + r / 2) * points_.dim + j) * 2 + r % 2];
-            });
+        if (!by_slice()) pack_frames(first, count);
         std::size_t unflushed = 0;
         for (std::size_t begin = 0; begin < points_.count; begin += chunk_) {
             const std::size_t size = std::min(chunk_, points_.count - begin);
             if (by_slice()) load_columns(begin, size);
-            else load_product(begin, size, count);
+            else load_panels(begin, size);
             for (std::size_t l = 0; l < count; ++l) {
+                if (!by_slice() && l % slices_per_product == 0) multiply(l / slices_per_product, size);
                 if (points_.weights_high) count_weighted(first + l, l, begin, size);
                 else count_plain(first + l, l, size);
                 watch_.pass(size);
@@ -109,6 +108,7 @@ public:
 
 private:
     static constexpr std::size_t block = 512;
+    static constexpr std::size_t slices_per_product = 16;  // whose planar points are in the L2 cache
     static constexpr int count_shift = 40;
     static constexpr std::uint64_t one_point = std::uint64_t{1} << count_shift;
     static constexpr std::size_t points_per_flush = std::size_t{1} << 22;  // the sum of as many offsets is below 2^40
@@ -126,12 +126,27 @@ private:
             for (std::size_t i = 0; i < size; ++i) columns_[k * size + i] = coordinate(from, i, k);
     }
 
-    // Projects a chunk on `count` slices, to planar points (2 count, size).
-    void load_product(std::size_t begin, std::size_t size, std::size_t count) {
+    void load_panels(std::size_t begin, std::size_t size) {
         const T* from = points_.points + begin * points_.dim;
         if (!panels_ || panels_->columns() != size) panels_.emplace(points_.dim, size);
         panels_->fill_with([=, this](std::size_t k, std::size_t i) { return coordinate(from, i, k); });
-        gemm_packed<double>(2 * count, points_.dim, frame_rows_, *panels_, {planar_.get(), size}, Accumulate::no);
+    }
+
+    // The frames of a run as left factors, one for each product.
+    void pack_frames(std::size_t first, std::size_t count) {
+        frame_rows_.clear();
+        for (std::size_t l = 0; l < count; l += slices_per_product)
+            frame_rows_.push_back(packed_left<double>(
+                2 * std::min(slices_per_product, count - l), points_.dim, [&](std::size_t j, std::size_t r) {
+                    return frames_[((first + l + r / 2) * points_.dim + j) * 2 + r % 2];
+                }));
+    }
+
+    // Projects the loaded chunk on the slices of one product, to planar points (2 slices, size).
+    void multiply(std::size_t product, std::size_t size) {
+        const auto& factor = frame_rows_[product];
+        gemm_packed<double>(factor.size() / points_.dim, points_.dim, factor, *panels_, {planar_.get(), size},
+                            Accumulate::no);
     }
 
     // Calls sink(begin, count, turns, squares) for blocks of points of a chunk; l is the index of the slice in its run.
@@ -146,7 +161,7 @@ private:
                 project(slice, begin, count, size, first, second);
                 integer_turns(first, second, count, turns, squares);
             } else {
-                const double* row = planar_.get() + 2 * l * size + begin;
+                const double* row = planar_.get() + 2 * (l % slices_per_product) * size + begin;
                 integer_turns(row, row + size, count, turns, squares);
             }
             sink(begin, count, static_cast<const std::uint32_t*>(turns), static_cast<const float*>(squares));
@@ -271,7 +286,7 @@ private:
     std::size_t chunk_;
     std::unique_ptr<double[]> columns_, planar_;
     std::vector<std::uint64_t> packed_counts_;
-    std::vector<double> frame_rows_;
+    std::vector<std::vector<double>> frame_rows_;
     std::optional<Panels<double>> panels_;
 };
 
