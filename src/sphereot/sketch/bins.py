@@ -107,9 +107,7 @@ def counted(
     if weights is not None:
         _require_weights(weights, bins)
         limbs = split(weights)
-    present = [0] if groups is None else np.unique(groups).tolist()
-    for g in present:
-        rows = None if groups is None else np.flatnonzero(groups == g)
+    for g, rows in _rows_of_groups(groups):
         total = len(points) if rows is None else len(rows)
         for start in range(0, total, ROWS_PER_CALL):
             chunk: Any = slice(start, start + ROWS_PER_CALL) if rows is None else rows[start : start + ROWS_PER_CALL]
@@ -119,6 +117,15 @@ def counted(
             arrays = (bins.mass[g], bins.moment[g], bins.near[g])
             count(part, layout.frames(), part_limbs, layout.near_squares, *arrays)
             bins.n[g] += np.uint64(len(part))
+
+
+def _rows_of_groups(groups: NDArray[np.int64] | None) -> list[tuple[int, NDArray[np.int64] | None]]:
+    """The groups that are present, with the indices of their points; None for all points."""
+    if groups is None:
+        return [(0, None)]
+    order = np.argsort(groups, kind="stable")
+    present, starts = np.unique(groups[order], return_index=True)
+    return list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 def _require_weights(weights: NDArray[np.float64], bins: Bins) -> None:
@@ -143,7 +150,7 @@ def inconsistency(bins: Bins) -> str:
             mass, moment, near = (array.swapaxes(0, 1) for array in bins.arrays)
             if any(bool(np.any(numbers[1] >> np.uint64(48))) for numbers in (mass, moment, near)):
                 return "lower limbs of 2^48 or more"
-            if bool(np.any(mass[0] > np.uint64(1 << 62))):
+            if bool(np.any(np.sum(mass[0], axis=-1, dtype=np.float64) > 2.0**62)):
                 return "masses above 2^46"
             totals[:, 0] += totals[:, 1] >> np.uint64(48)
             totals[:, 1] &= np.uint64((1 << 48) - 1)

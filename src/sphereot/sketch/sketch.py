@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, to_numpy
+from sphereot._arrays.libraries import Array, readable, to_numpy
 from sphereot._arrays.validation import as_masses, as_order, as_points
 from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
@@ -183,7 +183,10 @@ class Sketch:
         Sketch
             The sketch itself.
         """
-        points = to_numpy(as_points("x", x))
+        array = as_points("x", x)
+        points = to_numpy(array)
+        if readable(array) is None:  # on an accelerator, where as_points does not look at values
+            points = as_points("x", points)
         n, dim = points.shape
         if dim != self.dim:
             raise ValueError(f"x: points have {dim} coordinates, but this sketch is for dimension {self.dim}.")
