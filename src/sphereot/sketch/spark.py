@@ -1,0 +1,171 @@
+"""Sketches as aggregates of Spark: one per partition and key by an Arrow function, then merged; a binary column."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sphereot._support.extras import require
+from sphereot.sketch.columns import PointColumns
+from sphereot.sketch.partitions import merged, summarized
+
+__all__ = ["merge_agg", "sketch_agg"]
+
+_MERGED_AT_ONCE = 32
+_STEP = "_sphereot_step"
+
+
+def sketch_agg(
+    df: Any,
+    columns: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    *,
+    lonlat: bool = False,
+    normalize: bool = False,
+    weights: str | None = None,
+    groups: str | None = None,
+    **options: Any,
+) -> Any:
+    """Summarize the points of a Spark dataframe.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        One point per row.
+    columns : str or sequence of str
+        A column of arrays of numbers, or one column per coordinate; with `lonlat`, longitude and latitude in degrees
+        (by default the columns "lon" and "lat").
+    by : str or sequence of str, optional
+        Columns to group by, such as a day: one sketch for each of their values.
+    lonlat, normalize : bool
+        Take the coordinates as longitude and latitude; scale points to unit length.
+    weights, groups : str, optional
+        Columns with weights of points, and with labels of groups (see `Sketch.update`).
+    **options
+        Arguments of `sphereot.Sketch`: `n_projections`, `bins`, `seed`, `method`, ...
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The columns of `by`, and a binary column `sketch`: read it with `Sketch.from_bytes`, store it in a table, or
+        merge it again with `merge_agg`. The bytes are the same for every partition of the data.
+
+    Examples
+    --------
+    >>> days = sketch_agg(df, "embedding", by="day", normalize=True)  # doctest: +SKIP
+    >>> {row.day: Sketch.from_bytes(bytes(row.sketch)) for row in days.collect()}  # doctest: +SKIP
+    """
+    require("pyspark", "sphereot.sketch.spark", extra="spark")
+    form = PointColumns.of(columns, lonlat=lonlat, normalize=normalize)
+    keys = _names(by)
+    form.require_in("df", df.columns, [*keys, weights, groups])
+    chosen = list(dict.fromkeys([*keys, *form.names, *(name for name in (weights, groups) if name is not None)]))
+    options = dict(options)
+
+    def summarize(batches: Iterable[Any]) -> Iterator[Any]:
+        partial: dict[tuple[Any, ...], bytes] = {}
+        types = [None] * len(keys)
+        for batch in batches:
+            types = [batch.schema.field(name).type for name in keys]
+            for key, rows in _rows_by_key(batch, keys):
+                points = form.points({name: _values(name, rows.column(name)) for name in form.names})
+                content = summarized(points, options, weights=_optional(rows, weights), groups=_optional(rows, groups))[
+                    None
+                ]
+                partial[key] = content if key not in partial else merged([partial[key], content])
+        if partial:
+            yield _batch(keys, types, partial)
+
+    return _merged(df.select(*chosen).mapInArrow(summarize, _schema(df, keys)), keys)
+
+
+def merge_agg(df: Any, column: str = "sketch", by: str | Sequence[str] | None = None) -> Any:
+    """Merge stored sketches, such as those of days to those of months.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        With a binary column of sketches, as `sketch_agg` makes it.
+    column : str
+        Its name.
+    by : str or sequence of str, optional
+        Columns to group by.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The columns of `by`, and the binary column `sketch`.
+    """
+    require("pyspark", "sphereot.sketch.spark", extra="spark")
+    keys = _names(by)
+    PointColumns((column,)).require_in("df", df.columns, keys)
+    return _merged(df.select(*keys, df[column].alias("sketch")), keys)
+
+
+def _names(by: str | Sequence[str] | None) -> list[str]:
+    return [] if by is None else [by] if isinstance(by, str) else list(by)
+
+
+def _schema(df: Any, keys: list[str]) -> Any:
+    """The columns of keys as in `df`, and the binary column of sketches."""
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    return StructType([*(df.schema[name] for name in keys), StructField("sketch", BinaryType())])
+
+
+def _merged(df: Any, keys: list[str]) -> Any:
+    """Sums of sketches by key, in two steps, so that no task holds the sketches of all partitions at a time."""
+    from pyspark.sql import functions
+
+    schema = _schema(df, keys)
+
+    def merge(table: Any) -> Any:
+        import pyarrow
+
+        content = merged(table.column("sketch").to_pylist())
+        columns = {name: table.column(name).slice(0, 1) for name in keys}
+        return pyarrow.table(columns | {"sketch": pyarrow.array([content], pyarrow.binary())})
+
+    step = functions.spark_partition_id() % _MERGED_AT_ONCE
+    partial = df.withColumn(_STEP, step).groupBy(*keys, _STEP).applyInArrow(merge, schema)
+    return partial.groupBy(*keys).applyInArrow(merge, schema)
+
+
+def _rows_by_key(batch: Any, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Pairs of a key and the rows of an Arrow batch that have it."""
+    if batch.num_rows == 0:
+        return
+    if not keys:
+        yield (), batch
+        return
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    for index, key in enumerate(zip(*(batch.column(name).to_pylist() for name in keys), strict=True)):
+        rows.setdefault(key, []).append(index)
+    for key, indices in rows.items():
+        yield key, batch.take(indices)
+
+
+def _values(name: str, column: Any) -> Any:
+    """A column of numbers as an array (n,), or of lists of one length as an array (n, d)."""
+    import pyarrow
+
+    if column.null_count:
+        raise ValueError(f"{name}: {column.null_count} rows hold no value; leave them out first: df.dropna().")
+    if not pyarrow.types.is_list(column.type) and not pyarrow.types.is_fixed_size_list(column.type):
+        return column.to_numpy(zero_copy_only=False)
+    flat = column.flatten()
+    if flat.null_count or len(flat) % len(column) or len(set(column.value_lengths().to_pylist())) != 1:
+        raise ValueError(f"{name}: the lists have different lengths or hold nulls; leave out such rows first.")
+    return flat.to_numpy(zero_copy_only=False).reshape(len(column), -1)
+
+
+def _optional(rows: Any, name: str | None) -> Any:
+    return None if name is None else np.asarray(rows.column(name).to_pylist())
+
+
+def _batch(keys: list[str], types: list[Any], partial: dict[tuple[Any, ...], bytes]) -> Any:
+    import pyarrow
+
+    columns = [pyarrow.array([key[k] for key in partial], kind) for k, kind in enumerate(types)]
+    sketches = pyarrow.array(list(partial.values()), pyarrow.binary())
+    return pyarrow.RecordBatch.from_arrays([*columns, sketches], names=[*keys, "sketch"])
