@@ -12,6 +12,7 @@ from sphereot.cli.density import density
 from sphereot.cli.distance import distance, pairwise
 from sphereot.cli.drift import drift
 from sphereot.cli.reproduce import reproduce
+from sphereot.cli.sketch import sketch
 from sphereot.cli.testing import two_samples, uniformity
 
 __all__ = ["app"]
@@ -60,6 +61,7 @@ _PANELS: dict[str, dict[str, Callable[..., Any]]] = {
         "test": two_samples,
         "uniformity": uniformity,
         "drift": drift,
+        "sketch": sketch,
     },
     "The paper and this machine": {"reproduce": reproduce, "bench": bench, "info": _info},
 }

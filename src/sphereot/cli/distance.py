@@ -25,6 +25,7 @@ from sphereot.cli.options import (
 )
 from sphereot.cli.outputs import finite_or_none, print_json
 from sphereot.cli.points import file_summary, read_files, status
+from sphereot.cli.sketch_distances import any_sketch, print_pairs
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -81,7 +82,13 @@ def distance(
     Locations on the earth: sphereot distance quakes.csv fires.geojson --lonlat
 
     Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
+
+    A stored summary and new data: sphereot distance 2025.sketch today.npy
     """
+    if any_sketch([a, b]):
+        _refuse_for_sketches(rtol, method)
+        print_pairs([a, b], reading, p, as_json=as_json)
+        return
     with status("Reading ..."):
         x, y = read_files([a, b], reading)
     estimate = ssw_estimate(
@@ -153,6 +160,10 @@ def pairwise(
     """
     if len(files) < 2:
         raise ValueError(f"FILES: got {len(files)}, but pairs need at least two files; give another one.")
+    if any_sketch(files):
+        _refuse_for_sketches(rtol, None)
+        print_pairs(files, reading, p, as_json=as_json)
+        return
     with status("Reading ..."):
         sets = read_files(files, reading)
     estimate = pairwise_ssw_estimate(
@@ -197,6 +208,14 @@ def pairwise(
         typer.echo(f"[{i}] [{j}]  {power}{number.root()}")
     typer.echo(_note(list(pairs.values())))
     _warn_if_inaccurate(rtol, list(pairs.values()), count)
+
+
+def _refuse_for_sketches(rtol: float | None, method: str | None) -> None:
+    if rtol is not None or method is not None:
+        raise ValueError(
+            "--rtol, --method: sketches have the great circles they were made with; make others with more of them: "
+            "`sphereot sketch --projections`."
+        )
 
 
 @dataclass(frozen=True)

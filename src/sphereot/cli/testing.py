@@ -20,6 +20,7 @@ from sphereot.cli.options import (
 )
 from sphereot.cli.outputs import finite_or_none, print_json
 from sphereot.cli.points import file_summary, read_files, refuse_weights, status
+from sphereot.cli.sketch_distances import any_sketch, print_uniformity
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -150,6 +151,9 @@ def uniformity(
     from sphereot.stats import uniformity_test
 
     refuse_weights(weights, "uniformity")
+    if any_sketch([a]):
+        print_uniformity(a, reading, p, as_json=as_json)
+        return
     with status("Reading ..."):
         (x,) = read_files([a], reading)
     result = uniformity_test(

@@ -47,7 +47,8 @@ def choose(path: Path, names: Sequence[str], selection: Selection) -> Choice:
         return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
     if selection.lonlat:
         return _detected_lonlat(path, names, weights), weights
-    indices = [k for k in range(len(names)) if k != weights]
+    labels = [find(path, names, label, "labels") for label in selection.labels]
+    indices = [k for k in range(len(names)) if k != weights and k not in labels]
     if len(indices) == 2 and lonlat_order([names[k] for k in indices]) is not None:
         raise ValueError(
             f"{path}: the columns {_listed(names)} look like longitudes and latitudes; pass lonlat=True (--lonlat), or "

@@ -5,7 +5,7 @@ Errors name the file, the line or row, what is wrong with it, and what to do.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ _FORMATS = {
     ".safetensors": open_safetensors,
 }
 
+_TABLES = (open_csv, open_parquet)
 _ZIP_FORMATS = (open_npz, open_pt)
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -69,6 +70,8 @@ class PointSet:
         The number of rows left out because they could not be points.
     total : int
         The number of points in the file, of which `points` are a random subset if `max_points` was given.
+    labels : dict of str to array, shape (n,)
+        The columns of text that `labels` named; text, or None where there is none.
     """
 
     points: np.ndarray[Any, Any]
@@ -78,6 +81,7 @@ class PointSet:
     columns: tuple[str, ...]
     dropped: int
     total: int
+    labels: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -177,6 +181,7 @@ def iter_points(
     lonlat: bool = False,
     normalize: bool = False,
     weights: str | int | None = None,
+    labels: Sequence[str] = (),
     drop_bad: bool = False,
 ) -> Iterator[PointSet]:
     """Read points on the sphere from a file in batches, for files larger than memory (GeoJSON excepted).
@@ -187,6 +192,8 @@ def iter_points(
         As in `read_points`.
     batch_rows : int, optional
         Rows of the file per batch; about 32 MB of numbers by default.
+    labels : sequence of str
+        Columns of a CSV or Parquet file to read beside the points, as text: a day, a document, an identifier.
 
     Yields
     ------
@@ -206,7 +213,8 @@ def iter_points(
     if batch_rows is not None:
         batch_rows = as_int("batch_rows", batch_rows, 1, "the number of rows per batch")
     point_file = _open(
-        Path(path), _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True)
+        Path(path),
+        _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True, labels=labels),
     )
     return _point_sets(point_file, normalize, drop_bad)
 
@@ -221,6 +229,7 @@ def _selection(
     batch_rows: int | None,
     *,
     in_parts: bool,
+    labels: Sequence[str] = (),
 ) -> Selection:
     if isinstance(columns, str):
         raise TypeError(f"columns: got the string {columns!r}; give a list of names or numbers.")
@@ -228,8 +237,10 @@ def _selection(
         raise ValueError("columns: got an empty list; name at least two, or leave columns out.")
     if not isinstance(lonlat, bool):
         raise TypeError(f"lonlat: got {lonlat!r}; give True and name the two columns with columns, longitude first.")
+    if isinstance(labels, str):
+        raise TypeError(f"labels: got the string {labels!r}; give a list of names.")
     named = None if columns is None else tuple(columns)
-    return Selection(named, prefix, key, weights, lonlat, normalize, batch_rows, in_parts)
+    return Selection(named, prefix, key, weights, lonlat, normalize, batch_rows, in_parts, tuple(labels))
 
 
 def _open(path: Path, selection: Selection) -> PointFile:
@@ -243,6 +254,8 @@ def _open(path: Path, selection: Selection) -> PointFile:
         raise ValueError(f"{path}: is compressed with {compression}; unpack it first.")
     if opener is None:
         raise ValueError(f"{path}: got a file of type {path.suffix!r}; give one of {', '.join(_FORMATS)}.")
+    if selection.labels and opener not in _TABLES:
+        raise ValueError(f"{path}: labels are columns of a table; give a CSV or Parquet file.")
     point_file = opener(path, selection)
     if point_file.lonlat and len(point_file.columns) != 2:
         raise ValueError(
@@ -276,7 +289,9 @@ def _point_set(point_file: PointFile, batch: Batch, normalize: bool, dropped: in
         points = unit_vectors(batch.values)
     else:
         points = as_unit_rows(point_file, batch)
-    return PointSet(points, batch.weights, degrees, point_file.path, point_file.columns, dropped, len(points))
+    return PointSet(
+        points, batch.weights, degrees, point_file.path, point_file.columns, dropped, len(points), batch.labels
+    )
 
 
 def _all_points(point_file: PointFile, sets: Iterator[PointSet], normalize: bool) -> PointSet:
@@ -326,7 +341,8 @@ def _require_weights(point_file: PointFile, weights: np.ndarray[Any, Any] | None
 
 def _only(batch: Batch, mask: np.ndarray[Any, Any]) -> Batch:
     weights = None if batch.weights is None else batch.weights[mask]
-    return Batch(batch.values[mask], weights, np.asarray(batch.rows)[mask])
+    labels = {name: values[mask] for name, values in batch.labels.items()}
+    return Batch(batch.values[mask], weights, np.asarray(batch.rows)[mask], labels)
 
 
 def _concatenate(parts: list[Any]) -> np.ndarray[Any, Any]:

@@ -1,7 +1,7 @@
 """What the readers of all file formats share: the selection of columns, an opened file, batches of its rows."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Selection:
     normalize: bool = False
     batch_rows: int | None = None
     in_parts: bool = False  # the caller does not keep all rows, so that reading should need little memory
+    labels: tuple[str, ...] = ()
 
     def rows_per_batch(self, width: int) -> int:
         """Number of rows per batch, for rows of `width` numbers: `batch_rows`, or 32 MB."""
@@ -41,12 +42,14 @@ class Selection:
 class Batch:
     """Some rows of a file: `values` (n, k), with NaN for what is missing or no number; `weights` (n,) if selected.
 
-    `rows` are their row numbers in the file, counted from 0; blank lines are counted, but give no row.
+    `labels` are columns of text, (n,) each, by name, if selected. `rows` are their row numbers in the file, counted
+    from 0; blank lines are counted, but give no row.
     """
 
     values: np.ndarray[Any, Any]
     weights: np.ndarray[Any, Any] | None
     rows: Sequence[int] | np.ndarray[Any, Any]
+    labels: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
 
 def no_quote(row: int, column: int) -> str | None:

@@ -52,12 +52,15 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
     lines = _Lines(path, separator, has_header)
     chosen = [*indices, *([] if weights is None else [weights])]
     numbers = [pl.nth(k).str.strip_chars().cast(pl.Float64, strict=False).alias(str(i)) for i, k in enumerate(chosen)]
+    texts = [pl.nth(find(path, names, label, "labels")).alias(label) for label in _label_names(selection, numbers)]
 
     def batches() -> Iterator[Batch]:
         first = 0
         with _reading_errors(path, pl, lines.first_ragged):
-            for frame in scan.select(numbers).collect_batches(chunk_size=selection.rows_per_batch(len(chosen))):
-                values = frame.to_numpy()
+            table = scan.select(numbers + texts)
+            for frame in table.collect_batches(chunk_size=selection.rows_per_batch(len(chosen))):
+                values = frame[:, : len(numbers)].to_numpy()
+                labels = {label: frame[label].to_numpy() for label in selection.labels}
                 rows = np.arange(first, first + len(values))
                 first += len(values)
                 # A blank line gives a row without values; only the text tells it from a row of empty fields.
@@ -65,8 +68,9 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
                 if empty.any():
                     not_blank = ~(empty & np.isin(rows, lines.blank_rows))
                     values, rows = values[not_blank], rows[not_blank]
-                count = len(indices)
-                yield Batch(np.ascontiguousarray(values[:, :count]), None if weights is None else values[:, -1], rows)
+                    labels = {label: column[not_blank] for label, column in labels.items()}
+                coordinates = np.ascontiguousarray(values[:, : len(indices)])
+                yield Batch(coordinates, None if weights is None else values[:, -1], rows, labels)
 
     return PointFile(
         path,
@@ -107,6 +111,8 @@ def open_parquet(path: Path, selection: Selection) -> PointFile:
     kind = pl.Float16 if kinds == {"Float16"} else pl.Float32 if kinds <= {"Float16", "Float32"} else pl.Float64
     coordinates = [pl.nth(k).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, k in enumerate(indices)]
     weight = [] if weights is None else [pl.nth(weights).cast(pl.Float64).alias("weights")]
+    named = [find(path, names, label, "labels") for label in _label_names(selection, coordinates + weight)]
+    texts = [pl.nth(k).cast(pl.String).alias(label) for k, label in zip(named, selection.labels, strict=True)]
     known_width = getattr(schema[vector], "size", None) if vector else len(indices)
     width = known_width or _LIST_WIDTH
     if not selection.in_parts:
@@ -114,7 +120,7 @@ def open_parquet(path: Path, selection: Selection) -> PointFile:
 
     def batches() -> Iterator[Batch]:
         first, dim = 0, None
-        rows, table = selection.rows_per_batch(width), scan.select(coordinates + weight)
+        rows, table = selection.rows_per_batch(width), scan.select(coordinates + weight + texts)
         with _reading_errors(path, pl):
             if selection.in_parts:
                 frames = _slices(path, table, count, rows, _BATCHES_PER_SLICE * default_batch_rows(width))
@@ -125,10 +131,11 @@ def open_parquet(path: Path, selection: Selection) -> PointFile:
                     values = _vectors(path, frame["0"], dim, pl)
                     dim = values.shape[1]
                 else:
-                    values = np.ascontiguousarray(frame.select(pl.exclude("weights")).to_numpy())
+                    values = np.ascontiguousarray(frame[:, : len(coordinates)].to_numpy())
                 numbers = range(first, first + len(values))
                 first += len(values)
-                yield Batch(values, frame["weights"].to_numpy() if weight else None, numbers)
+                labels = {label: frame[label].to_numpy() for label in selection.labels}
+                yield Batch(values, frame["weights"].to_numpy() if weight else None, numbers, labels)
         if first != count:  # if a thread of polars fails over a damaged page, the batches end without an error
             raise ValueError(f"{path}: has {count} rows, but only {first} can be read; it seems to be damaged.")
 
@@ -143,6 +150,14 @@ def open_parquet(path: Path, selection: Selection) -> PointFile:
         nan_message="is missing, holds NaN or infinity"
         + ("" if vector is None else f", or has not as many numbers in {vector!r} as the rows before"),
     )
+
+
+def _label_names(selection: Selection, others: list[Any]) -> tuple[str, ...]:
+    """The names of the columns of labels; raises if one is the name that another column gets while it is read."""
+    taken = {"weights", *map(str, range(len(others)))}
+    if taken.intersection(selection.labels):
+        raise ValueError(f"labels: got {selection.labels}; rename columns whose names are numbers or 'weights'.")
+    return selection.labels
 
 
 def _slices(path: Path, table: Any, count: int, rows: int, min_rows: int) -> Iterator[Any]:

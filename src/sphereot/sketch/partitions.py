@@ -7,9 +7,8 @@ points are small.
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from sphereot._backends.native import threads_limited_to
+from sphereot.sketch.by_key import SketchesByKey
 from sphereot.sketch.sketch import Sketch
 
 __all__ = ["Partial", "merged", "merged_partials", "summarized", "tree_reduced"]
@@ -40,27 +39,10 @@ def summarized(
     """
     if len(points) == 0:
         return {}
+    sketches = SketchesByKey(options, most_open=1)
     with threads_limited_to(threads):
-        if keys is None:
-            return {None: Sketch(points.shape[1], **options).update(points, weights, groups).to_bytes()}
-        return {
-            key: Sketch(points.shape[1], **options)
-            .update(points[rows], _taken(weights, rows), _taken(groups, rows))
-            .to_bytes()
-            for key, rows in _rows_by_key(np.asarray(keys))
-        }
-
-
-def _rows_by_key(keys: Any) -> Iterable[tuple[Hashable, Any]]:
-    """Pairs of a key and the indices of its rows, in order."""
-    distinct, inverse = np.unique(keys, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    ends = np.cumsum(np.bincount(inverse, minlength=len(distinct)))
-    return zip(distinct.tolist(), np.split(order, ends[:-1]), strict=True)
-
-
-def _taken(values: Any, rows: Any) -> Any:
-    return None if values is None else np.asarray(values)[rows]
+        sketches.update(points, weights, groups, keys)
+        return sketches.to_bytes()
 
 
 def merged(sketches: Iterable[bytes]) -> bytes:

@@ -1,0 +1,226 @@
+"""`sphereot sketch`: summarize files of points of any number and size as sketches."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from sphereot._support.atomic_write import reason_of, write_aside
+from sphereot.cli.errors import reports_errors
+from sphereot.cli.native_stderr import raise_panics
+from sphereot.cli.options import AsJson, Method, NonnegativeSeed, Projections, WeightedReadOptions, reads_points
+from sphereot.cli.outputs import print_json
+
+__all__ = ["sketch"]
+
+_SECONDS_BETWEEN_SAVES = 10.0
+_STATE = b"sphereot sketch 1\n"
+
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", help="The sketch to write; with --by, a folder with a sketch per value.", show_default=False
+    ),
+]
+Bins = Annotated[int, typer.Option("--bins", help="Number of bins of each great circle.")]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by", help="Column of a CSV or Parquet file: one sketch for each of its values.", show_default=False
+    ),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start again, even if an interrupted run could be resumed.")]
+
+
+@reports_errors()
+@reads_points
+def sketch(
+    files: Annotated[list[Path], typer.Argument(help="Files, or folders of files.", show_default=False)],
+    out: Out,
+    reading: WeightedReadOptions,
+    by: By = None,
+    projections: Projections = 200,
+    bins: Bins = 4096,
+    method: Method = "quasi",
+    seed: NonnegativeSeed = 0,
+    fresh: Fresh = False,
+    as_json: AsJson = False,
+) -> None:
+    """Summarize the points of any number of files in one small file.
+
+    A sketch has a histogram on each great circle: 13 MB in memory at the defaults, however many points there are, and
+    less in a file. Files are read in parts, with bounded memory. A run that was interrupted resumes where it was.
+    `sphereot distance`, `pairwise` and `uniformity` take .sketch files in place of data.
+
+    A year of embeddings: sphereot sketch data/*.parquet -o 2025.sketch --columns embedding --normalize
+
+    One sketch per day: sphereot sketch data/ -o days --by day --columns embedding
+
+    Compared later: sphereot distance 2025.sketch today.parquet --columns embedding --p 1
+    """
+    from sphereot.sketch.by_key import SketchesByKey
+
+    paths = _all_files(files)
+    if out.is_dir() != (by is not None) and out.exists():
+        raise ValueError(f"--out: {out} is {'a folder; name a file' if by is None else 'a file; name a folder'}.")
+    options = {"n_projections": projections, "bins": bins, "method": method, "seed": seed}
+    work = {"options": options, "by": by, "reading": vars(reading), "files": [_identity(path) for path in paths]}
+    state = _StateFile(out.with_name(out.name + ".unfinished"), work)
+    sketches = SketchesByKey(options)
+    if fresh:
+        state.remove()
+    position = state.load(sketches)
+    start, rows_at_start = time.perf_counter(), position["rows"]
+    with _progress([path.stat().st_size for path in paths], position) as show:
+        for index in range(position["file"], len(paths)):
+            for number, batch in enumerate(_batches(paths[index], reading, by)):
+                if index == position["file"] and number < position["batch"]:
+                    continue
+                sketches.update(batch.points, batch.weights, keys=_keys(batch, by))
+                position = {
+                    "file": index,
+                    "batch": number + 1,
+                    "rows": position["rows"] + len(batch),
+                    "dropped": position["dropped"] + batch.dropped,
+                }
+                show(index, position["rows"], batch.points.nbytes)
+                state.save(sketches, position)
+            position |= {"file": index + 1, "batch": 0}
+    if not position["rows"]:
+        raise ValueError(f"{paths[0]}: there are no points in the files.")
+    written = _write(sketches, out, by)
+    state.remove()
+    seconds = time.perf_counter() - start
+    record = {"points": position["rows"], "dropped": position["dropped"], "files": len(paths), "sketches": written}
+    if as_json:
+        print_json(record)
+        return
+    rate = (position["rows"] - rows_at_start) / max(seconds, 1e-9)
+    typer.echo(f"{position['rows']:,} points of {len(paths)} files ({rate:,.0f} per second). Written:")
+    for item in written:
+        typer.echo(f"  {item['path']}: {item['points']:,} points, {item['bytes'] / 1e6:.2f} MB")
+
+
+def _all_files(files: Sequence[Path]) -> list[Path]:
+    paths: list[Path] = []
+    for path in files:
+        inside = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
+        if not inside:
+            raise ValueError(f"{path}: there are no files in this folder.")
+        paths += inside
+    return paths
+
+
+def _identity(path: Path) -> list[Any]:
+    status = path.stat()
+    return [str(path), status.st_size, status.st_mtime_ns]
+
+
+def _batches(path: Path, reading: WeightedReadOptions, by: str | None) -> Iterator[Any]:
+    from sphereot import datasets
+
+    columns = None if reading.columns is None else reading.columns.split(",")
+    arguments: dict[str, Any] = {**vars(reading), "columns": columns, "labels": () if by is None else (by,)}
+    with raise_panics(path):
+        yield from datasets.iter_points(path, **arguments)
+
+
+def _keys(batch: Any, by: str | None) -> Any:
+    if by is None:
+        return None
+    missing = [index for index, label in enumerate(batch.labels[by]) if label is None]
+    if missing:
+        raise ValueError(f"{batch.path}: {len(missing)} rows of a part hold no value in {by!r}; fill them in first.")
+    return batch.labels[by].astype(str)
+
+
+def _write(sketches: Any, out: Path, by: str | None) -> list[dict[str, Any]]:
+    written = []
+    for key, item in sketches.items():
+        path = out if by is None else out / f"{quote(str(key), safe=' -_.:')}.sketch"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        item.save(path)
+        entry = {"path": str(path), "points": item.n, "bytes": path.stat().st_size}
+        written.append(entry if by is None else {by: key, **entry})
+    return written
+
+
+class _StateFile:
+    """State of an unfinished run: what it belongs to, where it is, and the sketches so far."""
+
+    def __init__(self, path: Path, work: dict[str, Any]):
+        self.path, self._work = path, json.loads(json.dumps(work))
+        self._last = time.monotonic()
+
+    def load(self, sketches: Any) -> dict[str, int]:
+        """Restore the sketches; where to go on."""
+        beginning = {"file": 0, "batch": 0, "rows": 0, "dropped": 0}
+        if not self.path.exists():
+            return beginning
+        try:
+            content = self.path.read_bytes()
+            if not content.startswith(_STATE):
+                raise ValueError("it is no state of this command")
+            line, _, rest = content[len(_STATE) :].partition(b"\n")
+            header = json.loads(line)
+            if header["work"] != self._work:
+                raise ValueError("it belongs to a run with other files or options")
+            contents, first = {}, 0
+            for key, length in header["sketches"]:
+                contents[key] = rest[first : first + length]
+                first += length
+            sketches.restore(contents)
+            position: dict[str, int] = beginning | header["position"]
+            return position
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{self.path}: an interrupted run cannot be resumed ({reason_of(error)}); start again with --fresh."
+            ) from error
+
+    def save(self, sketches: Any, position: dict[str, int]) -> None:
+        """Write the state, at most every ten seconds."""
+        if time.monotonic() - self._last < _SECONDS_BETWEEN_SAVES:
+            return
+        contents = sketches.to_bytes()
+        lengths = [[key, len(content)] for key, content in contents.items()]
+        header = {"work": self._work, "position": position, "sketches": lengths}
+        with write_aside(self.path) as aside:
+            aside.write_bytes(_STATE + json.dumps(header).encode() + b"\n" + b"".join(contents.values()))
+        self._last = time.monotonic()
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _progress(sizes: Sequence[int], position: dict[str, int]) -> Iterator[Any]:
+    """Show the files done, the rows per second, and the time that remains by the sizes of the files."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("files", total=sum(sizes), completed=sum(sizes[: position["file"]]), rate="")
+        start, first_rows = time.perf_counter(), position["rows"]
+        current, inside = position["file"], 0
+
+        def show(index: int, rows: int, size: int) -> None:
+            nonlocal current, inside
+            # The size of the numbers in memory stands for that in the file, which is not known.
+            inside = size if index != current else inside + size
+            current = index
+            rate = (rows - first_rows) / max(time.perf_counter() - start, 1e-9)
+            bar.update(
+                task,
+                description=f"file {index + 1} of {len(sizes)}",
+                completed=sum(sizes[:index]) + min(inside, sizes[index]),
+                rate=f"{rows:,} rows, {rate:,.0f} per second",
+            )
+
+        yield show

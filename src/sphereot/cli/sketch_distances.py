@@ -1,0 +1,94 @@
+"""Commands on sketches in place of data files, mixed with data files too: distances with bounds of their errors."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sphereot._support.text import printable
+from sphereot.cli.native_stderr import raise_panics
+from sphereot.cli.options import ReadOptions
+from sphereot.cli.outputs import print_json
+
+if TYPE_CHECKING:
+    from sphereot.sketch import Sketch
+
+__all__ = ["any_sketch", "print_pairs", "print_uniformity"]
+
+_NOTE = (
+    "± is a bound of the error of the sketches on their great circles; the choice of great circles and the sampling of "
+    "the points come on top."
+)
+
+
+def any_sketch(paths: Sequence[Path]) -> bool:
+    """Whether one of the files is a sketch."""
+    return any(path.suffix == ".sketch" for path in paths)
+
+
+def print_pairs(paths: Sequence[Path], reading: ReadOptions, p: float, *, as_json: bool) -> None:
+    """Print the distances of all pairs of files; data files are summarized as the first sketch is."""
+    from sphereot.sketch import pairwise
+
+    sketches = _read(paths, reading)
+    distances = pairwise(sketches, p=p)
+    values, bounds = distances.value.tolist(), distances.error_bound.tolist()
+    files = [{"path": str(path), "points": sketch.n} for path, sketch in zip(paths, sketches, strict=True)]
+    if as_json:
+        record = {"values": values, "error_bounds": bounds, "unit": "turns", "p": p, "note": _NOTE}
+        print_json({**record, "n_projections": sketches[0].n_projections, "bins": sketches[0].bins, "files": files})
+        return
+    for k, item in enumerate(files):
+        typer.echo(f"[{k}] {printable(str(item['path']))}: {item['points']:,} points")
+    for i, j in combinations(range(len(paths)), 2):
+        typer.echo(f"[{i}] [{j}]  SSW_{p:g} = {_in_units(values[i][j], bounds[i][j], sketches[0].dim)}")
+    typer.echo(_NOTE)
+
+
+def print_uniformity(path: Path, reading: ReadOptions, p: float, *, as_json: bool) -> None:
+    """Print the distance of a sketch to the uniform distribution."""
+    (sketch,) = _read([path], reading)
+    distance = sketch.distance_to_uniform(p=p)
+    if as_json:
+        record = {"distance_turns": distance.value, "error_bound": distance.error_bound, "p": p, "points": sketch.n}
+        print_json({**record, "n_projections": sketch.n_projections, "bins": sketch.bins, "note": _NOTE})
+        return
+    typer.echo(f"SSW_{p:g} to uniform = {_in_units(distance.value, distance.error_bound, sketch.dim)}")
+    typer.echo(
+        f"{printable(str(path))}: {sketch.n:,} points. {_NOTE} A test with a p-value needs the points themselves."
+    )
+
+
+def _read(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]":
+    from sphereot.sketch import Sketch
+
+    loaded = {path: Sketch.load(path) for path in paths if path.suffix == ".sketch"}
+    first = next(iter(loaded.values()))
+    return [loaded[path] if path in loaded else _summarized(path, reading, first) for path in paths]
+
+
+def _summarized(path: Path, reading: ReadOptions, like: "Sketch") -> "Sketch":
+    """A sketch of a data file on the great circles and bins of another."""
+    from sphereot import datasets
+    from sphereot.sketch import Sketch
+
+    layout = like.layout
+    sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method)
+    columns = None if reading.columns is None else reading.columns.split(",")
+    arguments: dict[str, Any] = {**vars(reading), "columns": columns}
+    with raise_panics(path):
+        for batch in datasets.iter_points(path, **arguments):
+            if batch.points.shape[1] != layout.dim:
+                raise ValueError(
+                    f"{path}: points have dimension {batch.points.shape[1]}, but the sketches have {layout.dim}; "
+                    "choose the columns with --columns."
+                )
+            sketch.update(batch.points, batch.weights)
+    return sketch
+
+
+def _in_units(value: float, bound: float, dim: int) -> str:
+    degrees = f" = {360 * value:.6g} ± {360 * bound:.2g} degrees" if dim == 3 else ""
+    return f"{value:.6g} ± {bound:.2g} turns{degrees}"
