@@ -12,7 +12,9 @@ from helpers.processes import MODULE, start
 pytest.importorskip("typer")
 pytest.importorskip("polars")
 
+import polars as pl
 from helpers.cli import run, save_points
+from numpy.testing import assert_array_equal
 from typer.main import get_command
 
 from sphereot.cli import bench as bench_module
@@ -311,3 +313,58 @@ def test_position_among_the_arguments_changes_nothing(files, options):
         for key in ("value", "p_value", "points_tested", "circle"):
             assert others["same.npy"][key] == first["same.npy"][key]
     assert second["far.npy"]["p_value"] == first["far.npy"]["p_value"]
+
+
+@pytest.fixture
+def topics(tmp_path):
+    """A reference of documents with several sentences each; a window with other documents; one with a planted topic."""
+    rng = np.random.default_rng(0)
+    topic = np.eye(6)[5]
+
+    def table(name, documents, planted=0):
+        sizes = rng.integers(2, 6, documents)
+        centers = np.repeat(rng.normal(size=(documents, 6)), sizes, axis=0)
+        points = centers + 0.3 * rng.normal(size=centers.shape)
+        points[:planted] = 40 * topic + rng.normal(size=(planted, 6))
+        ids = [f"{name}-{k}" for k in range(len(points))]
+        labels = [f"{name}-{k}" for k in np.repeat(np.arange(documents), sizes)]
+        frame = pl.DataFrame({"embedding": points, "document": labels, "sentence": ids})
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+
+    table("reference", 80)
+    table("same", 40)
+    table("planted", 40, planted=60)
+    return tmp_path
+
+
+def test_groups_and_moved_rows(topics):
+    files = [topics / f"{name}.parquet" for name in ("reference", "same", "planted")]
+    options = ["--columns", "embedding", "--normalize", "--groups", "document", "--id", "sentence"]
+    report = topics / "drift.html"
+    done = run("drift", *files, *options, "--permutations", "199", "--json", "--report", report)
+    assert done.exit_code == 1, done.output
+    same, planted = json.loads(done.stdout)["windows"]
+    assert not same["drifted"]
+    assert same["moved"] is None
+    assert planted["drifted"]
+    new = [item["id"] for item in planted["moved"]["new"]]
+    assert len(new) == 20
+    assert all(int(name.removeprefix("planted-")) < 60 for name in new)
+    assert new[0] in report.read_text(encoding="utf-8")
+    assert all(item["id"].startswith("reference-") for item in planted["moved"]["gone"])
+    shown = run("drift", *files, *options, "--permutations", "199")
+    assert f"planted.parquet, new: {new[0]}" in shown.stdout
+    by_points = run("drift", *files[:2], *options[:3], "--permutations", "199", "--json")
+    assert json.loads(by_points.stdout)["windows"][0]["p_value"] < same["p_value"]
+
+
+def test_labels_follow_a_random_choice_of_rows(topics):
+    from sphereot.datasets import read_points
+
+    whole = read_points(topics / "reference.parquet", columns=["embedding"], normalize=True, labels=["sentence"])
+    some = read_points(
+        topics / "reference.parquet", columns=["embedding"], normalize=True, labels=["sentence"], max_points=20
+    )
+    rows = [whole.labels["sentence"].tolist().index(name) for name in some.labels["sentence"]]
+    assert len(set(rows)) == 20
+    assert_array_equal(some.points, whole.points[rows])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot.cli.errors import names_missing_extra, reports_errors
+from sphereot.cli.moved_rows import MovedRows, moved_rows
 from sphereot.cli.options import AsJson, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import read_files, refuse_weights, status
@@ -22,6 +23,7 @@ __all__ = ["drift"]
 
 _EXIT_DRIFT = 1
 _LARGE_FILE = 100_000  # points
+_SHOWN = 5  # rows that moved, of those in the record
 
 
 @reports_errors()
@@ -50,6 +52,20 @@ def drift(
         int | None,
         typer.Option("--max-points", help="Test at most this many points of each file, a random sample.", min=1),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            help="Column with the document, user or session of each point: whole groups are permuted.",
+            show_default=False,
+        ),
+    ] = None,
+    identifier: Annotated[
+        str | None,
+        typer.Option(
+            "--id", help="Column with an identifier of each point, to name the rows that moved.", show_default=False
+        ),
+    ] = None,
     p: Order = 1.0,
     seed: Seed = 0,
     weights: NoWeights = None,
@@ -59,13 +75,18 @@ def drift(
 
     Each window gets an exact permutation test on the Spherical Sliced-Wasserstein distance to the reference, with
     Holm's correction for the number of windows. Order 1 detects clusters that move, order 2 a change of their spread.
-    The exit code is 0 without drift, 1 with drift in any window, and 2 after an error. Points must be independent: keep
-    one sentence of each document, one event of each user. Windows of whole documents differ without any drift.
+    The exit code is 0 without drift, 1 with drift in any window, and 2 after an error.
+
+    Points must be independent, or --groups must say which belong together: windows of whole documents differ without
+    any drift. For a window that has drifted, the rows that contribute most to the distance are listed.
 
     This week against last month: sphereot drift month.npy week.npy
 
     Embeddings day by day, with a report: sphereot drift reference.parquet day-*.parquet --columns embedding
     --normalize --report drift.html
+
+    Sentences of documents, and which of them are new: sphereot drift reference.parquet today.parquet --columns
+    embedding --groups document --id sentence
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
     """
@@ -79,14 +100,20 @@ def drift(
         with names_missing_extra("plot"):  # before the work, not after it
             from sphereot.report import drift_page
     with status("Reading ..."):
-        first, *sets = read_files([reference, *current], reading, max_points=max_points, seed=seed)
+        labels = tuple(dict.fromkeys(name for name in (groups, identifier) if name is not None))
+        first, *sets = read_files([reference, *current], reading, labels=labels, max_points=max_points, seed=seed)
     if max_points is None:
         _note_large([first, *sets])
     points, windows = first.points, [window.points for window in sets]
     result = drift_test(
         points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
+        groups=None if groups is None else [_texts(part, groups) for part in (first, *sets)],
         n_projections=projections, method=method, seed=seed, progress=True,
     )  # fmt: skip
+    moved = [
+        moved_rows(first, window, test.test, identifier) if test.drifted else None
+        for window, test in zip(sets, result.windows, strict=True)
+    ]
     if report is not None:
         with status("Writing the report ..."):
             drift_page(
@@ -98,11 +125,17 @@ def drift(
                 columns=_named_columns(first, result.dim),
                 earth=first.lonlat is not None,
                 settings=_settings(seed),
+                moved=[None if rows is None else rows.as_text() for rows in moved],
             )
     if as_json:
-        print_json(_record(result, first, sets, seed, report))
+        print_json(_record(result, first, sets, moved, seed, report))
     else:
         typer.echo(str(result))
+        for window, rows in zip(result.windows, moved, strict=True):
+            if rows is not None:
+                new, gone = rows.as_text()
+                typer.echo(f"  {window.label}, new: {', '.join(new[:_SHOWN])}")
+                typer.echo(f"  {window.label}, gone from the reference: {', '.join(gone[:_SHOWN])}")
         dropped = sum(points.dropped for points in (first, *sets))
         if dropped:
             typer.echo(f"  {dropped} bad rows left out")
@@ -156,8 +189,18 @@ def _settings(seed: int) -> dict[str, str]:
     }
 
 
+def _texts(points: "PointSet", column: str) -> list[str]:
+    """The labels of a column; a row without one is a group of its own."""
+    return [f"{points.path}, row {k}" if text is None else str(text) for k, text in enumerate(points.labels[column])]
+
+
 def _record(
-    result: "DriftResult", first: "PointSet", sets: "Sequence[PointSet]", seed: int, report: Path | None
+    result: "DriftResult",
+    first: "PointSet",
+    sets: "Sequence[PointSet]",
+    moved: "Sequence[MovedRows | None]",
+    seed: int,
+    report: Path | None,
 ) -> dict[str, Any]:
     windows = [
         {
@@ -177,8 +220,9 @@ def _record(
                 "null_mean": window.circle.null_mean,
                 "frame": window.circle.frame.tolist(),
             },
+            "moved": None if rows is None else rows.record(),
         }
-        for points, window in zip(sets, result.windows, strict=True)
+        for points, window, rows in zip(sets, result.windows, moved, strict=True)
     ]
     return {
         "drifted": result.drifted,

@@ -17,13 +17,19 @@ __all__ = ["file_summary", "read_files", "refuse_weights", "status"]
 
 
 def read_files(
-    paths: Sequence[Path], reading: ReadOptions, *, max_points: int | None = None, seed: int = 0
+    paths: Sequence[Path],
+    reading: ReadOptions,
+    *,
+    labels: Sequence[str] = (),
+    max_points: int | None = None,
+    seed: int = 0,
 ) -> "list[PointSet]":
     """Read files that will be compared: all of one dimension, with their columns in the same order."""
     from sphereot._arrays.validation import require_same_dim
 
     columns = None if reading.columns is None else reading.columns.split(",")
-    arguments: dict[str, Any] = {**vars(reading), "columns": columns, "max_points": max_points, "seed": seed}
+    arguments: dict[str, Any] = {**vars(reading), "columns": columns, "labels": labels}
+    arguments |= {"max_points": max_points, "seed": seed}
     sets: list[PointSet] = []
     for path in paths:
         points = _read_points(path, arguments)

@@ -96,6 +96,7 @@ def read_points(
     lonlat: bool = False,
     normalize: bool = False,
     weights: str | int | None = None,
+    labels: Sequence[str] = (),
     drop_bad: bool = False,
     max_points: int | None = None,
     seed: int = 0,
@@ -122,6 +123,8 @@ def read_points(
         Scale rows to unit length; otherwise rows of another length raise an error.
     weights : str or int, optional
         The column (or array, or GeoJSON property) that holds the weights.
+    labels : sequence of str
+        Columns of a CSV or Parquet file to read beside the points, as text: a day, a document, an identifier.
     drop_bad : bool
         Leave out rows that cannot be points (missing, text, NaN, a latitude beyond 90, a zero vector, a negative
         weight), and count them; otherwise the first raises an error.
@@ -163,7 +166,8 @@ def read_points(
     if max_points is not None:
         max_points = as_int("max_points", max_points, 1, "the number of points to keep")
         seed = as_int("seed", seed, 0, "a seed")
-    selection = _selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts=max_points is not None)
+    in_parts = max_points is not None
+    selection = _selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts=in_parts, labels=labels)
     point_file = _open(Path(path), selection)
     sets = _point_sets(point_file, normalize, drop_bad)
     if max_points is None:
@@ -188,12 +192,10 @@ def iter_points(
 
     Parameters
     ----------
-    path, columns, prefix, key, lonlat, normalize, weights, drop_bad
+    path, columns, prefix, key, lonlat, normalize, weights, labels, drop_bad
         As in `read_points`.
     batch_rows : int, optional
         Rows of the file per batch; about 32 MB of numbers by default.
-    labels : sequence of str
-        Columns of a CSV or Parquet file to read beside the points, as text: a day, a document, an identifier.
 
     Yields
     ------
@@ -301,29 +303,33 @@ def _all_points(point_file: PointFile, sets: Iterator[PointSet], normalize: bool
     weights = None if parts[0].weights is None else _concatenate([part.weights for part in parts])
     _require_weights(point_file, weights)
     degrees = None if parts[0].lonlat is None else _concatenate([part.lonlat for part in parts])
+    labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
     arrays = [part.points for part in parts]
     del parts  # so that concatenating can free each batch
     changed = normalize or point_file.lonlat or dropped > 0
     points = _concatenate(arrays) if point_file.whole is None or changed else point_file.whole
-    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total)
+    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total, labels)
 
 
 def _random_points(
     point_file: PointFile, sets: Iterator[PointSet], count: int, generator: np.random.Generator
 ) -> PointSet:
     dropped = total = 0
+    names: list[str] = []
 
     def parts() -> Iterator[tuple[np.ndarray[Any, Any] | None, ...]]:
         nonlocal dropped, total
         for part in sets:
             dropped, total = dropped + part.dropped, total + len(part)
-            yield part.points, part.weights, part.lonlat
+            names[:] = part.labels
+            yield part.points, part.weights, part.lonlat, *part.labels.values()
 
     columns = random_rows(parts(), count, generator)
     _require_rows(point_file, total, dropped)
-    points, weights, degrees = columns
+    points, weights, degrees, *texts = columns
     _require_weights(point_file, weights)
-    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total)
+    labels = dict(zip(names, texts, strict=True))
+    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total, labels)
 
 
 def _require_rows(point_file: PointFile, total: int, dropped: int) -> None:

@@ -36,6 +36,7 @@ def drift_page(
     columns: Sequence[str] | None = None,
     earth: bool = False,
     settings: Mapping[str, str] | None = None,
+    moved: Sequence[tuple[Sequence[str], Sequence[str]] | None] | None = None,
 ) -> Path:
     """Write the result of a drift test as an HTML page that opens from disk, without network access.
 
@@ -60,6 +61,9 @@ def drift_page(
         Whether points are locations on the earth, so that the globe has coastlines (if `sphereot[map]` is installed).
     settings : mapping of str to str, optional
         More rows of the section on settings: names and values.
+    moved : sequence of (new, gone) or None, optional
+        For each window, names of its rows that are new and of rows of the reference that have gone, those that
+        contribute most first (`sphereot.stats.row_contributions` finds them).
 
     Returns
     -------
@@ -82,12 +86,14 @@ def drift_page(
     first, samples = _validated(result, reference, windows)
     if columns is not None and len(columns) != result.dim:
         raise ValueError(f"columns: got {plural(len(columns), 'name')} for {result.dim} coordinates; give one each.")
+    if moved is not None and len(moved) != len(samples):
+        raise ValueError(f"moved: got {len(moved)} for {plural(len(samples), 'window')}; give one each, or None.")
     body = "\n".join(
         [
             summary_paragraph(result),
             timeline_section(result),
             table_section(result),
-            windows_section(result, PrincipalAxesPlot(first, samples), columns),
+            windows_section(result, PrincipalAxesPlot(first, samples), columns, moved),
             globe_section(result, first, samples, earth=earth),
             settings_section(result, settings or {}),
         ]

@@ -10,7 +10,16 @@ from sphereot.stats import DriftResult
 __all__ = ["windows_section"]
 
 
-def windows_section(result: DriftResult, plot: PrincipalAxesPlot, columns: Sequence[str] | None) -> str:
+Moved = tuple[Sequence[str], Sequence[str]]
+"""Names of rows of a window that are new, and of rows of the reference that have gone."""
+
+
+def windows_section(
+    result: DriftResult,
+    plot: PrincipalAxesPlot,
+    columns: Sequence[str] | None,
+    moved: Sequence[Moved | None] | None = None,
+) -> str:
     """HTML of all windows; the one that most surely differs from the reference is unfolded."""
     parts = ["<section>", "<h2>Window by window</h2>", plot.shared()]
     farthest, power = result.farthest, cost_markup(result.p)
@@ -22,7 +31,20 @@ def windows_section(result: DriftResult, plot: PrincipalAxesPlot, columns: Seque
             f"<details{opened}><summary>{data_name(window.label)}: {verdict}, "
             f"{power} {window.ratio:.3g} times that of chance</summary>"
             f'<div class="panels" id="window-{k + 1}">'
-            f"{circle_figure(window, result, columns)}{plot.figure(k, window.label)}</div></details>"
+            f"{circle_figure(window, result, columns)}{plot.figure(k, window.label)}</div>"
+            f"{_moved_rows(None if moved is None else moved[k])}</details>"
         )
     parts.append("</section>")
     return "\n".join(parts)
+
+
+def _moved_rows(moved: Moved | None) -> str:
+    """HTML of the rows that contribute most."""
+    if moved is None:
+        return ""
+    titles = ("New rows that contribute most", "Rows of the reference that have gone")
+    lists = [
+        f"<div><h3>{title}</h3><ol>{''.join(f'<li>{data_name(name)}</li>' for name in names)}</ol></div>"
+        for title, names in zip(titles, moved, strict=True)
+    ]
+    return f'<div class="panels">{"".join(lists)}</div>'

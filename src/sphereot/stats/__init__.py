@@ -3,6 +3,7 @@
 from sphereot.stats._circle_density import ProjectedDensities
 from sphereot.stats.adaptive_kde import AdaptiveKDE
 from sphereot.stats.components import VonMisesFisherComponents
+from sphereot.stats.contributions import RowContributions, row_contributions
 from sphereot.stats.drift import DriftResult, DriftWindow, drift_test
 from sphereot.stats.kde import SphericalKDE
 from sphereot.stats.mixture import VonMisesFisherMixture
@@ -16,6 +17,7 @@ __all__ = [
     "DriftResult",
     "DriftWindow",
     "ProjectedDensities",
+    "RowContributions",
     "SphericalKDE",
     "TwoSampleResult",
     "UniformityResult",
@@ -23,6 +25,7 @@ __all__ = [
     "VonMisesFisherMixture",
     "clear_null_cache",
     "drift_test",
+    "row_contributions",
     "two_sample_test",
     "uniformity_test",
 ]

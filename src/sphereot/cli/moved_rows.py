@@ -1,0 +1,65 @@
+"""Rows that contribute most to the distance of a window that has drifted, by number or by identifier."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphereot.datasets import PointSet
+    from sphereot.stats import TwoSampleResult
+
+__all__ = ["MovedRows", "moved_rows"]
+
+_COUNT = 20
+
+
+@dataclass(frozen=True)
+class MovedRows:
+    """Rows of the window that the reference has nothing like, and the other way round; the first contribute most.
+
+    Attributes
+    ----------
+    new, gone : list of dict
+        With `row`, the number among the rows that were tested, counted from 0, `contribution`, and `id` if there is
+        one.
+    """
+
+    new: list[dict[str, Any]]
+    gone: list[dict[str, Any]]
+
+    def record(self) -> dict[str, Any]:
+        """Both lists, for JSON."""
+        return {"new": self.new, "gone": self.gone}
+
+    def as_text(self) -> tuple[list[str], list[str]]:
+        """Identifiers, or numbers of rows, of both lists."""
+        from sphereot._support.text import printable, shortened
+
+        new, gone = (
+            [shortened(printable(str(item.get("id", f"row {item['row']}"))), 60) for item in items]
+            for items in (self.new, self.gone)
+        )
+        return new, gone
+
+
+def moved_rows(
+    reference: "PointSet", window: "PointSet", test: "TwoSampleResult", identifier: str | None
+) -> MovedRows | None:
+    """The rows that contribute most, on the great circles of the test; None without the compiled kernel."""
+    from sphereot._backends import native
+    from sphereot.stats import row_contributions
+
+    if not native.available:
+        return None
+    contributions = row_contributions(reference.points, window.points, p=test.p, projections=test.projections)
+
+    def items(points: "PointSet", rows: Any, values: Any) -> list[dict[str, Any]]:
+        listed = [{"row": row, "contribution": float(values[row])} for row in rows.tolist()]
+        if identifier is None:
+            return listed
+        names = points.labels[identifier].tolist()
+        return [{"id": names[row], **item} for row, item in zip(rows.tolist(), listed, strict=True)]
+
+    return MovedRows(
+        items(window, contributions.new(_COUNT), contributions.y),
+        items(reference, contributions.gone(_COUNT), contributions.x),
+    )

@@ -1,0 +1,127 @@
+"""How much each point contributes to the distance of two samples: which points are new, and which have gone."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, namespace, to_numpy
+from sphereot._arrays.random import is_own_generator
+from sphereot._arrays.validation import as_int, as_order, as_points, require_same_dim, require_same_kind
+from sphereot._backends import native
+from sphereot._backends.native.gradients import mean_gradients
+from sphereot._backends.native.wanted import Wanted
+from sphereot._backends.protocol import Measure
+from sphereot._support.keyword_options import options_by_name
+from sphereot.stats._random import drawn_frames, independent_generator
+
+__all__ = ["RowContributions", "row_contributions"]
+
+
+@dataclass(frozen=True)
+class RowContributions:
+    """Contribution of every point of two samples to their distance.
+
+    Attributes
+    ----------
+    x, y : array, shape (n,) and (m,)
+        Derivative of SSW_p^p in the weight of the point, in turns to the power p; the mean of each is 0. Large for
+        points that the other sample has nothing like: points of `y` that are new, points of `x` that have gone.
+    p : float
+        Order of the distance.
+    """
+
+    x: NDArray[np.float64] = field(repr=False)
+    y: NDArray[np.float64] = field(repr=False)
+    p: float
+
+    def new(self, count: int = 10) -> NDArray[np.intp]:
+        """Indices of the points of `y` that contribute most, in descending order."""
+        return _largest(self.y, count)
+
+    def gone(self, count: int = 10) -> NDArray[np.intp]:
+        """Indices of the points of `x` that contribute most, in descending order."""
+        return _largest(self.x, count)
+
+
+@options_by_name
+def row_contributions(
+    x: Array,
+    y: Array,
+    *,
+    p: float = 1,
+    n_projections: int | None = None,
+    projections: Array | None = None,
+    method: str = "quasi",
+    seed: Any = None,
+) -> RowContributions:
+    """Tell which points of two samples make the distance between them.
+
+    Parameters
+    ----------
+    x, y : array, shape (n, d) and (m, d)
+        Unit vectors: the reference, and a sample that is compared with it.
+    p : float
+        Order, from 1 to 1000.
+    n_projections, projections, method, seed
+        Great circles, as in `two_sample_test`.
+
+    Returns
+    -------
+    RowContributions
+        `.y` and `.new()` for points of y that x has nothing like, `.x` and `.gone()` for points of x that y has nothing
+        like.
+
+    Raises
+    ------
+    RuntimeError
+        Where the compiled kernel is not installed: only it has derivatives in weights.
+
+    Notes
+    -----
+    The derivative of the optimal cost in the weight of a point is its Kantorovich potential. On every great circle the
+    potential of a point of y is high where y has more mass than x and must move it far; the mean over great circles
+    adds up what all of them say about the point. Matched distances of single points say less: neighbors are moved
+    aside to make place for a new cluster.
+
+    Contributions rank points. They are no tests: in any sample some points contribute most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> from sphereot.stats import row_contributions
+    >>> rng = np.random.default_rng(0)
+    >>> axes = np.eye(8)
+    >>> x, y = (sphere.normalize(rng.normal(size=(200, 8)) + 2 * axes[0]) for _ in range(2))
+    >>> y[:10] = sphere.normalize(rng.normal(size=(10, 8)) - 9 * axes[0])
+    >>> sorted(row_contributions(x, y, seed=0).new(10).tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+    p, x, y = as_order(p), as_points("x", x), as_points("y", y)
+    require_same_kind(x=x, y=y)
+    require_same_dim("x", x, "y", y)
+    if not native.available:
+        raise RuntimeError("row_contributions needs the compiled kernel; install sphereot where there is a compiler.")
+    xp = namespace(x)
+    x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
+    generator = independent_generator(seed, x)
+    frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
+    measures = [Measure(points, np.ones(len(points))) for points in (to_numpy(x), to_numpy(y))]
+    frames = frames.astype(measures[0].points.dtype, copy=False)
+    _, gradients = mean_gradients(measures, frames, p, [Wanted(points=False, weights=True)] * 2)
+    of_x, of_y = (_centered(weights) for _, weights in gradients)
+    return RowContributions(of_x, of_y, p)
+
+
+def _centered(gradient: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """A derivative in weights that are scaled to a mean of 1, times their number, without its mean."""
+    assert gradient is not None
+    centered: NDArray[np.float64] = len(gradient) * (gradient - gradient.mean())
+    return centered
+
+
+def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    count = as_int("count", count, 1, "the number of points")
+    return np.argsort(-values, kind="stable")[:count]
