@@ -174,6 +174,7 @@ private:
         const auto sum_coordinates = [=]<std::size_t dim>(std::integral_constant<std::size_t, dim>) {
             double u[dim], v[dim];
             for (std::size_t k = 0; k < dim; ++k) u[k] = frame[2 * k], v[k] = frame[2 * k + 1];
+#pragma omp simd
             for (std::size_t i = 0; i < count; ++i) {
                 double along = 0.0, across = 0.0;
                 for (std::size_t k = 0; k < dim; ++k) {
