@@ -12,7 +12,7 @@ from sphereot.sketch.bins import Bins
 from sphereot.sketch.fixed_point import WEIGHT_UNIT, to_float
 from sphereot.sketch.layout import Layout
 
-__all__ = ["Displacements", "first_order", "rounding_of_points", "rounding_of_solver", "second_order"]
+__all__ = ["Displacements", "first_order", "power_root", "rounding_of_points", "rounding_of_solver", "second_order"]
 
 # The solvers round cumulative masses: at most this much mass is matched with a wrong atom, half a turn away.
 MASS_ERROR = 2.0**-38
