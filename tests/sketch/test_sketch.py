@@ -321,3 +321,17 @@ def test_copies_and_pickles():
     assert sketch != 3
     with pytest.raises(TypeError, match="unhashable"):
         hash(sketch)
+
+
+@pytest.mark.parametrize(
+    ("dim", "method", "digest"),
+    [
+        (3, "quasi", "adeaf1518a2c79ba1d5f5676edff0048"),
+        (16, "orthogonal", "31fcf33c3a47908d5335599ec6273a4b"),
+        (384, "quasi", "51995a687fc885f0295cb8e2812b5871"),
+        (5, "iid", "564650439a983f9b3ef3af47eafc9aa5"),
+    ],
+)
+def test_great_circles_never_change(dim, method, digest):
+    """Stored sketches are compared for years: great circles are the same with every version and on every machine."""
+    assert Sketch(dim, 40, 64, seed=(1 << 40) + 7, method=method).layout.digest().hex() == digest

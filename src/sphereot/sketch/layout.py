@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.validation import as_int, as_method
-from sphereot.slicing.circles import great_circles
+from sphereot.slicing.drawing import frames_from_normals
 
 __all__ = ["LARGEST_BINS", "NEAR_COUNT", "OFFSET_BITS", "Layout"]
 
@@ -127,7 +127,9 @@ class Layout:
 
 @lru_cache(maxsize=8)
 def _frames(dim: int, n_projections: int, seed: int, method: str) -> tuple[NDArray[np.float64], bytes]:
-    drawn = great_circles(n_projections, dim, method=method, seed=seed)
+    # Sketches are stored for years: RandomState's stream is frozen, that of NumPy's newer generators is not.
+    source = np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32])
+    drawn = frames_from_normals(source.standard_normal, n_projections, dim, method)
     # Rounding hides differences in the last digits of linear algebra libraries.
     steps = np.ascontiguousarray(np.rint(drawn * FRAME_GRID))
     digest = hashlib.blake2b(steps.astype("<i4").tobytes(), digest_size=16).digest()
