@@ -94,16 +94,13 @@ public:
           cost_(cost),
           excess_(excess),
           watch_(watch),
-          circle_(bins_),
           rows_(count_ * (2 * bins_ + 1)) {}
 
     void operator()(std::size_t slice) {
         for (std::size_t i = 0; i < count_; ++i) {
-            if (i < measures_.size()) circle_.read(measures_[i], slice);
-            else circle_.set_uniform();
-            double* levels = rows_.data() + i * (2 * bins_ + 1);
-            std::copy(circle_.levels.begin(), circle_.levels.end(), levels);
-            circle_.write_mean_levels(levels + bins_ + 1);
+            double *levels = rows_.data() + i * (2 * bins_ + 1), *means = levels + bins_ + 1;
+            if (i < measures_.size()) write_level_row(measures_[i], slice, levels, means);
+            else write_uniform_row(bins_, levels, means);
         }
         std::size_t pair = slice * (count_ * (count_ - 1) / 2);
         for (std::size_t i = 0; i < count_; ++i)
@@ -125,7 +122,6 @@ private:
     std::size_t bins_, count_;
     double *cost_, *excess_;
     Watch& watch_;
-    CircleBins circle_;
     std::vector<double> rows_, gaps_, scratch_;
 };
 
