@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sphereot._backends import backend_for
 
-__all__ = ["ProjectedDensities", "projected_densities"]
+__all__ = ["ProjectedDensities", "histogram_densities", "projected_densities"]
 
 _GRID = 256  # number of turns at which densities are evaluated
 
@@ -48,16 +48,30 @@ def projected_densities(
     return ProjectedDensities(on_grid, _smooth(turns[0], bandwidth), _smooth(turns[1], bandwidth), bandwidth)
 
 
-def _bandwidth(turns: NDArray[np.float64]) -> float:
+def histogram_densities(
+    reference: NDArray[np.float64], window: NDArray[np.float64], n: int, m: int
+) -> ProjectedDensities:
+    """Densities of two samples of n and m points, given by the masses of bins (B,) of one great circle."""
+    turns = (np.arange(len(reference)) + 0.5) / len(reference)
+    bandwidth = max(_bandwidth(turns, mass, count) for mass, count in ((reference, n), (window, m)))
+    on_grid = (np.arange(_GRID) + 0.5) / _GRID
+    first, second = (_smooth(turns, bandwidth, mass) for mass in (reference, window))
+    return ProjectedDensities(on_grid, first, second, bandwidth)
+
+
+def _bandwidth(turns: NDArray[np.float64], mass: NDArray[np.float64] | None = None, n: int | None = None) -> float:
     """Bandwidth in turns: half the rule of thumb for one normal peak, so that several peaks stay separate."""
-    length = min(float(np.abs(np.mean(np.exp(2j * np.pi * turns)))), 1.0)
+    n = len(turns) if n is None else n
+    length = min(float(np.abs(np.average(np.exp(2j * np.pi * turns), weights=mass))), 1.0)
     spread = math.sqrt(-2 * math.log(length)) / (2 * math.pi) if length > 0 else math.inf
-    return max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(len(turns), 0.2), 1 / _GRID)
+    return max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(n, 0.2), 1 / _GRID)
 
 
-def _smooth(turns: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:
+def _smooth(
+    turns: NDArray[np.float64], bandwidth: float, mass: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """Kernel density on the grid: a histogram, multiplied with the kernel in Fourier space."""
-    counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, minlength=_GRID)
+    counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, mass, minlength=_GRID)
     decay = np.exp(-2 * (np.pi * bandwidth * np.arange(_GRID // 2 + 1)) ** 2)
-    smooth: NDArray[np.float64] = np.fft.irfft(np.fft.rfft(counts / len(turns)) * decay, _GRID) * _GRID
+    smooth: NDArray[np.float64] = np.fft.irfft(np.fft.rfft(counts / counts.sum()) * decay, _GRID) * _GRID
     return np.maximum(smooth, 0.0)

@@ -19,9 +19,11 @@ from sphereot._arrays.validation import as_int, as_order, as_points, require_sam
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
+from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
 from sphereot.stats._labelings import as_groups, group_labelings, point_labelings
 from sphereot.stats._random import drawn_frames, independent_generator
+from sphereot.stats.sketch_tests import require_permutable, sketch_densities, sketch_permutation_result
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, permutation_result
 
 __all__ = ["DriftResult", "DriftWindow", "drift_test"]
@@ -169,8 +171,8 @@ class DriftResult:
 
 @options_by_name
 def drift_test(
-    reference: Array,
-    windows: Sequence[Array],
+    reference: "Array | Sketch",
+    windows: "Sequence[Array | Sketch]",
     *,
     labels: Sequence[str] | None = None,
     p: float = 1,
@@ -187,10 +189,11 @@ def drift_test(
 
     Parameters
     ----------
-    reference : array, shape (n, d)
-        Unit vectors: a sample of the distribution that the windows should have.
-    windows : sequence of arrays, shape (m_k, d)
-        Unit vectors, one sample per window, of the same array library and device as the reference.
+    reference : array, shape (n, d), or Sketch
+        Unit vectors: a sample of the distribution that the windows should have; or a sketch of them with groups.
+    windows : sequence of arrays, shape (m_k, d), or of sketches
+        Unit vectors, one sample per window, of the same array library and device as the reference; or sketches of the
+        same great circles and groups.
     labels : sequence of str, optional
         Names of the windows; "window 1" and so on by default.
     p : float
@@ -223,6 +226,9 @@ def drift_test(
     Notes
     -----
     The p-values are exact if points are independent, or groups of them if `groups` is given; see `two_sample_test`.
+    Sketches have their groups divided among as many histograms by a hash. Those of the smaller sample are added up
+    until they hold about as many points as those of the larger, and permuted: the level is exact for samples of equal
+    size, and close to it otherwise.
     With Holm's correction the probability of any false alarm is at most `alpha`. All decisions follow from one
     threshold: if R of K windows have drifted, they are those with p-values of at most alpha / (K - R). The bands are
     for that level.
@@ -247,6 +253,10 @@ def drift_test(
     0.01
     """
     p, alpha = as_order(p), _as_level(alpha)
+    if isinstance(reference, Sketch):
+        if groups is not None or n_projections is not None or projections is not None:
+            raise ValueError("groups, n_projections, projections: sketches have their own; leave these arguments out.")
+        return _drift_of_sketches(reference, windows, labels, p, alpha, permutations, seed, progress)
     first, others = _as_samples(reference, windows)
     names = _as_labels(labels, len(others))
     permutations = _enough_permutations(permutations, len(others), alpha)
@@ -258,6 +268,36 @@ def drift_test(
         every = ["reference", *(f"windows[{k}]" for k in range(len(samples)))]
         labeled = as_groups(groups, every, [first.shape[0], *map(len, samples)])
     return _drift_test(to_numpy(first), samples, names, p, alpha, labeled, permutations, frames, generator, progress)
+
+
+def _drift_of_sketches(
+    reference: Sketch,
+    windows: Any,
+    labels: Sequence[str] | None,
+    p: float,
+    alpha: float,
+    permutations: int | None,
+    seed: Any,
+    progress: Progress,
+) -> DriftResult:
+    if not isinstance(windows, list | tuple) or not all(isinstance(window, Sketch) for window in windows):
+        raise TypeError("windows: the reference is a sketch, so that windows must be a list of sketches.")
+    for k, sketch in enumerate([reference, *windows]):
+        require_permutable("reference" if k == 0 else f"windows[{k - 1}]", sketch)
+        reference.require_mergeable(sketch)
+    names = _as_labels(labels, len(windows))
+    permutations = _enough_permutations(permutations, len(windows), alpha)
+    state = independent_generator(seed, reference.projections).integers(2**32, size=4, dtype=np.uint32)
+    tests: list[TwoSampleResult] = []
+    with progress_bar(progress, "windows", len(windows)) as show:
+        for window in windows:
+            fresh = np.random.default_rng(state)
+            tests.append(sketch_permutation_result(reference, window, p, permutations, fresh))
+            show(len(tests))
+    densities = [
+        sketch_densities(reference, window, test.circles[0].frame) for window, test in zip(windows, tests, strict=True)
+    ]
+    return _decided(names, tests, densities, alpha)
 
 
 def _drift_test(
@@ -292,14 +332,26 @@ def _drift_test(
                 of_points = np.concatenate([groups[0], groups[1 + k] + n_groups[0]])
                 sets = group_labelings(of_points, n_groups[0], permutations, fresh)
             tests.append(permutation_result(reference, window, p, sets, frames, 1, show_window, n_groups))
+    densities = [
+        projected_densities(reference, window, test.circles[0].frame)
+        for window, test in zip(windows, tests, strict=True)
+    ]
+    return _decided(names, tests, densities, alpha)
+
+
+def _decided(
+    names: Sequence[str], tests: Sequence[TwoSampleResult], densities: Sequence[ProjectedDensities], alpha: float
+) -> DriftResult:
+    """Holm's correction, decisions and bands of the tests of all windows."""
     adjusted = _holm([test.p_value for test in tests])
     decisions = [value <= alpha * (1 + _ROUNDING) for value in adjusted]
     level = alpha / max(len(tests) - sum(decisions), 1)
-    results = []
-    for name, test, value, drifted, window in zip(names, tests, adjusted, decisions, windows, strict=True):
-        densities = projected_densities(reference, window, test.circles[0].frame)
-        results.append(DriftWindow(name, test, value, drifted, _band(test, level), densities))
-    return DriftResult(tuple(results), alpha, len(reference), reference.shape[1], p, permutations, len(frames))
+    windows = [
+        DriftWindow(name, test, value, drifted, _band(test, level), density)
+        for name, test, value, drifted, density in zip(names, tests, adjusted, decisions, densities, strict=True)
+    ]
+    first = tests[0]
+    return DriftResult(tuple(windows), alpha, first.n, first.dim, first.p, first.permutations, first.n_projections)
 
 
 def _as_level(alpha: Any) -> float:

@@ -23,7 +23,7 @@ from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats._results import NullTestResult
 from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
 
-__all__ = ["DifferingCircle", "TwoSampleResult", "two_sample_test"]
+__all__ = ["DifferingCircle", "TwoSampleResult", "most_differing", "permutation_result", "two_sample_test"]
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def permutation_result(
         statistic=observed / len(frames),
         p_value=p_value(observed, relabeled),
         null=null,
-        circles=_most_differing(frames, slice_costs, null_means, null_deviations, n_circles),
+        circles=most_differing(frames, slice_costs, null_means, null_deviations, n_circles),
         slice_costs=slice_costs,
         projections=frames,
         n=n,
@@ -258,9 +258,10 @@ def permutation_result(
     )
 
 
-def _most_differing(
+def most_differing(
     frames: NDArray[Any], costs: NDArray[Any], means: NDArray[Any], deviations: NDArray[Any], count: int
 ) -> tuple[DifferingCircle, ...]:
+    """The great circles with the largest effect, in descending order."""
     circles = (
         DifferingCircle(frame, float(cost), float(mean), float(deviation))
         for frame, cost, mean, deviation in zip(frames, costs, means, deviations, strict=True)
