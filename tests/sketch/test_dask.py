@@ -77,6 +77,16 @@ def test_dataframe_by_column(points, keeps_lists):
         assert part.to_bytes() == Sketch(5, **OPTIONS).update(points[rows]).to_bytes()
 
 
+def test_days_as_times_and_missing_ones(points, keeps_lists):
+    frame = frame_of(points[:20])
+    frame["time"] = pd.to_datetime(["2025-01-01", "2025-01-02"] * 10)
+    by_day = sketch(dd.from_pandas(frame, npartitions=2), "time", columns="embedding", **OPTIONS).compute()
+    assert [str(day)[:10] for day in by_day] == ["2025-01-01", "2025-01-02"]
+    frame.loc[3, "day"] = None
+    with pytest.raises(ValueError, match="1 rows hold no value"):
+        sketch(dd.from_pandas(frame, npartitions=1), "day", columns="embedding", **OPTIONS).compute(scheduler="sync")
+
+
 def test_array_by_array(points, whole):
     chunked = da.from_array(points, chunks=(200, 5))
     labels = da.from_array(np.arange(len(points)) % 2, chunks=300)

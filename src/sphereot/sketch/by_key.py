@@ -78,8 +78,19 @@ class SketchesByKey:
 
 
 def rows_by_key(keys: Any) -> Iterator[tuple[Hashable, Any]]:
-    """Pairs of a key and the indices of its rows, in order."""
-    distinct, inverse = np.unique(np.asarray(keys), return_inverse=True)
+    """Pairs of a key and the indices of its rows, in order.
+
+    >>> [(key, rows.tolist()) for key, rows in rows_by_key(["b", "a", "b"])]
+    [('a', [1]), ('b', [0, 2])]
+    """
+    values = np.asarray(keys)
+    if values.dtype == object:
+        missing = sum(key is None or key != key for key in values.tolist())
+        if missing:
+            raise ValueError(f"by: {missing} rows hold no value; leave them out, or fill them in, first.")
+    distinct, inverse = np.unique(values, return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse, minlength=len(distinct)))
-    yield from zip(distinct.tolist(), np.split(order, ends[:-1]), strict=True)
+    # Times stay times: as Python numbers they would be nanoseconds.
+    named = list(distinct) if distinct.dtype.kind in "mM" else distinct.tolist()
+    yield from zip(named, np.split(order, ends[:-1]), strict=True)
