@@ -3,8 +3,12 @@
 import json
 
 import numpy as np
-import polars as pl
 import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+
+import polars as pl
 from helpers.cli import run
 
 from sphereot import Sketch, sphere, ssw

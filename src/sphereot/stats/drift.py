@@ -177,8 +177,8 @@ def drift_test(
     labels: Sequence[str] | None = None,
     p: float = 1,
     alpha: float = 0.05,
-    groups: Sequence[Sequence[Any]] | None = None,
     permutations: int | None = None,
+    groups: Sequence[Sequence[Any]] | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
     method: str = "quasi",
@@ -201,12 +201,12 @@ def drift_test(
         often as SSW_2. SSW_2 is better at a change of concentration.
     alpha : float
         Level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.
-    groups : sequence of sequences, optional
-        Labels of groups (documents, users, sessions): for the points of the reference, then for those of each window.
-        Whole groups are permuted, as in `two_sample_test`, so that points of one group may depend on each other.
     permutations : int, optional
         Number of permutations for each window: 999 by default, more from 13 windows on (at level 0.05), where corrected
         p-values would be coarse. It is an error if no p-value can reach the level with so few.
+    groups : sequence of sequences, optional
+        Labels of groups (documents, users, sessions): for the points of the reference, then for those of each window.
+        Whole groups are permuted, as in `two_sample_test`, so that points of one group may depend on each other.
     n_projections, projections, method
         Great circles, as in `two_sample_test`, the same for all windows.
     seed : int, generator or None

@@ -121,8 +121,8 @@ def two_sample_test(
     y: Array,
     *,
     p: float = 2,
-    groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
     permutations: int = 999,
+    groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
     n_projections: int | None = None,
     projections: Array | None = None,
     method: str = "quasi",
@@ -140,12 +140,12 @@ def two_sample_test(
         Unit vectors: the second sample, of the same array library and device.
     p : float
         Order, from 1 to 1000.
-    groups : pair of sequences, lengths n and m, optional
-        Label of the group of every point of x and of y: document, user, session. Whole groups are permuted, so that
-        points of one group may depend on each other. No label may occur in both samples.
     permutations : int
         Number of random splits of the pooled points, or of their groups. The p-value is at least
         1 / (1 + permutations).
+    groups : pair of sequences, lengths n and m, optional
+        Label of the group of every point of x and of y: document, user, session. Whole groups are permuted, so that
+        points of one group may depend on each other. No label may occur in both samples.
     n_projections : int, optional
         Number L of great circles, 200 by default.
     projections : array, shape (L, d, 2), optional
