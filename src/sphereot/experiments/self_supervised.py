@@ -411,9 +411,9 @@ EXPERIMENT = Experiment(
         "cpu": Config(
             data="cifar10_10k",
             width=8,
-            epochs=10,
+            epochs=20,
             batch_size=128,
-            curve_every=2,
+            curve_every=4,
         ),
         "paper": Config(),
     },
