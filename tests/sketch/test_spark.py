@@ -17,6 +17,9 @@ else:
 from sphereot import Sketch, sphere
 from sphereot.sketch.spark import merge_agg, sketch_agg
 
+# Starting Java forks the process, of which JAX warns if another test has imported it.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 OPTIONS = {"n_projections": 12, "bins": 64, "seed": 3}
 
 
