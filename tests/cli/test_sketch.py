@@ -136,3 +136,27 @@ def test_messages(files):
     done = run("distance", folder / "bad.sketch", folder / "a.npy")
     assert done.exit_code == 2
     assert "bad.sketch" in done.stderr
+
+
+def test_drift_of_sketches_with_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, shift in (("reference", 0.0), ("same", 0.0), ("far", 1.5)):
+        sizes = rng.integers(2, 6, 80)
+        centers = np.repeat(rng.normal(size=(80, 4)), sizes, axis=0) + shift * np.eye(4)[0]
+        points = sphere.normalize(centers + 0.2 * rng.normal(size=centers.shape))
+        labels = [f"{name}-{k}" for k in np.repeat(np.arange(80), sizes)]
+        pl.DataFrame({"embedding": points, "document": labels}).write_parquet(tmp_path / f"{name}.parquet")
+        arguments = ["--columns", "embedding", "--groups", "document", "--group-count", "16", *OPTIONS]
+        done = run("sketch", tmp_path / f"{name}.parquet", "-o", tmp_path / f"{name}.sketch", *arguments)
+        assert done.exit_code == 0, done.output
+    files = [tmp_path / f"{name}.sketch" for name in ("reference", "same", "far")]
+    done = run("drift", *files, "--permutations", "199", "--json")
+    assert done.exit_code == 1, done.output
+    assert [window["drifted"] for window in json.loads(done.stdout)["windows"]] == [False, True]
+    assert run("drift", *files[:2], "--permutations", "199").exit_code == 0
+    mixed = run("drift", files[0], tmp_path / "same.parquet")
+    assert mixed.exit_code == 2
+    assert "is no sketch" in mixed.stderr
+    reported = run("drift", *files[:2], "--report", tmp_path / "page.html")
+    assert reported.exit_code == 2
+    assert "needs the points" in " ".join(reported.stderr.split())

@@ -14,6 +14,7 @@ from sphereot.cli.moved_rows import MovedRows, moved_rows
 from sphereot.cli.options import AsJson, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import read_files, refuse_weights, status
+from sphereot.cli.sketch_distances import any_sketch
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -88,6 +89,8 @@ def drift(
     Sentences of documents, and which of them are new: sphereot drift reference.parquet today.parquet --columns
     embedding --groups document --id sentence
 
+    Stored summaries, made by `sphereot sketch --groups`: sphereot drift reference.sketch today.sketch
+
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
     """
     _reserve_buffers()
@@ -95,6 +98,10 @@ def drift(
     from sphereot.stats import drift_test
 
     refuse_weights(weights, "drift")
+    if any_sketch([reference, *current]):
+        options = {"p": p, "alpha": alpha, "permutations": permutations, "seed": seed}
+        _drift_of_sketches(reference, current, report, options, as_json=as_json)
+        return
     if report is not None:
         require_writable("--report", [report], [reference, *current])
         with names_missing_extra("plot"):  # before the work, not after it
@@ -141,6 +148,46 @@ def drift(
             typer.echo(f"  {dropped} bad rows left out")
         if report is not None:
             typer.echo(f"Report: {printable(str(report))}")
+    if result.drifted:
+        raise typer.Exit(_EXIT_DRIFT)
+
+
+def _drift_of_sketches(
+    reference: Path, current: Sequence[Path], report: Path | None, options: dict[str, Any], *, as_json: bool
+) -> None:
+    """The test on sketches with groups, which needs no data."""
+    from sphereot.sketch import Sketch
+    from sphereot.stats import drift_test
+
+    others = [path for path in (reference, *current) if path.suffix != ".sketch"]
+    if others:
+        raise ValueError(
+            f"{others[0]}: is no sketch, and a test needs all files as sketches with groups, or all as data; make a "
+            "sketch with `sphereot sketch --groups`."
+        )
+    if report is not None:
+        raise ValueError("--report: needs the points, but sketches were given; give data files, or leave it out.")
+    first, *windows = (Sketch.load(path) for path in (reference, *current))
+    result = drift_test(first, windows, labels=_labels(current), progress=True, **options)
+    if as_json:
+        listed = [
+            {
+                "path": str(path),
+                "label": window.label,
+                "points": window.n,
+                "value": window.value,
+                "band": list(window.band),
+                "ratio": finite_or_none(window.ratio),
+                "p_value": window.p_value,
+                "adjusted_p_value": window.adjusted_p_value,
+                "drifted": window.drifted,
+            }
+            for path, window in zip(current, result.windows, strict=True)
+        ]
+        record = {"drifted": result.drifted, "summary": result.summary, "windows": listed, "alpha": result.alpha}
+        print_json({**record, "p": result.p, "permutations": result.permutations, "reference": str(reference)})
+    else:
+        typer.echo(str(result))
     if result.drifted:
         raise typer.Exit(_EXIT_DRIFT)
 

@@ -34,6 +34,18 @@ By = Annotated[
         "--by", help="Column of a CSV or Parquet file: one sketch for each of its values.", show_default=False
     ),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        help="Column with the document, user or session of each point, for drift tests that permute whole groups.",
+        show_default=False,
+    ),
+]
+GroupCount = Annotated[
+    int,
+    typer.Option("--group-count", help="With --groups: number of histograms among which groups are divided.", min=2),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start again, even if an interrupted run could be resumed.")]
 
 
@@ -44,6 +56,8 @@ def sketch(
     out: Out,
     reading: WeightedReadOptions,
     by: By = None,
+    groups: Groups = None,
+    group_count: GroupCount = 64,
     projections: Projections = 200,
     bins: Bins = 4096,
     method: Method = "quasi",
@@ -61,6 +75,9 @@ def sketch(
 
     One sketch per day: sphereot sketch data/ -o days --by day --columns embedding
 
+    For drift tests, a smaller one with groups: sphereot sketch data/ -o reference.sketch --columns embedding --groups
+    document --projections 64 --bins 512
+
     Compared later: sphereot distance 2025.sketch today.parquet --columns embedding --p 1
     """
     from sphereot.sketch.by_key import SketchesByKey
@@ -69,7 +86,15 @@ def sketch(
     if out.is_dir() != (by is not None) and out.exists():
         raise ValueError(f"--out: {out} is {'a folder; name a file' if by is None else 'a file; name a folder'}.")
     options = {"n_projections": projections, "bins": bins, "method": method, "seed": seed}
-    work = {"options": options, "by": by, "reading": vars(reading), "files": [_identity(path) for path in paths]}
+    if groups is not None:
+        options["groups"] = group_count
+    work = {
+        "options": options,
+        "by": by,
+        "groups": groups,
+        "reading": vars(reading),
+        "files": [_identity(path) for path in paths],
+    }
     state = _StateFile(out.with_name(out.name + ".unfinished"), work)
     sketches = SketchesByKey(options)
     if fresh:
@@ -78,10 +103,10 @@ def sketch(
     start, rows_at_start = time.perf_counter(), position["rows"]
     with _progress([path.stat().st_size for path in paths], position) as show:
         for index in range(position["file"], len(paths)):
-            for number, batch in enumerate(_batches(paths[index], reading, by)):
+            for number, batch in enumerate(_batches(paths[index], reading, (by, groups))):
                 if index == position["file"] and number < position["batch"]:
                     continue
-                sketches.update(batch.points, batch.weights, keys=_keys(batch, by))
+                sketches.update(batch.points, batch.weights, _texts(batch, groups), _texts(batch, by))
                 position = {
                     "file": index,
                     "batch": number + 1,
@@ -121,22 +146,28 @@ def _identity(path: Path) -> list[Any]:
     return [str(path), status.st_size, status.st_mtime_ns]
 
 
-def _batches(path: Path, reading: WeightedReadOptions, by: str | None) -> Iterator[Any]:
+def _batches(path: Path, reading: WeightedReadOptions, named: tuple[str | None, ...]) -> Iterator[Any]:
     from sphereot import datasets
 
     columns = None if reading.columns is None else reading.columns.split(",")
-    arguments: dict[str, Any] = {**vars(reading), "columns": columns, "labels": () if by is None else (by,)}
+    arguments: dict[str, Any] = {
+        **vars(reading),
+        "columns": columns,
+        "labels": tuple(dict.fromkeys(name for name in named if name is not None)),
+    }
     with raise_panics(path):
         yield from datasets.iter_points(path, **arguments)
 
 
-def _keys(batch: Any, by: str | None) -> Any:
-    if by is None:
+def _texts(batch: Any, column: str | None) -> Any:
+    """The labels of a column; None without one."""
+    if column is None:
         return None
-    missing = [index for index, label in enumerate(batch.labels[by]) if label is None]
+    labels = batch.labels[column].tolist()
+    missing = sum(label is None for label in labels)
     if missing:
-        raise ValueError(f"{batch.path}: {len(missing)} rows of a part hold no value in {by!r}; fill them in first.")
-    return batch.labels[by].astype(str)
+        raise ValueError(f"{batch.path}: {missing} rows of a part hold no value in {column!r}; fill them in first.")
+    return [str(label) for label in labels]
 
 
 def _write(sketches: Any, out: Path, by: str | None) -> list[dict[str, Any]]:
