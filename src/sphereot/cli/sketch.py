@@ -69,7 +69,7 @@ def sketch(
 
     A sketch has a histogram on each great circle: 13 MB in memory at the defaults, however many points there are, and
     less in a file. Files are read in parts, with bounded memory. A run that was interrupted resumes where it was.
-    `sphereot distance`, `pairwise` and `uniformity` take .sketch files in place of data.
+    `sphereot distance`, `pairwise`, `uniformity` and `drift` take .sketch files in place of data.
 
     A year of embeddings: sphereot sketch data/*.parquet -o 2025.sketch --columns embedding --normalize
 
