@@ -157,6 +157,8 @@ def test_drift_of_sketches_with_groups(tmp_path):
     mixed = run("drift", files[0], tmp_path / "same.parquet")
     assert mixed.exit_code == 2
     assert "is no sketch" in mixed.stderr
-    reported = run("drift", *files[:2], "--report", tmp_path / "page.html")
-    assert reported.exit_code == 2
-    assert "needs the points" in " ".join(reported.stderr.split())
+    reported = run("drift", *files, "--report", tmp_path / "page.html", "--permutations", "199")
+    assert reported.exit_code == 1, reported.output
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Drift in 1 of 2 windows" in page
+    assert "The great circle that differs most" in page

@@ -33,6 +33,7 @@ __all__ = [
     "as_circle_weights",
     "as_frames",
     "as_int",
+    "as_level",
     "as_masses",
     "as_method",
     "as_order",
@@ -359,6 +360,13 @@ def as_weight_factor(name: str, value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"{name}: got {value!r}, but {what} is a number of at least 0; give such a number.")
     return float(value)
+
+
+def as_level(alpha: Any) -> float:
+    """The level of a test: a number above 0 and at most 0.5."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 0 < alpha <= 0.5:
+        raise ValueError(f"alpha: got {alpha!r}, but a level is above 0 and at most 0.5; 0.05 is usual.")
+    return float(alpha)
 
 
 def as_order(p: Any) -> float:

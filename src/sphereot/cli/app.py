@@ -11,6 +11,7 @@ from sphereot.cli.bench import bench
 from sphereot.cli.density import density
 from sphereot.cli.distance import distance, pairwise
 from sphereot.cli.drift import drift
+from sphereot.cli.monitor import monitor
 from sphereot.cli.reproduce import reproduce
 from sphereot.cli.sketch import sketch
 from sphereot.cli.testing import two_samples, uniformity
@@ -62,6 +63,7 @@ _PANELS: dict[str, dict[str, Callable[..., Any]]] = {
         "uniformity": uniformity,
         "drift": drift,
         "sketch": sketch,
+        "monitor": monitor,
     },
     "The paper and this machine": {"reproduce": reproduce, "bench": bench, "info": _info},
 }

@@ -166,9 +166,13 @@ def _drift_of_sketches(
             "sketch with `sphereot sketch --groups`."
         )
     if report is not None:
-        raise ValueError("--report: needs the points, but sketches were given; give data files, or leave it out.")
+        require_writable("--report", [report], [reference, *current])
+        with names_missing_extra("plot"):
+            from sphereot.report import drift_page
     first, *windows = (Sketch.load(path) for path in (reference, *current))
     result = drift_test(first, windows, labels=_labels(current), progress=True, **options)
+    if report is not None:
+        drift_page(report, result, title=f"Drift from {reference.name}", settings=_settings(options["seed"]))
     if as_json:
         listed = [
             {
@@ -185,9 +189,12 @@ def _drift_of_sketches(
             for path, window in zip(current, result.windows, strict=True)
         ]
         record = {"drifted": result.drifted, "summary": result.summary, "windows": listed, "alpha": result.alpha}
-        print_json({**record, "p": result.p, "permutations": result.permutations, "reference": str(reference)})
+        record |= {"p": result.p, "permutations": result.permutations, "reference": str(reference)}
+        print_json(record | {"report": None if report is None else str(report)})
     else:
         typer.echo(str(result))
+        if report is not None:
+            typer.echo(f"Report: {report}")
     if result.drifted:
         raise typer.Exit(_EXIT_DRIFT)
 

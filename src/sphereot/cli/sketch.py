@@ -12,6 +12,7 @@ import typer
 
 from sphereot._support.atomic_write import reason_of, write_aside
 from sphereot.cli.errors import reports_errors
+from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import AsJson, Method, NonnegativeSeed, Projections, WeightedReadOptions, reads_points
 from sphereot.cli.outputs import print_json
@@ -159,15 +160,8 @@ def _batches(path: Path, reading: WeightedReadOptions, named: tuple[str | None, 
         yield from datasets.iter_points(path, **arguments)
 
 
-def _texts(batch: Any, column: str | None) -> Any:
-    """The labels of a column; None without one."""
-    if column is None:
-        return None
-    labels = batch.labels[column].tolist()
-    missing = sum(label is None for label in labels)
-    if missing:
-        raise ValueError(f"{batch.path}: {missing} rows of a part hold no value in {column!r}; fill them in first.")
-    return [str(label) for label in labels]
+def _texts(batch: Any, column: str | None) -> list[str] | None:
+    return None if column is None else texts(batch, column)
 
 
 def _write(sketches: Any, out: Path, by: str | None) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sphereot._support.text import printable
+from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
 from sphereot.cli.outputs import print_json
@@ -15,7 +16,7 @@ from sphereot.cli.outputs import print_json
 if TYPE_CHECKING:
     from sphereot.sketch import Sketch
 
-__all__ = ["any_sketch", "print_pairs", "print_uniformity"]
+__all__ = ["any_sketch", "print_pairs", "print_uniformity", "summarized"]
 
 _NOTE = (
     "± is a bound of the error of the sketches on their great circles; the choice of great circles and the sampling of "
@@ -66,18 +67,24 @@ def _read(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]":
 
     loaded = {path: Sketch.load(path) for path in paths if path.suffix == ".sketch"}
     first = next(iter(loaded.values()))
-    return [loaded[path] if path in loaded else _summarized(path, reading, first) for path in paths]
+    return [loaded[path] if path in loaded else summarized(path, reading, first) for path in paths]
 
 
-def _summarized(path: Path, reading: ReadOptions, like: "Sketch") -> "Sketch":
-    """A sketch of a data file on the great circles and bins of another."""
+def summarized(
+    path: Path, reading: ReadOptions, like: "Sketch", *, groups: bool = False, column: str | None = None
+) -> "Sketch":
+    """A sketch of a data file on the great circles and bins of another.
+
+    With `groups` it has as many groups as the other, by the values of a column; without a column every row is a group.
+    """
     from sphereot import datasets
     from sphereot.sketch import Sketch
 
     layout = like.layout
-    sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method)
+    count = layout.groups if groups else 1
+    sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method, groups=count)
     columns = None if reading.columns is None else reading.columns.split(",")
-    arguments: dict[str, Any] = {**vars(reading), "columns": columns}
+    arguments: dict[str, Any] = {**vars(reading), "columns": columns, "labels": () if column is None else (column,)}
     with raise_panics(path):
         for batch in datasets.iter_points(path, **arguments):
             if batch.points.shape[1] != layout.dim:
@@ -85,7 +92,11 @@ def _summarized(path: Path, reading: ReadOptions, like: "Sketch") -> "Sketch":
                     f"{path}: points have dimension {batch.points.shape[1]}, but the sketches have {layout.dim}; "
                     "choose the columns with --columns."
                 )
-            sketch.update(batch.points, batch.weights)
+            labels = None
+            if groups:
+                rows = range(sketch.n, sketch.n + len(batch))
+                labels = list(rows) if column is None else texts(batch, column)
+            sketch.update(batch.points, batch.weights, labels)
     return sketch
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from sphereot._html.svg import Chart, area, line, picture
 from sphereot.report.markup import cost_markup, data_name
+from sphereot.report.results import ShownResult, ShownWindow
 from sphereot.sphere import to_lonlat
-from sphereot.stats import DriftResult, DriftWindow
 
 __all__ = ["circle_figure"]
 
@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 420.0, 380.0
 _MAX_COLUMNS = 3  # named in the caption
 
 
-def circle_figure(window: DriftWindow, result: DriftResult, columns: Sequence[str] | None) -> str:
+def circle_figure(window: ShownWindow, result: ShownResult, columns: Sequence[str] | None) -> str:
     """Chart of both densities along the circle, which is cut open where the points are fewest."""
     densities = window.densities
     grid = len(densities.turns)
@@ -54,7 +54,7 @@ def circle_figure(window: DriftWindow, result: DriftResult, columns: Sequence[st
     )
 
 
-def _where(window: DriftWindow, result: DriftResult, columns: Sequence[str] | None) -> str:
+def _where(window: ShownWindow, result: ShownResult, columns: Sequence[str] | None) -> str:
     """Sentence on the location of the great circle: by its main columns, or by its pole on S^2."""
     frame = window.circle.frame
     if columns is not None:

@@ -24,13 +24,17 @@ from sphereot.stats import DriftResult
 __all__ = ["drift_page"]
 
 _MAX_TITLE = 120  # characters
+_BAND_NOTE = (
+    "The band is the range of a window of this size if nothing has changed, at the corrected level; exactly the "
+    "windows above it count as drift."
+)
 
 
 def drift_page(
     path: str | os.PathLike[str],
     result: DriftResult,
-    reference: Any,
-    windows: Sequence[Any],
+    reference: Any = None,
+    windows: Sequence[Any] | None = None,
     *,
     title: str = "Drift report",
     columns: Sequence[str] | None = None,
@@ -49,9 +53,10 @@ def drift_page(
         The file to write, ``.html``; it is written atomically.
     result : DriftResult
         Result of `sphereot.stats.drift_test`.
-    reference : array, shape (n, d)
-        The reference of that test; at most 1000 of its points are drawn.
-    windows : sequence of arrays, shape (m_k, d)
+    reference : array, shape (n, d), optional
+        The reference of that test; at most 1000 of its points are drawn. After a test of sketches there are no points,
+        and the page has no plots of them.
+    windows : sequence of arrays, shape (m_k, d), optional
         The windows of that test, in the same order; at most 1000 points of each are drawn.
     title : str
         Heading of the page. Like every text here it is escaped: markup in it is shown as text.
@@ -83,18 +88,21 @@ def drift_page(
     ...     "<h1>Embeddings of &lt;monday&gt;</h1>" in page.read_text(encoding="utf-8")
     True
     """
-    first, samples = _validated(result, reference, windows)
+    if (reference is None) != (windows is None):
+        raise ValueError("reference, windows: give both, or none of them after a test of sketches.")
+    points = None if windows is None else _validated(result, reference, windows)
     if columns is not None and len(columns) != result.dim:
         raise ValueError(f"columns: got {plural(len(columns), 'name')} for {result.dim} coordinates; give one each.")
-    if moved is not None and len(moved) != len(samples):
-        raise ValueError(f"moved: got {len(moved)} for {plural(len(samples), 'window')}; give one each, or None.")
+    count = len(result.windows)
+    if moved is not None and len(moved) != count:
+        raise ValueError(f"moved: got {len(moved)} for {plural(count, 'window')}; give one each, or None.")
     body = "\n".join(
         [
             summary_paragraph(result),
-            timeline_section(result),
+            timeline_section(result, _BAND_NOTE),
             table_section(result),
-            windows_section(result, PrincipalAxesPlot(first, samples), columns, moved),
-            globe_section(result, first, samples, earth=earth),
+            windows_section(result, None if points is None else PrincipalAxesPlot(*points), columns, moved),
+            "" if points is None else globe_section(result, *points, earth=earth),
             settings_section(result, settings or {}),
         ]
     )

@@ -8,7 +8,7 @@ from sphereot._support.text import printable
 from sphereot.report.markup import distance_markup, distance_name
 from sphereot.stats import DriftResult
 
-__all__ = ["settings_section"]
+__all__ = ["settings_list", "settings_section"]
 
 
 def settings_section(result: DriftResult, more: Mapping[str, str]) -> str:
@@ -22,13 +22,10 @@ def settings_section(result: DriftResult, more: Mapping[str, str]) -> str:
         "Permutations": f"{result.permutations:,} per window",
         "Level": f"{result.alpha:g} for all windows together{correction}",
         **more,
-        "Made by": f"sphereot {version('sphereot')}",
     }
-    escaped = ((html.escape(printable(name)), html.escape(printable(value))) for name, value in settings.items())
-    rows = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in escaped)
     return f"""<section>
 <h2>Settings</h2>
-<dl>{rows}</dl>
+{settings_list(settings)}
 <h2>How to read this</h2>
 <p>Points on the sphere are projected onto great circles. The distance {distance_markup(result.p)} is that of optimal
 transport on these circles, averaged; a great circle is one turn long. It compares distributions, and does not say how
@@ -38,3 +35,11 @@ changed, the chance that any window is called drift is at most {result.alpha:g},
 of each other; many points of one document, user or film are not, and make false alarms more frequent. Small drifts
 become visible with more points.</p>
 </section>"""
+
+
+def settings_list(settings: Mapping[str, str]) -> str:
+    """HTML of names and values, escaped, and of the version."""
+    named = {**settings, "Made by": f"sphereot {version('sphereot')}"}
+    escaped = ((html.escape(printable(name)), html.escape(printable(value))) for name, value in named.items())
+    rows = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in escaped)
+    return f"<dl>{rows}</dl>"

@@ -5,12 +5,12 @@ import re
 
 from sphereot._support.text import cost_name
 from sphereot.report.markup import cost_markup, data_name, distance, distance_markup, distance_name
-from sphereot.stats import DriftResult
+from sphereot.report.results import ShownResult
 
 __all__ = ["summary_paragraph", "table_section"]
 
 
-def summary_paragraph(result: DriftResult) -> str:
+def summary_paragraph(result: ShownResult) -> str:
     """HTML of the summary sentence."""
     head, _, rest = result.summary.partition(": ")
     kind = "drift" if result.drifted else "calm"
@@ -20,7 +20,7 @@ def summary_paragraph(result: DriftResult) -> str:
     return f'<p class="summary {kind}"><strong>{html.escape(head)}:</strong> {sentence}</p>'
 
 
-def table_section(result: DriftResult) -> str:
+def table_section(result: ShownResult) -> str:
     """HTML of the table; the names of windows are links to their sections.
 
     On a narrow screen each row is a block, with the name of the column before each value. The roles keep it a table for

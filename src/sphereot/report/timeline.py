@@ -5,7 +5,7 @@ import html
 from sphereot._html.svg import Chart, line, picture, pixels
 from sphereot._support.text import shortened
 from sphereot.report.markup import distance, distance_name
-from sphereot.stats import DriftResult
+from sphereot.report.results import ShownResult
 
 __all__ = ["timeline_section"]
 
@@ -15,8 +15,11 @@ _CHARACTER_WIDTH = 7.0  # of tick labels, in pixels
 _MARK_WIDTH = 43.0  # of a number below the axis, with the space around it
 
 
-def timeline_section(result: DriftResult) -> str:
-    """HTML of the chart, for wide and for narrow screens; each value is a link to the section of its window."""
+def timeline_section(result: ShownResult, note: str) -> str:
+    """HTML of the chart, for wide and for narrow screens; each value is a link to the section of its window.
+
+    `note` says what the band is.
+    """
     return "\n".join(
         [
             "<section>",
@@ -24,14 +27,13 @@ def timeline_section(result: DriftResult) -> str:
             *(_chart(result, width, kind) for kind, width in _WIDTHS.items()),
             '<p class="note"><span class="key key-band"></span> explained by chance '
             '<span class="key key-calm"></span> no drift <span class="key key-drift"></span> drift. '
-            "The band is the range of a window of this size if nothing has changed, at the corrected level; "
-            "exactly the windows above it count as drift.</p>",
+            f"{html.escape(note)}</p>",
             "</section>",
         ]
     )
 
 
-def _chart(result: DriftResult, total_width: float, kind: str) -> str:
+def _chart(result: ShownResult, total_width: float, kind: str) -> str:
     p, count = result.p, len(result.windows)
     values = [distance(window.value, p) for window in result.windows]
     bands = [(distance(w.band[0], p), distance(w.band[1], p)) for w in result.windows]
@@ -83,7 +85,7 @@ def _mark(x: float, y: float, radius: float, *, drifted: bool) -> str:
     return f'<path class="drift-mark" d="{shape}"/>'
 
 
-def _marks(result: DriftResult, slot: float, width: float) -> tuple[list[tuple[float, str]], str]:
+def _marks(result: ShownResult, slot: float, width: float) -> tuple[list[tuple[float, str]], str]:
     """Tick labels and the label of the axis: names of the windows if they fit, else their numbers."""
     count, room = len(result.windows), int(slot / _CHARACTER_WIDTH) - 1
     if max(len(window.label) for window in result.windows) <= room or room >= 12:

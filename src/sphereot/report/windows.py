@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sphereot.report.circle_densities import circle_figure
 from sphereot.report.markup import cost_markup, data_name
+from sphereot.report.results import ShownResult
 from sphereot.report.scatter_plot import PrincipalAxesPlot
-from sphereot.stats import DriftResult
 
 __all__ = ["windows_section"]
 
@@ -15,13 +15,16 @@ Moved = tuple[Sequence[str], Sequence[str]]
 
 
 def windows_section(
-    result: DriftResult,
-    plot: PrincipalAxesPlot,
+    result: ShownResult,
+    plot: PrincipalAxesPlot | None,
     columns: Sequence[str] | None,
     moved: Sequence[Moved | None] | None = None,
 ) -> str:
-    """HTML of all windows; the one that most surely differs from the reference is unfolded."""
-    parts = ["<section>", "<h2>Window by window</h2>", plot.shared()]
+    """HTML of all windows; the one that most surely differs from the reference is unfolded.
+
+    Without a `plot` (there are no points) each window has its great circle alone.
+    """
+    parts = ["<section>", "<h2>Window by window</h2>", "" if plot is None else plot.shared()]
     farthest, power = result.farthest, cost_markup(result.p)
     for k, window in enumerate(result.windows):
         verdict = '<strong class="mark-drift">drift</strong>' if window.drifted else "no drift"
@@ -31,7 +34,8 @@ def windows_section(
             f"<details{opened}><summary>{data_name(window.label)}: {verdict}, "
             f"{power} {window.ratio:.3g} times that of chance</summary>"
             f'<div class="panels" id="window-{k + 1}">'
-            f"{circle_figure(window, result, columns)}{plot.figure(k, window.label)}</div>"
+            f"{circle_figure(window, result, columns)}"
+            f"{'' if plot is None else plot.figure(k, window.label)}</div>"
             f"{_moved_rows(None if moved is None else moved[k])}</details>"
         )
     parts.append("</section>")

@@ -86,6 +86,9 @@ class Bins:
 
     def summed(self) -> "Bins":
         """Counts of all groups together, as those of one group."""
+        if not self.weighted:
+            arrays = (array.sum(axis=0, keepdims=True) for array in (self.n, *self.arrays))
+            return Bins(*arrays)
         total = self.group(0)
         for g in range(1, len(self.n)):
             total = total.added(self.group(g))

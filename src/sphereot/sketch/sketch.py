@@ -1,5 +1,6 @@
 """`Sketch`: histograms of points on great circles, which can be updated, merged, stored and compared."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,6 +165,12 @@ class Sketch:
             raise ValueError("the sketch has points of weight zero only, and no distance; add points with weight.")
         return bins
 
+    def bins_by_group(self) -> Bins:
+        """The counts of all groups apart; an error if there are no points. They must not be changed."""
+        if self._counts is None:
+            raise ValueError("the sketch is empty; update it with points first.")
+        return self._counts
+
     # ---- points ----
 
     def update(self, x: Array, weights: Array | None = None, groups: Any = None) -> "Sketch":
@@ -213,6 +220,10 @@ class Sketch:
             raise
         self._bins, self._weighted, self._interrupted = bins, weighted, False
         return self
+
+    def group_sizes(self) -> list[int]:
+        """The number of points of each group."""
+        return [0] * self.groups if self._counts is None else [int(n) for n in self._counts.n]
 
     def group_sketches(self) -> Iterator["Sketch"]:
         """The sketch of each group, without groups; some may be empty."""
@@ -318,6 +329,18 @@ class Sketch:
     def to_bytes(self) -> bytes:
         """The sketch as bytes, in a compressed format that every machine reads (docs/sketch.md); never a pickle."""
         return encode(self._layout, self._weighted, self._counts)
+
+    def digest(self) -> str:
+        """A digest of great circles and counts, 32 hexadecimal digits: equal sketches have equal digests everywhere."""
+        layout = self._layout
+        content = hashlib.blake2b(
+            repr((layout.dim, layout.bins, layout.groups, self._weighted)).encode(), digest_size=16
+        )
+        content.update(layout.digest())
+        if self._counts is not None:
+            for array in (self._counts.n, *self._counts.arrays):
+                content.update(np.ascontiguousarray(array, "<u8").data)
+        return content.hexdigest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Sketch":

@@ -7,6 +7,8 @@ from sphereot.stats.contributions import RowContributions, row_contributions
 from sphereot.stats.drift import DriftResult, DriftWindow, drift_test
 from sphereot.stats.kde import SphericalKDE
 from sphereot.stats.mixture import VonMisesFisherMixture
+from sphereot.stats.monitor import DriftMonitor
+from sphereot.stats.monitored_window import MonitoredWindow
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test
 from sphereot.stats.uniformity import ClassicalTest, UniformityResult, clear_null_cache, uniformity_test
 
@@ -14,8 +16,10 @@ __all__ = [
     "AdaptiveKDE",
     "ClassicalTest",
     "DifferingCircle",
+    "DriftMonitor",
     "DriftResult",
     "DriftWindow",
+    "MonitoredWindow",
     "ProjectedDensities",
     "RowContributions",
     "SphericalKDE",

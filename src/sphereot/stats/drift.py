@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_int, as_order, as_points, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_level, as_order, as_points, require_same_dim, require_same_kind
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
@@ -252,7 +252,7 @@ def drift_test(
     >>> result.windows[1].adjusted_p_value
     0.01
     """
-    p, alpha = as_order(p), _as_level(alpha)
+    p, alpha = as_order(p), as_level(alpha)
     if isinstance(reference, Sketch):
         if groups is not None or n_projections is not None or projections is not None:
             raise ValueError("groups, n_projections, projections: sketches have their own; leave these arguments out.")
@@ -352,12 +352,6 @@ def _decided(
     ]
     first = tests[0]
     return DriftResult(tuple(windows), alpha, first.n, first.dim, first.p, first.permutations, first.n_projections)
-
-
-def _as_level(alpha: Any) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 0 < alpha <= 0.5:
-        raise ValueError(f"alpha: got {alpha!r}, but a level is above 0 and at most 0.5; 0.05 is usual.")
-    return float(alpha)
 
 
 def _as_samples(reference: Array, windows: Sequence[Array]) -> tuple[Array, list[Array]]:

@@ -1,5 +1,6 @@
 """Two-sample permutation tests on sketches with groups: histograms of whole groups are permuted, without the data."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ from sphereot._backends.native import sketches as native_sketches
 from sphereot._support.progress import Progress, progress_bar
 from sphereot.sketch import Sketch
 from sphereot.sketch.bins import Bins
-from sphereot.sketch.histograms import cells_of
+from sphereot.sketch.fixed_point import to_float
 from sphereot.sketch.layout import OFFSET_BITS
 from sphereot.stats._circle_density import ProjectedDensities, histogram_densities
 from sphereot.stats._ties import cost_tolerance, p_value, with_ties
 from sphereot.stats.two_sample import TwoSampleResult, most_differing
 
-__all__ = ["require_permutable", "sketch_densities", "sketch_permutation_result"]
+__all__ = ["count_units", "require_permutable", "sketch_densities", "sketch_permutation_result"]
 
 _BLOCK_BYTES = 256 << 20
 _LEAST_UNITS = 5  # of both sketches together: fewer have fewer than ten divisions
@@ -53,16 +54,18 @@ def sketch_permutation_result(
     """
     mass, moment, n_first = _units(x, y)
     chosen = np.zeros((1 + permutations, len(mass)))
-    chosen[0, :n_first] = 1.0
-    for row in chosen[1:]:
-        row[generator.permutation(len(mass))[:n_first]] = 1.0
+    chosen[:, :n_first] = 1.0
+    chosen[1:] = generator.permuted(chosen[1:], axis=1)
     frames = x.projections
     costs = np.empty((len(frames), 1 + permutations))
-    size = max(1, _BLOCK_BYTES // (8 * 4 * len(chosen) * x.bins))
+    most_labelings = max(1, _BLOCK_BYTES // (8 * 4 * x.bins))  # on one great circle
+    size = max(1, most_labelings // len(chosen))
     with progress_bar(progress, "great circles", len(frames)) as show:
         for start in range(0, len(frames), size):
             block = slice(start, min(start + size, len(frames)))
-            costs[block] = _costs(chosen, mass[:, block], moment[:, block], p)
+            for first in range(0, len(chosen), most_labelings):
+                rows = slice(first, first + most_labelings)
+                costs[block, rows] = _costs(chosen[rows], mass[:, block], moment[:, block], p)
             show(block.stop)
     total = costs.sum(axis=0)
     observed = float(total[0])
@@ -85,21 +88,29 @@ def sketch_permutation_result(
 def sketch_densities(x: Sketch, y: Sketch, frame: NDArray[Any]) -> ProjectedDensities:
     """Densities of two sketches on one of their great circles."""
     index = int(np.argmin(np.abs(x.projections - frame).sum(axis=(1, 2))))
-    first, second = (_cells(sketch.bins_of_all_groups())[0][index] for sketch in (x, y))
+    first, second = (to_float(sketch.bins_of_all_groups().mass[0])[index] for sketch in (x, y))
     return histogram_densities(first, second, x.n, y.n)
+
+
+def count_units(x: Sketch, y: Sketch) -> tuple[int, int]:
+    """Numbers of units of either sketch that a test permutes."""
+    counts = [[n for n in sketch.group_sizes() if n > 0] for sketch in (x, y)]
+    first, second = (-(-len(sizes) // merged) for sizes, merged in zip(counts, _merged(counts), strict=True))
+    return first, second
+
+
+def _merged(counts: Sequence[Sequence[int]]) -> list[int]:
+    """How many histograms of either sketch make a unit, by their numbers of points: one of the larger sample."""
+    means = [sum(sizes) / len(sizes) for sizes in counts]
+    return [max(1, round(other / own)) for own, other in zip(means, reversed(means), strict=True)]
 
 
 def _units(x: Sketch, y: Sketch) -> tuple[Floats, Floats, int]:
     """Masses and moments (units, L, B) of both sketches, x first, and the number of units of x."""
-    parts = [[part for part in sketch.group_sketches() if part.n > 0] for sketch in (x, y)]
-    points = [sum(part.n for part in group) / len(group) for group in parts]  # per histogram
-    arrays = []
-    for group, own, other in zip(parts, points, reversed(points), strict=True):
-        merged = max(1, round(other / own))
-        sums = [sum(group[k + 1 : k + merged], group[k]) for k in range(0, len(group), merged)]
-        cells = [_cells(unit.bins_of_all_groups()) for unit in sums]
-        arrays.append((np.stack([mass for mass, _ in cells]), np.stack([moment for _, moment in cells])))
-    (mass_x, moment_x), (mass_y, moment_y) = arrays
+    merged = _merged([[n for n in sketch.group_sizes() if n > 0] for sketch in (x, y)])
+    (mass_x, moment_x), (mass_y, moment_y) = (
+        _sums_of_groups(sketch.bins_by_group(), count) for sketch, count in zip((x, y), merged, strict=True)
+    )
     if len(mass_x) + len(mass_y) < _LEAST_UNITS:
         raise ValueError(
             f"groups: {len(mass_x)} and {len(mass_y)} units of about equal size are too few to permute; make sketches "
@@ -108,20 +119,28 @@ def _units(x: Sketch, y: Sketch) -> tuple[Floats, Floats, int]:
     return np.concatenate([mass_x, mass_y]), np.concatenate([moment_x, moment_y]), len(mass_x)
 
 
-def _cells(bins: Bins) -> tuple[Floats, Floats]:
-    """Masses and moments (L, B) of a sketch of one group, offsets in widths of a bin."""
-    mass, moment = cells_of(bins)
-    return mass.astype(np.float64), moment * (1.0 if bins.weighted else 0.5**OFFSET_BITS)
+def _sums_of_groups(bins: Bins, merged: int) -> tuple[Floats, Floats]:
+    """Masses and moments (units, L, B), offsets in widths of a bin; so many groups with points make a unit."""
+    filled = bins.n > 0
+    starts = np.arange(0, int(np.count_nonzero(filled)), merged)
+    mass, moment = (
+        np.add.reduceat(to_float(array[filled].swapaxes(0, 1)), starts, axis=0) for array in (bins.mass, bins.moment)
+    )
+    if not np.all(np.any(mass[:, 0] > 0, axis=1)):
+        raise ValueError("groups: one has points of weight zero only; leave such points out.")
+    return mass, moment * (1.0 if bins.weighted else 0.5**OFFSET_BITS)
 
 
 def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
     """W_p^p (slices, labelings) between the units that each row of `chosen` selects and the others."""
     n_labelings, n_units = chosen.shape
     shape = (n_labelings * mass.shape[1], mass.shape[2])
-    pairs = []
-    for selected in (chosen, 1.0 - chosen):
-        sums = [(selected @ array.reshape(n_units, -1)).reshape(shape) for array in (mass, moment)]
-        pairs.append(native_sketches.histogram(*sums))
+    selected, others = [], []
+    for array in (mass, moment):
+        sums = chosen @ array.reshape(n_units, -1)
+        selected.append(sums.reshape(shape))
+        others.append((array.sum(axis=0).ravel() - sums).reshape(shape))
+    pairs = [native_sketches.histogram(*arrays) for arrays in (selected, others)]
     if p == 1:
         blocks = native_sketches.level_distances(pairs, shape[0])
         costs = np.concatenate([cost[:, 0] for cost, _ in blocks])
