@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sphereot._arrays.libraries import Array, device, namespace
-from sphereot._arrays.validation import as_circle_weights, as_order, as_turns, require_same_kind
+from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
@@ -60,7 +60,7 @@ def wasserstein(
     """
     p = as_order(p)
     u, v = as_turns("u", u), as_turns("v", v)
-    require_same_kind(u=u, v=v)
+    u, v = as_same_kind(u=u, v=v)
     u, v = _same_dtype(u, v)
     a = as_circle_weights("u_weights", u_weights, "u", u)
     b = as_circle_weights("v_weights", v_weights, "v", v)
@@ -170,7 +170,7 @@ def transport_plan(
             raise ValueError(
                 f"{name}: shape is {tuple(turns.shape)}, but a plan needs one pair of measures, shape (n,)."
             )
-    require_same_kind(u=u, v=v)
+    u, v = as_same_kind(u=u, v=v)
     u, v = _same_dtype(u, v)
     a = as_circle_weights("u_weights", u_weights, "u", u)
     b = as_circle_weights("v_weights", v_weights, "v", v)

@@ -14,6 +14,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns, as_plain_array, points_of_container
 from sphereot._arrays.libraries import (
     Array,
     aligned,
@@ -40,6 +41,7 @@ __all__ = [
     "as_points",
     "as_positive",
     "as_reals",
+    "as_same_kind",
     "as_slice_count",
     "as_turns",
     "as_unit_vectors",
@@ -72,6 +74,18 @@ def require_same_kind(**arrays: Array | None) -> None:
             )
 
 
+def as_same_kind(**arrays: Array) -> list[Any]:
+    """The named arrays, of one library and on one device; NumPy arrays beside those of JAX are converted, as jnp does.
+
+    None is kept.
+    """
+    if any(compat.is_jax_array(array) for array in arrays.values()):
+        jax = next(namespace(array) for array in arrays.values() if compat.is_jax_array(array))
+        arrays = {name: jax.asarray(array) if is_numpy(array) else array for name, array in arrays.items()}
+    require_same_kind(**arrays)
+    return list(arrays.values())
+
+
 def _as_array(name: str, value: Any) -> Array:
     """An array of any library unchanged; nested sequences of numbers as a NumPy array."""
     if isinstance(value, np.ma.MaskedArray):
@@ -80,6 +94,9 @@ def _as_array(name: str, value: Any) -> Array:
         return aligned(value)
     if is_torch(value) or compat.is_array_api_obj(value):
         return value
+    plain = as_plain_array(name, value)
+    if plain is not None:
+        return aligned(plain)
     if isinstance(value, Sequence | Real) and not isinstance(value, str | bytes):
         try:
             array = np.asarray(value)
@@ -87,7 +104,9 @@ def _as_array(name: str, value: Any) -> Array:
             raise ValueError(f"{name}: the sequence is ragged; every row needs the same length.") from error
         if array.dtype != object:
             return array
-    raise TypeError(f"{name}: got {type(value).__name__}; pass an array (NumPy, PyTorch, JAX, CuPy, ...) of numbers.")
+    raise TypeError(
+        f"{name}: got {type(value).__name__}; pass an array (NumPy, PyTorch, JAX, CuPy, ...) or a table of numbers."
+    )
 
 
 def _as_floating(name: str, array: Array) -> Array:
@@ -109,8 +128,10 @@ def _as_floating(name: str, array: Array) -> Array:
 # ---- points, turns, weights ----
 
 
-def as_points(name: str, value: Any) -> Array:
-    """Validate points: unit vectors of shape (n, d), in float32 or float64."""
+def as_points(name: str, value: Any, columns: Columns | None = None) -> Array:
+    """Validate points: unit vectors of shape (n, d), in float32 or float64; tables and other containers are read."""
+    if columns is not None or not (isinstance(value, np.ndarray) or is_torch(value) or compat.is_jax_array(value)):
+        value = points_of_container(name, value, columns)
     array = _as_array(name, value)
     half = is_half(array.dtype)
     points = _as_floating(name, array)
@@ -302,7 +323,7 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
     array = _as_array(name, value)
     if not (is_torch(value) or compat.is_array_api_obj(value)):  # a plain list: follow the points
         array = namespace(like).asarray(array, device=device(like))
-    require_same_kind(**{"the points": like, name: array})
+    _, array = as_same_kind(**{"the points": like, name: array})
     xp = namespace(array)
     if not (xp.isdtype(array.dtype, ("real floating", "integral")) or is_half(array.dtype)):
         raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
@@ -413,7 +434,7 @@ def as_frames(projections: Any, points: Array) -> Array:
             f"{dim})."
         )
     frames = _as_floating("projections", _as_array("projections", projections))
-    require_same_kind(**{"the points": points, "projections": frames})
+    _, frames = as_same_kind(**{"the points": points, "projections": frames})
     xp = namespace(frames)
     if frames.ndim != 3 or frames.shape[1:] != (dim, 2) or frames.shape[0] == 0:
         raise ValueError(

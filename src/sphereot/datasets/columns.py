@@ -4,15 +4,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from sphereot._support.column_names import listed, lonlat_order, natural_order
 from sphereot._support.text import plural
 from sphereot.datasets.point_file import Selection
 
-__all__ = ["Choice", "choose", "find", "lonlat_order"]
-
-_LATITUDE = {"lat", "latitude", "y_lat", "lat_deg", "latitude_deg", "dec", "dec_deg", "declination"}
-_LONGITUDE = {"lon", "long", "lng", "longitude", "x_lon", "lon_deg", "longitude_deg", "ra", "ra_deg"}
-
-_MAX_LISTED = 12
+__all__ = ["Choice", "choose", "find"]
 
 Choice = tuple[list[int], int | None]
 """Column indices of the coordinates, and that of the weights if there are any."""
@@ -35,15 +31,15 @@ def choose(path: Path, names: Sequence[str], selection: Selection) -> Choice:
         indices = [find(path, names, column, "columns") for column in selection.columns]
         if len(set(indices)) < len(indices):
             raise ValueError(
-                f"columns: got a column twice in {_listed([str(c) for c in selection.columns])}; name each once."
+                f"columns: got a column twice in {listed([str(c) for c in selection.columns])}; name each once."
             )
         return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
     if selection.prefix is not None:
         indices = [k for k, name in enumerate(names) if name.strip().startswith(selection.prefix) and k != weights]
         if not indices:
-            raise ValueError(f"{path}: no column begins with {selection.prefix!r}; there are {_listed(names)}.")
+            raise ValueError(f"{path}: no column begins with {selection.prefix!r}; there are {listed(names)}.")
         # By the numbers in the names, so that files with columns in another order agree.
-        indices.sort(key=lambda k: _natural(names[k].strip()))
+        indices.sort(key=lambda k: natural_order(names[k].strip()))
         return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
     if selection.lonlat:
         return _detected_lonlat(path, names, weights), weights
@@ -51,7 +47,7 @@ def choose(path: Path, names: Sequence[str], selection: Selection) -> Choice:
     indices = [k for k in range(len(names)) if k != weights and k not in labels]
     if len(indices) == 2 and lonlat_order([names[k] for k in indices]) is not None:
         raise ValueError(
-            f"{path}: the columns {_listed(names)} look like longitudes and latitudes; pass lonlat=True (--lonlat), or "
+            f"{path}: the columns {listed(names)} look like longitudes and latitudes; pass lonlat=True (--lonlat), or "
             "name the columns."
         )
     return indices, weights
@@ -66,15 +62,7 @@ def find(path: Path, names: Sequence[str], column: str | int, argument: str) -> 
         number = int(column)
         if 0 <= number < len(names):
             return number
-    raise ValueError(f"{path}: {argument}: there is no column {column!r}; there are {_listed(names)}.")
-
-
-def lonlat_order(names: Sequence[str]) -> tuple[int, int] | None:
-    """Indices of longitude and latitude, if exactly one name stands for each."""
-    plain = [name.strip().lower() for name in names]
-    longitudes = [k for k, name in enumerate(plain) if name in _LONGITUDE]
-    latitudes = [k for k, name in enumerate(plain) if name in _LATITUDE]
-    return (longitudes[0], latitudes[0]) if len(longitudes) == len(latitudes) == 1 else None
+    raise ValueError(f"{path}: {argument}: there is no column {column!r}; there are {listed(names)}.")
 
 
 def _named_lonlat(path: Path, names: Sequence[str], indices: list[int]) -> list[int]:
@@ -94,16 +82,6 @@ def _detected_lonlat(path: Path, names: Sequence[str], weights: int | None) -> l
     if len(rest) == 2 and all(re.fullmatch(r"\d+", names[k]) for k in rest):
         return rest  # columns without names are longitude, latitude
     raise ValueError(
-        f"{path}: got the columns {_listed(names)}, but which are longitude and latitude is not clear; name the two, "
+        f"{path}: got the columns {listed(names)}, but which are longitude and latitude is not clear; name the two, "
         "longitude first, with columns (--columns)."
     )
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key that puts "x_2" before "x_10"."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-
-def _listed(names: Sequence[str]) -> str:
-    first = ", ".join(repr(name.strip()) for name in names[:_MAX_LISTED])
-    return f"{first}, ... ({len(names)} in all)" if len(names) > _MAX_LISTED else first

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, namespace, without_gradient
 from sphereot._arrays.validation import (
     as_frames,
     as_method,
     as_points,
+    as_same_kind,
     as_slice_count,
     as_weights,
     require_same_dim,
-    require_same_kind,
 )
 from sphereot._backends.protocol import Measure, Measures
 from sphereot.slicing.circles import great_circles
@@ -20,11 +21,15 @@ __all__ = ["frames_for", "require_exact_options", "two_measures", "without_gradi
 
 
 def two_measures(
-    x: Array, y: Array, x_weights: Array | None = None, y_weights: Array | None = None
+    x: Array,
+    y: Array,
+    x_weights: Array | None = None,
+    y_weights: Array | None = None,
+    columns: Columns | None = None,
 ) -> tuple[Measure, Measure]:
     """Validate two samples and their weights, and convert them to a common dtype."""
-    x, y = as_points("x", x), as_points("y", y)
-    require_same_kind(x=x, y=y)
+    x, y = as_points("x", x, columns), as_points("y", y, columns)
+    x, y = as_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
     xp = namespace(x)
     dtype = xp.result_type(x, y)

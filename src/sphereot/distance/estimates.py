@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
@@ -130,6 +131,7 @@ def ssw_estimate(
     rtol: float | None = None,
     max_projections: int = 100_000,
     progress: Progress = False,
+    columns: Columns | None = None,
 ) -> SSWEstimate:
     """SSW_p^p with its standard error, optionally to a relative tolerance.
 
@@ -152,6 +154,8 @@ def ssw_estimate(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the number of great circles that are done and
         the number drawn so far, which grows with `rtol`. The result is the same to the last bit.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
 
     Returns
     -------
@@ -189,7 +193,7 @@ def ssw_estimate(
     ('quasi', 8)
     """
     p = as_order(p)
-    measures = _constant_measures(x, y, x_weights, y_weights)
+    measures = _constant_measures(x, y, x_weights, y_weights, columns)
     points = measures[0].points
     chosen = None if method is None else as_method(method, also=("importance",))
     if projections is not None:
@@ -217,16 +221,18 @@ def ssw_estimate(
             return estimate
 
 
-def _constant_measures(x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None) -> Measures:
+def _constant_measures(
+    x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None, columns: Columns | None
+) -> Measures:
     """Validate the measures and detach them: an estimate with its standard error has no gradient."""
     measures: Measures
     if y is None:
         if y_weights is not None:
             raise ValueError("y_weights: got weights without y; pass y too, or leave y_weights out.")
-        x = as_points("x", x)
+        x = as_points("x", x, columns)
         measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
     else:
-        measures = two_measures(x, y, x_weights, y_weights)
+        measures = two_measures(x, y, x_weights, y_weights, columns)
     return without_gradients(measures)
 
 

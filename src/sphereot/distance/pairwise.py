@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, device, namespace
-from sphereot._arrays.validation import as_order, as_points, as_weights, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_order, as_points, as_same_kind, as_weights, require_same_dim
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.keyword_options import options_by_name
@@ -25,6 +26,7 @@ def pairwise_ssw(
     method: str = "iid",
     seed: Any = None,
     root: bool = False,
+    columns: Columns | None = None,
 ) -> Array:
     """SSW_p^p between all pairs of several samples, on shared great circles.
 
@@ -36,7 +38,7 @@ def pairwise_ssw(
         Order, from 1 to 1000.
     weights : sequence of N arrays, shapes (n_i,), or None
         Nonnegative weights of each sample; None stands for equal weights, of all or of one.
-    n_projections, projections, method, seed, root
+    n_projections, projections, method, seed, root, columns
         As in `ssw`.
 
     Returns
@@ -55,12 +57,14 @@ def pairwise_ssw(
     (True, True)
     """
     p = as_order(p)
-    validated = several_measures(measures, weights)
+    validated = several_measures(measures, weights, columns)
     frames = frames_for(validated[0].points, n_projections, projections, seed, method)
     return pairwise_matrix(validated, frames, p, root=root)
 
 
-def several_measures(measures: Sequence[Array], weights: Sequence[Array | None] | None) -> Measures:
+def several_measures(
+    measures: Sequence[Array], weights: Sequence[Array | None] | None, columns: Columns | None = None
+) -> Measures:
     """Validate several samples and their weights, and convert them to a common dtype."""
     count = len(measures)
     if count == 0:
@@ -68,8 +72,8 @@ def several_measures(measures: Sequence[Array], weights: Sequence[Array | None] 
     if weights is not None and len(weights) != count:
         raise ValueError(f"weights: got {len(weights)} for {count} measures; give one array, or None, for each.")
     names = [f"measures[{i}]" for i in range(count)]
-    points = [as_points(name, measures[i]) for i, name in enumerate(names)]
-    require_same_kind(**dict(zip(names, points, strict=True)))
+    points = [as_points(name, measures[i], columns) for i, name in enumerate(names)]
+    points = as_same_kind(**dict(zip(names, points, strict=True)))
     for name, x in zip(names, points, strict=True):
         require_same_dim(names[0], points[0], name, x)
     xp = namespace(points[0])

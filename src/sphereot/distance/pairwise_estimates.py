@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, to_kind, to_numpy
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
 from sphereot._arrays.random import numpy_generator
@@ -80,6 +81,7 @@ def pairwise_ssw_estimate(
     rtol: float | None = None,
     max_projections: int = 100_000,
     progress: Progress = False,
+    columns: Columns | None = None,
 ) -> PairwiseSSWEstimate:
     """SSW_p^p between all pairs of several samples with standard errors, on shared great circles.
 
@@ -99,6 +101,8 @@ def pairwise_ssw_estimate(
         As in `ssw`.
     rtol, max_projections, progress
         As in `ssw_estimate`; the tolerance holds for every pair.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
 
     Returns
     -------
@@ -126,7 +130,7 @@ def pairwise_ssw_estimate(
     True
     """
     p, method = as_order(p), as_method(method)
-    validated = without_gradients(several_measures(measures, weights))
+    validated = without_gradients(several_measures(measures, weights, columns))
     points = validated[0].points
     fresh, limit = circle_counts(n_projections, rtol, max_projections)
     generator = numpy_generator(seed, points)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array
 from sphereot._arrays.orders import rooted
 from sphereot._arrays.validation import as_order, as_points, as_weights
@@ -26,13 +27,15 @@ def ssw(
     method: str = "iid",
     seed: Any = None,
     root: bool = False,
+    columns: Columns | None = None,
 ) -> Array:
     """Spherical Sliced-Wasserstein distance between two samples, SSW_p^p (Algorithm 1).
 
     Parameters
     ----------
     x : array, shape (n, d)
-        Unit vectors: the first sample.
+        Unit vectors: the first sample. Tables, SkyCoord, GeoSeries and other containers of points are read too; see
+        `sphereot.sphere.from_table`.
     y : array, shape (m, d)
         Unit vectors: the second sample, of the same array library and device.
     p : float
@@ -53,6 +56,8 @@ def ssw(
         which would draw once and keep the circles, None is an error: pass a key, or an int for fixed circles.
     root : bool
         Return the distance SSW_p = (SSW_p^p)^(1/p) instead.
+    columns : str, int or sequence of them, optional
+        For tables: the columns of the coordinates, or one column of lists; see `sphereot.sphere.from_table`.
 
     Returns
     -------
@@ -83,7 +88,7 @@ def ssw(
     True
     """
     p = as_order(p)
-    measures = two_measures(x, y, x_weights, y_weights)
+    measures = two_measures(x, y, x_weights, y_weights, columns)
     points = measures[0].points
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost(measures, frames, p, root=root)
@@ -101,6 +106,7 @@ def ssw_uniform(
     seed: Any = None,
     root: bool = False,
     unbiased: bool = False,
+    columns: Columns | None = None,
 ) -> Array:
     """SSW_p^p between a sample and the uniform measure on the sphere.
 
@@ -124,6 +130,8 @@ def ssw_uniform(
         With `method="exact"`: leave out the pairs of a point with itself. For a sample of a distribution the result is
         then an unbiased estimate of SSW_2^2 of that distribution, 0 in the mean for uniform points, whatever n is; it
         may be negative.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
 
     Returns
     -------
@@ -141,7 +149,7 @@ def ssw_uniform(
     >>> print(f"{sphereot.ssw_uniform(corners, method='exact'):.6f}")
     0.004057
     """
-    p, x = as_order(p), as_points("x", x)
+    p, x = as_order(p), as_points("x", x, columns)
     measure = Measure(x, as_weights("weights", weights, "x", x))
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import stacked
 from sphereot.sphere import from_lonlat, normalize
 
-__all__ = ["PointColumns", "stacked"]
+__all__ = ["PointColumns"]
 
 
 @dataclass(frozen=True)
@@ -63,28 +64,6 @@ class PointColumns:
         if self.lonlat:
             coordinates = from_lonlat(np.asarray(coordinates, np.float64))
         return np.asarray(normalize(coordinates) if self.normalize else coordinates)
-
-
-def stacked(name: str, vectors: Any) -> NDArray[np.floating[Any]]:
-    """Vectors of one length, (n, d), from an array of two dimensions or a sequence of lists or arrays."""
-    if isinstance(vectors, np.ndarray) and vectors.dtype != object:
-        if vectors.ndim != 2:
-            raise ValueError(f"{name}: shape is {vectors.shape}, but lists of numbers, or an array (n, d), are needed.")
-        return _numbers(vectors)
-    rows = list(vectors)
-    if rows and isinstance(rows[0], str):
-        raise ValueError(
-            f"{name}: holds text, not lists of numbers; if it held lists before, tell Dask to keep them: "
-            "dask.config.set({'dataframe.convert-string': False})."
-        )
-    for index, row in enumerate(rows):
-        if row is None or np.ndim(row) != 1 or len(row) != len(rows[0]):
-            got = "nothing" if row is None else f"shape {np.shape(row)}"
-            raise ValueError(
-                f"{name}: row {index} holds {got}, but all rows need lists of one length ({np.shape(rows[0])} in the "
-                "first row); leave out such rows first."
-            )
-    return _numbers(np.array(rows)) if rows else np.empty((0, 0))
 
 
 def _numbers(values: Any) -> NDArray[np.floating[Any]]:

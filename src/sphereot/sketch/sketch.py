@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, readable, to_numpy
 from sphereot._arrays.validation import as_masses, as_order, as_points
 from sphereot._support.atomic_write import write_aside
@@ -173,7 +174,9 @@ class Sketch:
 
     # ---- points ----
 
-    def update(self, x: Array, weights: Array | None = None, groups: Any = None) -> "Sketch":
+    def update(
+        self, x: Array, weights: Array | None = None, groups: Any = None, *, columns: Columns | None = None
+    ) -> "Sketch":
         """Add points.
 
         Parameters
@@ -184,13 +187,15 @@ class Sketch:
             Nonnegative weights of at most 2^31, on a scale that all updates share. Zeros are allowed.
         groups : sequence of int or str, length n
             A label for each point, if the sketch has several groups.
+        columns : str, int or sequence of them, optional
+            For tables: the columns of the coordinates, or one column of lists; see `sphereot.sphere.from_table`.
 
         Returns
         -------
         Sketch
             The sketch itself.
         """
-        array = as_points("x", x)
+        array = as_points("x", x, columns)
         points = to_numpy(array)
         if readable(array) is None:  # on an accelerator, where as_points does not look at values
             points = as_points("x", points)

@@ -23,12 +23,14 @@ from sphereot.sphere.maps import (
     random_uniform,
     to_tangent,
 )
+from sphereot.sphere.tables import from_table
 
 __all__ = [
     "exp",
     "frechet_mean",
     "from_lonlat",
     "from_spherical",
+    "from_table",
     "geodesic_distance",
     "inverse_stereographic",
     "log",

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any
 
 from sphereot._arrays.libraries import Array, namespace, peek
-from sphereot._arrays.validation import as_reals, as_unit_vectors, require_same_kind
+from sphereot._arrays.validation import as_reals, as_same_kind, as_unit_vectors
 from sphereot.sphere.norms import safe_norm
 
 __all__ = [
@@ -273,7 +273,7 @@ def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any) 
     elif isinstance(second, Real):
         second = second + 0 * as_reals(first_name, first)
     first, second = as_reals(first_name, first), as_reals(second_name, second)
-    require_same_kind(**{first_name: first, second_name: second})
+    first, second = as_same_kind(**{first_name: first, second_name: second})
     xp = namespace(first, second)
     dtype = xp.result_type(first, second)
     try:

@@ -9,12 +9,12 @@ from sphereot._arrays.validation import (
     as_int,
     as_points,
     as_reals,
+    as_same_kind,
     as_unit_vectors,
     as_vectors,
     as_weights,
     require_broadcast,
     require_same_dim,
-    require_same_kind,
 )
 from sphereot._support.keyword_options import options_by_name
 from sphereot.sphere.norms import safe_norm, unit_or_zero
@@ -384,7 +384,7 @@ def _some_tangent(x: Array) -> Array:
 
 def _two_points(x: Array, y: Array) -> tuple[Array, Array]:
     x, y = as_unit_vectors("x", x), as_unit_vectors("y", y)
-    require_same_kind(x=x, y=y)
+    x, y = as_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
     require_broadcast("x", x, "y", y, "points go in pairs, row by row; for all pairs pass x[:, None] and y[None]")
     return x, y
@@ -392,7 +392,7 @@ def _two_points(x: Array, y: Array) -> tuple[Array, Array]:
 
 def _point_and_vector(x: Array, v: Array) -> tuple[Array, Array]:
     x, v = as_unit_vectors("x", x), as_reals("v", v)
-    require_same_kind(x=x, v=v)
+    x, v = as_same_kind(x=x, v=v)
     if v.ndim < 1 or v.shape[-1] != x.shape[-1]:
         raise ValueError(
             f"v: got shape {tuple(v.shape)}, but vectors at points of dimension {x.shape[-1]} need shape "

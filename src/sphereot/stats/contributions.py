@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, namespace, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_int, as_order, as_points, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._backends import native
 from sphereot._backends.native.gradients import mean_gradients
 from sphereot._backends.native.wanted import Wanted
@@ -55,6 +56,7 @@ def row_contributions(
     projections: Array | None = None,
     method: str = "quasi",
     seed: Any = None,
+    columns: Columns | None = None,
 ) -> RowContributions:
     """Tell which points of two samples make the distance between them.
 
@@ -66,6 +68,8 @@ def row_contributions(
         Order, from 1 to 1000.
     n_projections, projections, method, seed
         Great circles, as in `two_sample_test`.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
 
     Returns
     -------
@@ -99,8 +103,8 @@ def row_contributions(
     >>> sorted(row_contributions(x, y, seed=0).new(10).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    p, x, y = as_order(p), as_points("x", x), as_points("y", y)
-    require_same_kind(x=x, y=y)
+    p, x, y = as_order(p), as_points("x", x, columns), as_points("y", y, columns)
+    x, y = as_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
     if not native.available:
         raise RuntimeError("row_contributions needs the compiled kernel; install sphereot where there is a compiler.")

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_int, as_level, as_order, as_points, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
@@ -184,6 +185,7 @@ def drift_test(
     method: str = "quasi",
     seed: Any = None,
     progress: Progress = False,
+    columns: Columns | None = None,
 ) -> DriftResult:
     """Test windows of points for drift from a reference, by permutations of SSW_p^p.
 
@@ -216,6 +218,8 @@ def drift_test(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
         in all; each window counts all of its own. The result is the same to the last bit.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
 
     Returns
     -------
@@ -257,7 +261,7 @@ def drift_test(
         if groups is not None or n_projections is not None or projections is not None:
             raise ValueError("groups, n_projections, projections: sketches have their own; leave these arguments out.")
         return _drift_of_sketches(reference, windows, labels, p, alpha, permutations, seed, progress)
-    first, others = _as_samples(reference, windows)
+    first, others = _as_samples(reference, windows, columns)
     names = _as_labels(labels, len(others))
     permutations = _enough_permutations(permutations, len(others), alpha)
     generator = independent_generator(seed, first)
@@ -354,16 +358,16 @@ def _decided(
     return DriftResult(tuple(windows), alpha, first.n, first.dim, first.p, first.permutations, first.n_projections)
 
 
-def _as_samples(reference: Array, windows: Sequence[Array]) -> tuple[Array, list[Array]]:
+def _as_samples(reference: Array, windows: Sequence[Array], columns: Columns | None) -> tuple[Array, list[Array]]:
     if not isinstance(windows, list | tuple):
         raise TypeError(f"windows: got {type(windows).__name__}, but a list of arrays is needed; one window is [y].")
     if not windows:
         raise ValueError("windows: the list is empty; give at least one window.")
-    first = as_points("reference", reference)
+    first = as_points("reference", reference, columns)
     samples = []
     for k, window in enumerate(windows):
-        points = as_points(f"windows[{k}]", window)
-        require_same_kind(**{"reference": first, f"windows[{k}]": points})
+        points = as_points(f"windows[{k}]", window, columns)
+        first, points = as_same_kind(**{"reference": first, f"windows[{k}]": points})
         require_same_dim("reference", first, f"windows[{k}]", points)
         samples.append(points)
     return first, samples

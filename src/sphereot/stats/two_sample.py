@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, namespace, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_int, as_order, as_points, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
@@ -129,6 +130,7 @@ def two_sample_test(
     seed: Any = None,
     n_circles: int = 5,
     progress: Progress = False,
+    columns: Columns | None = None,
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution on the sphere, by permutations of SSW_p^p.
 
@@ -162,6 +164,8 @@ def two_sample_test(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
         in all. The result is the same to the last bit.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
 
     Returns
     -------
@@ -196,8 +200,8 @@ def two_sample_test(
     >>> result.effect > 5
     True
     """
-    p, x, y = as_order(p), as_points("x", x), as_points("y", y)
-    require_same_kind(x=x, y=y)
+    p, x, y = as_order(p), as_points("x", x, columns), as_points("y", y, columns)
+    x, y = as_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
     permutations = as_int("permutations", permutations, 1, "the number of permutations")
     n_circles = as_int("n_circles", n_circles, 0, "the number of great circles in the result")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count
@@ -166,6 +167,7 @@ def uniformity_test(
     null_points: int | None = None,
     seed: Any = None,
     progress: Progress = False,
+    columns: Columns | None = None,
 ) -> UniformityResult:
     """Test whether a sample is uniform on the sphere, by SSW_p^p to the uniform distribution.
 
@@ -199,6 +201,8 @@ def uniformity_test(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of simulated samples that are done
         and in all. The result is the same to the last bit. Nothing is reported where the simulated samples are cached.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
 
     Returns
     -------
@@ -254,7 +258,7 @@ def uniformity_test(
     >>> uniformity_test(x, simulations=199, n_projections=50, seed=0).p_value
     0.005
     """
-    p, x = as_order(p), as_points("x", x)
+    p, x = as_order(p), as_points("x", x, columns)
     n, dim = int(x.shape[0]), int(x.shape[1])
     sampling = {"simulations": simulations, "null_points": null_points}
     circles = {"n_projections": n_projections, "projections": projections}
