@@ -24,6 +24,7 @@ from sphereot.sketch import Sketch
 from sphereot.slicing.circles import great_circles, project
 
 if TYPE_CHECKING:
+    from sphereot import compat as compat
     from sphereot import datasets as datasets
     from sphereot import density as density
     from sphereot import distributions as distributions
@@ -64,6 +65,7 @@ __all__ = [
 
 # Modules that are imported when they are first used, and the package that each cannot do without.
 _LAZY_MODULES = {
+    "compat": None,
     "datasets": None,
     "density": "torch",
     "distributions": "torch",

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from torchmetrics import MetricCollection
 
 import sphereot
-from sphereot.metrics import Alignment, EffectiveRank, KNNAccuracy, Uniformity, functional
+from sphereot.metrics import Alignment, EffectiveRank, KNNAccuracy, SSWDistance, Uniformity, functional
 
 
 def points(n, dim, seed=0):
@@ -120,3 +120,19 @@ def test_in_a_collection():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_distance_of_two_streams():
+    """Batches do not matter: the value is that of all embeddings, on the great circles of the seed."""
+    x, y = points(90, 4), points(90, 4, 1)
+    frames = sphereot.great_circles(30, 4, method="quasi", seed=7, like=x)
+    for p in (1, 2):
+        metric = SSWDistance(p, n_projections=30, seed=7)
+        for part in x.split(40):
+            metric.update(part, real=True)
+        for part in y.split(25):
+            metric.update(part, real=False)
+        assert torch.equal(metric.compute(), sphereot.ssw(x, y, p=p, projections=frames, root=True))
+        metric.reset()
+        with pytest.raises(ValueError, match="there are no embeddings with real=True"):
+            metric.compute()

@@ -1,7 +1,7 @@
 """Measures of embeddings on the sphere, to watch a training: alignment, uniformity, effective rank, nearest neighbors.
 
-`Alignment`, `Uniformity`, `EffectiveRank` and `KNNAccuracy` are torchmetrics metrics; `functional` has them as plain
-functions, which need PyTorch alone.
+`Alignment`, `Uniformity`, `EffectiveRank`, `KNNAccuracy` and `SSWDistance`, between two streams, are torchmetrics
+metrics; `functional` has the first four as plain functions, which need PyTorch alone.
 """
 
 from sphereot._support.extras import require
@@ -10,6 +10,6 @@ require("torch", "sphereot.metrics", extra="self_supervised")
 require("torchmetrics", "sphereot.metrics", extra="self_supervised")
 
 from sphereot.metrics import functional
-from sphereot.metrics.updating import Alignment, EffectiveRank, KNNAccuracy, Uniformity
+from sphereot.metrics.updating import Alignment, EffectiveRank, KNNAccuracy, SSWDistance, Uniformity
 
-__all__ = ["Alignment", "EffectiveRank", "KNNAccuracy", "Uniformity", "functional"]
+__all__ = ["Alignment", "EffectiveRank", "KNNAccuracy", "SSWDistance", "Uniformity", "functional"]

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from sphereot._arrays.validation import as_int, as_points
+from sphereot._arrays.validation import as_int, as_order, as_points
+from sphereot.distance import ssw
 from sphereot.metrics import functional
+from sphereot.slicing.circles import great_circles
 
-__all__ = ["Alignment", "EffectiveRank", "KNNAccuracy", "Uniformity"]
+__all__ = ["Alignment", "EffectiveRank", "KNNAccuracy", "SSWDistance", "Uniformity"]
 
 
 class Alignment(Metric):
@@ -77,6 +79,59 @@ class Uniformity(Metric):
         """The value of all embeddings so far."""
         kept = self.embeddings
         return functional.uniformity(torch.cat(kept) if isinstance(kept, list) else kept)
+
+
+class SSWDistance(Metric):
+    """SSW_p between two streams of embeddings, such as generated and real ones, on fixed great circles.
+
+    The embeddings are kept: the value is that of all of them, not a mean over batches, which would be larger.
+
+    Parameters
+    ----------
+    p : float
+        Order, from 1 to 1000.
+    n_projections : int
+        Number of great circles.
+    seed : int
+        Seed of the great circles, the same in all processes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.metrics import SSWDistance
+    >>> metric = SSWDistance(n_projections=50)
+    >>> metric.update(torch.eye(3)[:2], real=True)
+    >>> metric.update(torch.eye(3)[1:2], real=False)
+    >>> metric.update(torch.eye(3)[:1], real=False)
+    >>> metric.compute()
+    tensor(0.)
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+
+    def __init__(self, p: float = 2, *, n_projections: int = 200, seed: int = 0, **options: Any) -> None:
+        super().__init__(**options)
+        self.p, self.seed = as_order(p), as_int("seed", seed, 0, "a seed")
+        self.n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
+        self.add_state("real", [], dist_reduce_fx="cat")
+        self.add_state("others", [], dist_reduce_fx="cat")
+
+    def update(self, x: Tensor, *, real: bool) -> None:
+        """Add embeddings (n, d) to the first stream (`real`) or to the second."""
+        (self.real if real else self.others).append(as_points("x", x.detach()))
+
+    def compute(self) -> Tensor:
+        """The distance SSW_p of all embeddings so far, in turns."""
+        streams = []
+        for name, kept in (("real=True", self.real), ("real=False", self.others)):
+            if isinstance(kept, list) and not kept:
+                raise ValueError(f"SSWDistance: there are no embeddings with {name}; update it with both first.")
+            streams.append(torch.cat(kept) if isinstance(kept, list) else kept)
+        frames = great_circles(self.n_projections, streams[0].shape[1], method="quasi", seed=self.seed, like=streams[0])
+        value: Tensor = ssw(*streams, p=self.p, projections=frames, root=True)
+        return value
 
 
 class EffectiveRank(Metric):
