@@ -122,6 +122,7 @@ def test_bad_input(call, message):
         call()
 
 
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")  # before an update, on purpose
 def test_distance_of_two_streams():
     """Batches do not matter: the value is that of all embeddings, on the great circles of the seed."""
     x, y = points(90, 4), points(90, 4, 1)
