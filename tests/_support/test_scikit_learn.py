@@ -97,3 +97,105 @@ def test_flow_in_a_grid_search():
     estimator = density.DensityEstimator(n_blocks=2, n_components=4, epochs=10, seed=0)
     search = GridSearchCV(estimator, {"lr": [1e-6, 0.05]}, cv=2).fit(X)
     assert search.best_params_ == {"lr": 0.05}
+
+
+# ---- scikit-learn's own checks ----
+
+
+class OnAnyVectors(SphericalKDE):
+    """The estimate of rows that are scaled to unit length first, since the checks pass vectors of any length."""
+
+    @staticmethod
+    def _unit(x):
+        values = np.asarray(x)
+        if values.dtype.kind in "fiu" and values.ndim == 2 and np.isfinite(values).all():
+            values = values.astype(np.float64)
+            return values / np.linalg.norm(values, axis=1, keepdims=True)
+        return x
+
+    def fit(self, x, y=None, sample_weight=None):
+        return super().fit(self._unit(x), y, sample_weight)
+
+    def log_density(self, points):
+        return super().log_density(self._unit(points))
+
+    score_samples = log_density
+
+    def score(self, x, y=None):
+        return super().score(self._unit(x), y)
+
+
+# What the checks expect and an estimator on the sphere does not do, with the reason.
+EXPECTED_FAILURES = {
+    "check_complex_data": "complex points are a TypeError here, as in all of sphereot",
+    "check_dtype_object": "arrays of objects are a TypeError here",
+    "check_fit2d_1feature": "a sphere needs two coordinates; the message says so in other words",
+    "check_fit2d_1sample": "one point has no bandwidth; the message says so in other words",
+    "check_estimators_empty_data_messages": "the message about missing points has other words",
+    "check_estimators_nan_inf": "rows with NaN are named in other words",
+    "check_estimator_sparse_tag": "sparse input is a TypeError with the remedy",
+    "check_estimators_dtypes": "it passes a row of zeros, which has no direction",
+    "check_n_features_in_after_fitting": "another dimension is an error in other words",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checks_of_scikit_learn():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    results = check_estimator(OnAnyVectors(), on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILURES)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert not failed, failed
+
+
+def test_unit_vectors_are_needed():
+    """The documented difference: rows of other lengths are refused with the remedy."""
+    with pytest.raises(ValueError, match=r"normalize them first with sphereot\.sphere\.normalize"):
+        SphericalKDE().fit(2 * X)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checks_of_unit_norm():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    from sphereot.compat.sklearn import UnitNorm
+
+    reasons = {"check_estimators_dtypes": "it passes a row of zeros, which has no direction and is an error"}
+    results = check_estimator(UnitNorm(), on_fail=None, on_skip=None, expected_failed_checks=reasons)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert not failed, failed
+    with pytest.raises(ValueError, match="X: row 1 is the zero vector"):
+        UnitNorm().fit_transform(np.diag([1.0, 0.0]))
+
+
+def test_steps_of_pipelines():
+    """Degrees to densities, and back; large and small numbers are scaled without loss."""
+    from sphereot import sphere
+    from sphereot.compat.sklearn import LonLat, UnitNorm
+
+    degrees = sphere.to_lonlat(X)
+    pipeline = make_pipeline(LonLat(), SphericalKDE(bandwidth=0.3)).fit(degrees)
+    np.testing.assert_allclose(
+        pipeline.score_samples(degrees), SphericalKDE(bandwidth=0.3).fit(X).score_samples(X), rtol=1e-9
+    )
+    step = LonLat().fit(degrees)
+    np.testing.assert_allclose(step.inverse_transform(step.transform(degrees)), degrees, atol=1e-9)
+    assert step.get_feature_names_out().tolist() == ["x", "y", "z"]
+    with pytest.raises(ValueError, match="X: has 3 columns, but two are needed"):
+        LonLat().fit(X)
+    for factor in (1e-200, 1e200):
+        np.testing.assert_allclose(UnitNorm().fit_transform(factor * X), X, atol=1e-15)
+
+
+@ESTIMATORS
+def test_sample_weight(estimator):
+    """An integer weight is as many copies of a point; weights of zero leave points out."""
+    counts = np.random.default_rng(2).integers(0, 3, len(X))
+    weighted = estimator(bandwidth=0.3).fit(X, sample_weight=counts.astype(float))
+    repeated = estimator(bandwidth=0.3).fit(np.repeat(X, counts, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-9)
+
+
+def test_weights_once():
+    with pytest.raises(ValueError, match="sample_weight: the estimator was made with weights"):
+        SphericalKDE(0.3, weights=np.ones(90)).fit(X, sample_weight=np.ones(90))

@@ -94,6 +94,8 @@ def _as_array(name: str, value: Any) -> Array:
         return aligned(value)
     if is_torch(value) or compat.is_array_api_obj(value):
         return value
+    if hasattr(value, "toarray") and hasattr(value, "nnz"):
+        raise TypeError(f"{name}: is sparse, which is not supported; pass {name}.toarray().")
     plain = as_plain_array(name, value)
     if plain is not None:
         return aligned(plain)

@@ -1,8 +1,17 @@
 """Tags that tell scikit-learn what kind of estimator a class is; scikit-learn itself asks for them."""
 
+import sys
 from typing import Any
 
-__all__ = ["density_tags"]
+__all__ = ["density_tags", "not_fitted_error"]
+
+
+def not_fitted_error(message: str) -> ValueError:
+    """The error of an estimator that is not fitted: scikit-learn's own where that is loaded, else a ValueError."""
+    exceptions = sys.modules.get("sklearn.exceptions")
+    kind = ValueError if exceptions is None else exceptions.NotFittedError
+    error: ValueError = kind(message)
+    return error
 
 
 def density_tags() -> Any:

@@ -18,7 +18,7 @@ from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
 from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress, progress_bar
-from sphereot._support.scikit_learn import density_tags
+from sphereot._support.scikit_learn import density_tags, not_fitted_error
 from sphereot.density.averaging import DensityAverage, fit_average
 from sphereot.density.fit_state import LabeledStore, load_state
 from sphereot.density.flow_sizes import FlowSize
@@ -144,6 +144,7 @@ class DensityEstimator:
         self,
         x: Array,
         y: None = None,
+        sample_weight: Array | None = None,
         *,
         checkpoint: str | os.PathLike[str] | CheckpointStore | None = None,
         callback: Callback | None = None,
@@ -156,6 +157,8 @@ class DensityEstimator:
             Unit vectors.
         y : None
             Not used; there for pipelines.
+        sample_weight : array, shape (n,), optional
+            Nonnegative weights of the points, for the models "kde", "adaptive" and "mixture".
         checkpoint : path, optional
             A file for the state of the training, written every ten seconds: a fit that was interrupted resumes from
             there and ends with the same numbers. Removed at the end, and when the training diverges. Instead of a
@@ -181,12 +184,16 @@ class DensityEstimator:
         check_parameters(self.get_params())
         self.n_features_in_ = int(points.shape[1])
         values = to_numpy(points)
+        if sample_weight is not None and self.model not in ("kde", "adaptive", "mixture"):
+            raise ValueError(
+                f"sample_weight: model={self.model!r} takes no weights; choose 'kde', 'adaptive' or 'mixture'."
+            )
         if self.model == "kde":
-            self.kde_ = SphericalKDE(self.bandwidth).fit(values)
+            self.kde_ = SphericalKDE(self.bandwidth).fit(values, sample_weight=sample_weight)
             self.history_ = History()
             return self
         if self.model in AVERAGES:
-            self.average_ = self._fit_average(normalize(values.astype(np.float64)))
+            self.average_ = self._fit_average(normalize(values.astype(np.float64)), sample_weight)
             self.history_ = History()
             return self
         loss, lr = self._objective()
@@ -229,13 +236,15 @@ class DensityEstimator:
             store.remove()
         return self
 
-    def _fit_average(self, points: NDArray[np.float64]) -> DensityAverage:
+    def _fit_average(self, points: NDArray[np.float64], weights: Array | None) -> DensityAverage:
         """Fit a model of von Mises-Fisher components to points in float64."""
         generator = numpy_generator(self.seed)
         if self.model == "adaptive":
-            return DensityAverage(AdaptiveKDE().fit(points).components_, shares={"adaptive": 1.0})
+            return DensityAverage(
+                AdaptiveKDE().fit(points, sample_weight=weights).components_, shares={"adaptive": 1.0}
+            )
         if self.model == "mixture":
-            mixture = VonMisesFisherMixture(seed=generator).fit(points)
+            mixture = VonMisesFisherMixture(seed=generator).fit(points, sample_weight=weights)
             return DensityAverage(mixture.components_, shares={"mixture": 1.0})
         return fit_average(
             points,
@@ -337,7 +346,7 @@ class DensityEstimator:
 
     def _require_fit(self) -> None:
         if not hasattr(self, "n_features_in_"):
-            raise ValueError("this estimator is not fitted yet; call fit(x) first, or load a model file.")
+            raise not_fitted_error("this estimator is not fitted yet; call fit(x) first, or load a model file.")
 
     # ---- files ----
 

@@ -6,13 +6,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
+from sphereot._arrays.libraries import Array, is_numpy, to_kind
 from sphereot._arrays.validation import as_int, as_points, require_same_dim
-from sphereot._support.scikit_learn import density_tags
+from sphereot._support.scikit_learn import density_tags, not_fitted_error
 from sphereot.stats._kernels import normalized_float64
 from sphereot.stats.components import VonMisesFisherComponents
 
-__all__ = ["ComponentEstimator", "weights_of"]
+__all__ = ["ComponentEstimator"]
 
 
 class ComponentEstimator:
@@ -104,12 +104,4 @@ class ComponentEstimator:
 
     def _require_fit(self) -> None:
         if not hasattr(self, "components_"):
-            raise ValueError(f"This {type(self).__name__} has no points yet; call fit(x) first.")
-
-
-def weights_of(weights: Array | None, n: int) -> NDArray[np.float64]:
-    """Validated weights as a NumPy array with a total of 1; equal for None."""
-    masses = np.ones(n) if weights is None else to_numpy(weights).astype(np.float64)
-    masses = masses / masses.max()  # the sum of very large weights would overflow
-    scaled: NDArray[np.float64] = masses / masses.sum()
-    return scaled
+            raise not_fitted_error(f"This {type(self).__name__} has no points yet; call fit(x) first.")

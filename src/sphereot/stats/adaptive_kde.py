@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array
-from sphereot._arrays.validation import as_int, as_points, as_positive, as_weights
-from sphereot.stats._component_estimator import ComponentEstimator, weights_of
+from sphereot._arrays.validation import as_int, as_points, as_positive
+from sphereot.stats._component_estimator import ComponentEstimator
 from sphereot.stats._kernels import log_sum_exp_in_single, maximizer, normalized_float64, row_blocks
 from sphereot.stats._vmf import scaled_log_normalizers
+from sphereot.stats._weights import fit_weights, scaled_weights
 from sphereot.stats.components import VonMisesFisherComponents
 from sphereot.stats.locations import group_by_location, neighbor_distances
 
@@ -82,7 +83,7 @@ class AdaptiveKDE(ComponentEstimator):
         self.scale = scale
         self.weights = weights
 
-    def fit(self, x: Array, y: None = None) -> "AdaptiveKDE":
+    def fit(self, x: Array, y: None = None, sample_weight: Array | None = None) -> "AdaptiveKDE":
         """Fit the estimate to points: choose the bandwidths.
 
         Parameters
@@ -91,6 +92,8 @@ class AdaptiveKDE(ComponentEstimator):
             Unit vectors, at two locations or more.
         y : None
             Ignored; present for the API of scikit-learn.
+        sample_weight : array, shape (n,), optional
+            Nonnegative weights of the points, scaled to a total of 1; by default those of the constructor.
 
         Returns
         -------
@@ -103,7 +106,7 @@ class AdaptiveKDE(ComponentEstimator):
             Also if all points are at the same location.
         """
         x = as_points("x", x)
-        weights = weights_of(as_weights("weights", self.weights, "x", x), len(x))
+        weights = scaled_weights(fit_weights(self.weights, sample_weight, x), len(x))
         neighbors = (
             None if self.neighbors is None else as_int("neighbors", self.neighbors, 1, "the number of neighbors")
         )

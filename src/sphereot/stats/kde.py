@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
-from sphereot._arrays.validation import as_int, as_points, as_weights, require_same_dim
-from sphereot._support.scikit_learn import density_tags
+from sphereot._arrays.validation import as_int, as_points, require_same_dim
+from sphereot._support.scikit_learn import density_tags, not_fitted_error
 from sphereot.stats._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64, row_blocks
 from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
+from sphereot.stats._weights import fit_weights
 
 __all__ = ["SphericalKDE"]
 
@@ -79,7 +80,7 @@ class SphericalKDE:
         self.bandwidth = bandwidth
         self.weights = weights
 
-    def fit(self, x: Array, y: None = None) -> "SphericalKDE":
+    def fit(self, x: Array, y: None = None, sample_weight: Array | None = None) -> "SphericalKDE":
         """Fit the estimate to points: store them, and choose the bandwidth if it is not given.
 
         Parameters
@@ -88,6 +89,8 @@ class SphericalKDE:
             Unit vectors.
         y : None
             Ignored; present for the API of scikit-learn.
+        sample_weight : array, shape (n,), optional
+            Nonnegative weights of the points, scaled to a total of 1; by default those of the constructor.
 
         Returns
         -------
@@ -100,7 +103,7 @@ class SphericalKDE:
             If the bandwidth is not positive, or cannot be chosen because all points are at the same location.
         """
         x = as_points("x", x)
-        weights = as_weights("weights", self.weights, "x", x)
+        weights = fit_weights(self.weights, sample_weight, x)
         points = normalized_float64(x)
         masses = np.full(len(points), 1.0) if weights is None else to_numpy(weights).astype(np.float64)
         masses = masses / masses.max()  # the sum of very large weights would overflow
@@ -199,7 +202,7 @@ class SphericalKDE:
 
     def _require_fit(self) -> None:
         if not hasattr(self, "points_"):
-            raise ValueError("This SphericalKDE has no points yet; call fit(x) first.")
+            raise not_fitted_error("This SphericalKDE has no points yet; call fit(x) first.")
 
 
 # ---- bandwidths ----

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array
 from sphereot._arrays.random import numpy_generator
-from sphereot._arrays.validation import as_int, as_points, as_positive, as_weights
-from sphereot.stats._component_estimator import ComponentEstimator, weights_of
+from sphereot._arrays.validation import as_int, as_points, as_positive
+from sphereot.stats._component_estimator import ComponentEstimator
 from sphereot.stats._kernels import normalized_float64, row_blocks
 from sphereot.stats._vmf import fit_concentrations, scaled_log_normalizers
+from sphereot.stats._weights import fit_weights, scaled_weights
 from sphereot.stats.components import VonMisesFisherComponents
 from sphereot.stats.locations import group_by_location, neighbor_distances
 
@@ -84,7 +85,7 @@ class VonMisesFisherMixture(ComponentEstimator):
         self.weights = weights
         self.seed = seed
 
-    def fit(self, x: Array, y: None = None) -> "VonMisesFisherMixture":
+    def fit(self, x: Array, y: None = None, sample_weight: Array | None = None) -> "VonMisesFisherMixture":
         """Fit the mixture to points.
 
         Parameters
@@ -93,6 +94,8 @@ class VonMisesFisherMixture(ComponentEstimator):
             Unit vectors, of at least as many locations as components.
         y : None
             Ignored; present for the API of scikit-learn.
+        sample_weight : array, shape (n,), optional
+            Nonnegative weights of the points, scaled to a total of 1; by default those of the constructor.
 
         Returns
         -------
@@ -100,7 +103,7 @@ class VonMisesFisherMixture(ComponentEstimator):
             This mixture.
         """
         x = as_points("x", x)
-        weights = weights_of(as_weights("weights", self.weights, "x", x), len(x))
+        weights = scaled_weights(fit_weights(self.weights, sample_weight, x), len(x))
         tol = as_positive("tol", self.tol, "the least gain of a step")
         max_iter = as_int("max_iter", self.max_iter, 1, "the number of steps")
         points, weights = normalized_float64(x)[weights > 0], weights[weights > 0]
