@@ -137,7 +137,7 @@ def bad_files(folder):
 
 BAD = {
     "missing.npy": "missing.npy: No such file or directory.",
-    "folder.npy": "folder.npy: Is a directory.",
+    "folder.npy": "folder.npy: is a folder without Parquet files; give the files in it.",
     "empty.parquet": "empty.parquet: is empty.",
     "cut.parquet": "cut.parquet: cannot be read; it may be truncated",
     "cut.npy": "cut.npy: is not a .npy array, or is truncated",
@@ -303,3 +303,37 @@ def test_names_have_no_power_of_one(files, command, p, unit):
     assert done.stdout.count("SSW_1 =" if command == "distance" else "SSW_1;") == (p == 1)
     equals = {line.index(" = ") for line in done.stdout.splitlines() if line.startswith("SSW_") and " = " in line}
     assert len(equals) == (1 if command == "distance" else 0)
+
+
+# ---- columns and weights per file ----
+
+
+def test_columns_and_weights_per_file(tmp_path):
+    """Cities by population against earthquakes without weights, each file with its own names."""
+    rng = np.random.default_rng(0)
+    first, second = (rng.uniform([-180, -60], [180, 60], (n, 2)) for n in (30, 20))
+    people = rng.uniform(1, 9, 30)
+    pl.DataFrame({"lon": first[:, 0], "lat": first[:, 1], "people": people}).write_csv(tmp_path / "cities.csv")
+    pl.DataFrame({"Breite": second[:, 1], "Laenge": second[:, 0]}).write_csv(tmp_path / "quakes.csv")
+    files = [tmp_path / "cities.csv", tmp_path / "quakes.csv", "--lonlat"]
+    found = answer("distance", *files, "--weights", "people", "--weights", "-", "--seed", 3)
+    x, y = sphereot.sphere.from_lonlat(first), sphereot.sphere.from_lonlat(second)
+    expected = sphereot.ssw_estimate(x, y, x_weights=people, n_projections=200, seed=3)
+    assert found["value"] == pytest.approx(expected.value, rel=1e-9)
+    named = ["--columns", "lon,lat", "--columns", "Laenge,Breite", "--weights", "people", "--weights", "-"]
+    assert answer("distance", *files, *named, "--seed", 3)["value"] == found["value"]
+    for option in (["--weights", "people"] * 3, ["--columns", "0,1"] * 3):
+        done = run("distance", *files, *option)
+        assert done.exit_code == 2
+        assert "given 3 times for 2 files; give it once, or once per file" in " ".join(done.stderr.split())
+
+
+def test_natural_order_of_files():
+    """Names in the order of the alphabet, as a shell expands them, are put in that of their numbers."""
+    from pathlib import Path
+
+    from sphereot.cli.points import in_natural_order
+
+    names = ["week1", "week10", "week2"]
+    assert [path.name for path in in_natural_order(list(map(Path, names)))] == ["week1", "week2", "week10"]
+    assert [path.name for path in in_natural_order(list(map(Path, names[::-1])))] == names[::-1]

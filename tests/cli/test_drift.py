@@ -43,7 +43,9 @@ def test_exit_codes(files):
 
 
 def test_json_has_the_numbers_of_the_library(files):
-    done = run("drift", files / "reference.npy", files / "same.npy", files / "far.npy", "--json", "--p", 1, *FEW)
+    done = run(
+        "drift", files / "reference.npy", files / "same.npy", files / "far.npy", "--json", "--p", 1, *FEW, "--frames"
+    )
     assert done.exit_code == 1
     found = json.loads(done.stdout)
     expected = drift_test(

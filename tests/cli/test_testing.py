@@ -23,7 +23,7 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_two_files(files, p):
-    found = answer("test", files / "a.npy", files / "b.npy", "--p", p, "--permutations", 99, *FEW)
+    found = answer("test", files / "a.npy", files / "b.npy", "--p", p, "--permutations", 99, *FEW, "--frames")
     expected = two_sample_test(X, Y, p=p, permutations=99, n_projections=20, seed=5)
     assert found["p_value"] == expected.p_value == 0.01
     assert found["statistic"] == expected.statistic

@@ -616,3 +616,53 @@ def test_misaligned_arrays_are_copied(tmp_path):
     point_set = read_points(path).points
     assert point_set.flags.aligned
     assert_array_equal(point_set, X)
+
+
+# ---- tables of other kinds ----
+
+
+def other_tables(folder):
+    """The points X with a column of days, as files of several kinds."""
+    days = np.array(["mon", "tue"])[np.arange(50) % 2]
+    frame = pl.DataFrame(X, schema=["x", "y", "z"]).with_columns(day=pl.Series(days))
+    frame.write_ipc(folder / "a.feather")
+    frame.write_ndjson(folder / "a.jsonl")
+    (folder / "a.csv.gz").write_bytes(gzip.compress(frame.write_csv().encode()))
+    frame.write_parquet(folder / "parts", partition_by="day")
+    return [folder / name for name in ("a.feather", "a.jsonl", "a.csv.gz", "parts")]
+
+
+def test_tables_of_other_kinds(tmp_path):
+    """Feather, JSON Lines, compressed CSV, and a folder of Parquet files whose keys are columns."""
+    for path in other_tables(tmp_path):
+        order = np.argsort(np.arange(50) % 2, kind="stable") if path.is_dir() else np.arange(50)
+        point_set = read_points(path, columns=["x", "y", "z"], labels=["day"])
+        assert_allclose(point_set.points, X[order], atol=1e-15)
+        assert point_set.labels["day"].tolist() == np.array(["mon", "tue"])[order % 2].tolist()
+        batches = list(datasets.iter_points(path, columns=["x", "y", "z"], batch_rows=7))
+        assert_allclose(np.concatenate([batch.points for batch in batches]), X[order], atol=1e-15)
+        few = read_points(path, columns=["x", "y", "z"], max_points=5, seed=1).points
+        assert few.shape == (5, 3)
+        assert_array_equal(few, read_points(path, columns=["x", "y", "z"], max_points=5, seed=1).points)
+
+
+def test_lists_in_json_lines_and_feather(tmp_path):
+    frame = pl.DataFrame({"id": range(50), "embedding": X.tolist()})
+    frame.write_ndjson(tmp_path / "a.jsonl")
+    frame.write_ipc(tmp_path / "a.arrow")
+    for name in ("a.jsonl", "a.arrow"):
+        assert_allclose(read_points(tmp_path / name).points, X, atol=1e-15)
+
+
+def test_bad_line_of_a_compressed_file(tmp_path):
+    """The message has the line of the text, as for a plain file."""
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"x,y\n1,0\n0,one\n"))
+    with pytest.raises(ValueError, match=r"a\.csv\.gz, line 3"):
+        read_points(path)
+
+
+@pytest.mark.parametrize("names", [("decimalLongitude", "decimalLatitude"), ("Laenge", "Breite"), ("RA", "Dec")])
+def test_names_of_longitude_and_latitude(tmp_path, names):
+    pl.DataFrame(LONLAT, schema=list(names)).write_csv(tmp_path / "a.csv")
+    assert_allclose(read_points(tmp_path / "a.csv", lonlat=True).points, sphere.from_lonlat(LONLAT))

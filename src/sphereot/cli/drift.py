@@ -11,9 +11,9 @@ import typer
 
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.moved_rows import MovedRows, moved_rows
-from sphereot.cli.options import AsJson, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
+from sphereot.cli.options import AsJson, Frames, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
-from sphereot.cli.points import read_files, refuse_weights, status
+from sphereot.cli.points import in_natural_order, read_files, refuse_weights, status
 from sphereot.cli.sketch_distances import any_sketch
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def drift(
     seed: Seed = 0,
     weights: NoWeights = None,
     as_json: AsJson = False,
+    frames: Frames = False,
 ) -> None:
     """Test whether windows of points have drifted from a reference.
 
@@ -98,6 +99,7 @@ def drift(
     from sphereot.stats import drift_test
 
     refuse_weights(weights, "drift")
+    current = in_natural_order(current)
     if any_sketch([reference, *current]):
         options = {"p": p, "alpha": alpha, "permutations": permutations, "seed": seed}
         _drift_of_sketches(reference, current, report, options, as_json=as_json)
@@ -135,7 +137,7 @@ def drift(
                 moved=[None if rows is None else rows.as_text() for rows in moved],
             )
     if as_json:
-        print_json(_record(result, first, sets, moved, seed, report))
+        print_json(_record(result, first, sets, moved, seed, report, frames))
     else:
         typer.echo(str(result))
         for window, rows in zip(result.windows, moved, strict=True):
@@ -255,6 +257,7 @@ def _record(
     moved: "Sequence[MovedRows | None]",
     seed: int,
     report: Path | None,
+    frames: bool,
 ) -> dict[str, Any]:
     windows = [
         {
@@ -272,7 +275,7 @@ def _record(
             "circle": {
                 "cost": window.circle.cost,
                 "null_mean": window.circle.null_mean,
-                "frame": window.circle.frame.tolist(),
+                **({"frame": window.circle.frame.tolist()} if frames else {}),
             },
             "moved": None if rows is None else rows.record(),
         }

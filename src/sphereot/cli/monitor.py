@@ -9,7 +9,7 @@ import typer
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, reads_points
 from sphereot.cli.outputs import require_writable
-from sphereot.cli.points import refuse_weights, status
+from sphereot.cli.points import in_natural_order, refuse_weights, status
 from sphereot.cli.sketch_distances import summarized
 
 __all__ = ["monitor"]
@@ -91,7 +91,7 @@ def monitor(
     from sphereot.stats import DriftMonitor
 
     refuse_weights(weights, "monitor")
-    paths = windows or []
+    paths = in_natural_order(windows or [])
     if not paths and metrics is None and report is None:
         raise ValueError("windows: none was given, and neither --report nor --metrics; give one of these.")
     if label is not None and len(paths) != 1:
@@ -114,12 +114,12 @@ def monitor(
         first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed
     )
     results = []
-    for path in paths:
+    for index, path in enumerate(paths):
         with status(f"Testing {printable(path.name)} ..."):
             if path.suffix == ".sketch":
                 window = Sketch.load(path)
             else:
-                window = summarized(path, reading, first, groups=True, column=groups)
+                window = summarized(path, reading, first, of=(index, len(paths)), groups=True, column=groups)
             results.append(watching.check(window, label=label or path.stem))
         if as_json:
             record = {name: value for name, value in results[-1].as_record().items() if name != "densities"}

@@ -13,6 +13,7 @@ __all__ = [
     "AsJson",
     "Debug",
     "FirstFile",
+    "Frames",
     "Method",
     "NoWeights",
     "NonnegativeSeed",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 _READING = "Reading the files"
+_NO_WEIGHTS = "-"
 _SEED_HELP = "Seed of the random numbers: the same seed gives the same result."
 
 FirstFile = Annotated[Path, typer.Argument(help="The first file.", show_default=False)]
@@ -40,6 +42,9 @@ Seed = Annotated[int, typer.Option("--seed", help=_SEED_HELP)]
 NonnegativeSeed = Annotated[int, typer.Option("--seed", help=_SEED_HELP, min=0)]
 NoWeights = Annotated[str | None, typer.Option("--weights", help="Refused: tests take no weights.", hidden=True)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Frames = Annotated[
+    bool, typer.Option("--frames", help="With --json: also print the frames of great circles, d x 2 numbers each.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 
 
@@ -52,7 +57,11 @@ class ReadOptions:
     """How to read files of points: options of commands, and arguments of `sphereot.datasets.read_points`."""
 
     columns: Annotated[
-        str | None, _reading("--columns", "Columns of the coordinates: names, or numbers from 0, as in x,y,z.")
+        list[str] | None,
+        _reading(
+            "--columns",
+            "Columns of the coordinates: names, or numbers from 0, as in x,y,z. Given once, or once per file.",
+        ),
     ] = None
     prefix: Annotated[
         str | None, _reading("--prefix", "Take all columns whose names begin with this text as coordinates.")
@@ -69,12 +78,41 @@ class ReadOptions:
         bool, _reading("--drop-bad", "Leave out and count rows that cannot be points, instead of ending with an error.")
     ] = False
 
+    def for_file(self, index: int = 0, count: int = 1) -> dict[str, Any]:
+        """Arguments of `read_points` for one of `count` files.
+
+        >>> options = ReadOptions(columns=["lon,lat", "Laenge,Breite"])
+        >>> options.for_file(1, 2)["columns"]
+        ['Laenge', 'Breite']
+        """
+        arguments = dict(vars(self))
+        columns = _of_file("--columns", self.columns, index, count)
+        arguments["columns"] = None if columns is None else columns.split(",")
+        if "weights" in arguments:
+            weights = _of_file("--weights", arguments["weights"], index, count)
+            arguments["weights"] = None if weights == _NO_WEIGHTS else weights
+        return arguments
+
 
 @dataclass(frozen=True)
 class WeightedReadOptions(ReadOptions):
     """How to read files of weighted points."""
 
-    weights: Annotated[str | None, _reading("--weights", "Column of the weights.")] = None
+    weights: Annotated[
+        list[str] | None,
+        _reading("--weights", "Column of the weights. Given once, or once per file; - for a file without weights."),
+    ] = None
+
+
+def _of_file(option: str, values: list[str] | None, index: int, count: int) -> str | None:
+    """The value of an option that is given once for all files, or once per file."""
+    if not values:
+        return None
+    if len(values) == 1:
+        return values[0]
+    if len(values) != count:
+        raise ValueError(f"{option}: given {len(values)} times for {count} files; give it once, or once per file.")
+    return values[index]
 
 
 def reads_points(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,8 +121,8 @@ def reads_points(command: Callable[..., None]) -> Callable[..., None]:
     >>> @reads_points
     ... def show(reading: ReadOptions, seed: Seed = 0) -> None:
     ...     print(reading.columns, seed)
-    >>> show(columns="x,y", seed=3)
-    x,y 3
+    >>> show(columns=["x,y"], seed=3)
+    ['x,y'] 3
     >>> list(inspect.signature(show).parameters)
     ['columns', 'prefix', 'key', 'lonlat', 'normalize', 'drop_bad', 'seed']
     """

@@ -13,7 +13,7 @@ from sphereot.cli.options import ReadOptions
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
 
-__all__ = ["file_summary", "read_files", "refuse_weights", "status"]
+__all__ = ["file_summary", "in_natural_order", "read_files", "refuse_weights", "status"]
 
 
 def read_files(
@@ -27,11 +27,10 @@ def read_files(
     """Read files that will be compared: all of one dimension, with their columns in the same order."""
     from sphereot._arrays.validation import require_same_dim
 
-    columns = None if reading.columns is None else reading.columns.split(",")
-    arguments: dict[str, Any] = {**vars(reading), "columns": columns, "labels": labels}
-    arguments |= {"max_points": max_points, "seed": seed}
     sets: list[PointSet] = []
-    for path in paths:
+    for index, path in enumerate(paths):
+        arguments = reading.for_file(index, len(paths))
+        arguments |= {"labels": labels, "max_points": max_points, "seed": seed}
         points = _read_points(path, arguments)
         first = sets[0] if sets else points
         if points.columns != first.columns and sorted(points.columns) == sorted(first.columns):
@@ -40,6 +39,18 @@ def read_files(
         require_same_dim(str(first.path), first.points, str(path), points.points)
         sets.append(points)
     return sets
+
+
+def in_natural_order(paths: Sequence[Path]) -> list[Path]:
+    """Files in the order in which they are given; but if that is the order of the alphabet, week2 before week10.
+
+    >>> [path.name for path in in_natural_order([Path("week10.npy"), Path("week2.npy")])]
+    ['week2.npy', 'week10.npy']
+    """
+    from sphereot._support.column_names import natural_order
+
+    given = list(paths)
+    return sorted(given, key=lambda path: natural_order(str(path))) if given == sorted(given, key=str) else given
 
 
 def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":

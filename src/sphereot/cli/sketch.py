@@ -150,10 +150,8 @@ def _identity(path: Path) -> list[Any]:
 def _batches(path: Path, reading: WeightedReadOptions, named: tuple[str | None, ...]) -> Iterator[Any]:
     from sphereot import datasets
 
-    columns = None if reading.columns is None else reading.columns.split(",")
     arguments: dict[str, Any] = {
-        **vars(reading),
-        "columns": columns,
+        **reading.for_file(),
         "labels": tuple(dict.fromkeys(name for name in named if name is not None)),
     }
     with raise_panics(path):

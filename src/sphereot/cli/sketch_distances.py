@@ -67,13 +67,22 @@ def _read(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]":
 
     loaded = {path: Sketch.load(path) for path in paths if path.suffix == ".sketch"}
     first = next(iter(loaded.values()))
-    return [loaded[path] if path in loaded else summarized(path, reading, first) for path in paths]
+    return [
+        loaded[path] if path in loaded else summarized(path, reading, first, of=(index, len(paths)))
+        for index, path in enumerate(paths)
+    ]
 
 
 def summarized(
-    path: Path, reading: ReadOptions, like: "Sketch", *, groups: bool = False, column: str | None = None
+    path: Path,
+    reading: ReadOptions,
+    like: "Sketch",
+    *,
+    of: tuple[int, int] = (0, 1),
+    groups: bool = False,
+    column: str | None = None,
 ) -> "Sketch":
-    """A sketch of a data file on the great circles and bins of another.
+    """A sketch of a data file on the great circles and bins of another; `of` is its number, and that of all files.
 
     With `groups` it has as many groups as the other, by the values of a column; without a column every row is a group.
     """
@@ -83,8 +92,7 @@ def summarized(
     layout = like.layout
     count = layout.groups if groups else 1
     sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method, groups=count)
-    columns = None if reading.columns is None else reading.columns.split(",")
-    arguments: dict[str, Any] = {**vars(reading), "columns": columns, "labels": () if column is None else (column,)}
+    arguments: dict[str, Any] = {**reading.for_file(*of), "labels": () if column is None else (column,)}
     with raise_panics(path):
         for batch in datasets.iter_points(path, **arguments):
             if batch.points.shape[1] != layout.dim:

@@ -9,6 +9,7 @@ from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
+    Frames,
     Method,
     NoWeights,
     Order,
@@ -46,6 +47,7 @@ def two_samples(
     method: Method = "quasi",
     seed: Seed = 0,
     as_json: AsJson = False,
+    frames: Frames = False,
 ) -> None:
     """Test whether the points of two files come from the same distribution on the sphere.
 
@@ -86,7 +88,8 @@ def two_samples(
         "ratio": finite_or_none(result.ratio),
         "excess": result.excess,
         "circles": [
-            {"cost": c.cost, "null_mean": c.null_mean, "effect": finite_or_none(c.effect), "frame": c.frame.tolist()}
+            {"cost": c.cost, "null_mean": c.null_mean, "effect": finite_or_none(c.effect)}
+            | ({"frame": c.frame.tolist()} if frames else {})
             for c in result.circles
         ],
         "permutations": result.permutations,

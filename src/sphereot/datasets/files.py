@@ -1,8 +1,9 @@
-"""Read points from files: .npy, .npz, .csv, .parquet, .geojson, .pt, .safetensors.
+"""Read points from files: .npy, .npz, .csv, .parquet, .feather, .jsonl, .geojson, .pt, .safetensors.
 
 Errors name the file, the line or row, what is wrong with it, and what to do.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from sphereot.datasets.geojson import open_geojson
 from sphereot.datasets.point_file import Batch, PointFile, Selection
 from sphereot.datasets.row_validation import as_unit_rows, raise_for_first_invalid, require_not_swapped, valid_rows
 from sphereot.datasets.subsampling import file_generator, random_rows
-from sphereot.datasets.tables import open_csv, open_parquet
+from sphereot.datasets.tables import open_csv, open_feather, open_json_lines, open_parquet
 from sphereot.datasets.tensors import open_npy, open_npz, open_pt, open_safetensors
 from sphereot.sphere import from_lonlat
 from sphereot.sphere import normalize as unit_vectors
@@ -31,6 +32,10 @@ _FORMATS = {
     ".tsv": open_csv,
     ".parquet": open_parquet,
     ".pq": open_parquet,
+    ".feather": open_feather,
+    ".arrow": open_feather,
+    ".jsonl": open_json_lines,
+    ".ndjson": open_json_lines,
     ".geojson": open_geojson,
     ".json": open_geojson,
     ".pt": open_pt,
@@ -38,7 +43,7 @@ _FORMATS = {
     ".safetensors": open_safetensors,
 }
 
-_TABLES = (open_csv, open_parquet)
+_TABLES = (open_csv, open_parquet, open_feather, open_json_lines)
 _ZIP_FORMATS = (open_npz, open_pt)
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -106,7 +111,9 @@ def read_points(
     Parameters
     ----------
     path : path
-        A .npy, .npz, .csv (.tsv), .parquet, .geojson, .pt or .safetensors file. Nothing is ever unpickled.
+        A .npy, .npz, .csv (.tsv, .csv.gz), .parquet, .feather (.arrow), .jsonl (.ndjson), .geojson, .pt or .safetensors
+        file, or a folder of Parquet files, whose partition keys (day=2026-03-01) are columns. Nothing is ever
+        unpickled.
     columns : sequence of str or int, optional
         The columns of the coordinates, by name or by number counted from 0. Default: all columns but the weights; in
         Parquet the list-typed column, if there is exactly one.
@@ -246,19 +253,34 @@ def _selection(
 
 
 def _open(path: Path, selection: Selection) -> PointFile:
+    if path.is_dir():
+        return _open_folder(path, selection)
     with path.open("rb") as file:  # the OSError of a missing file, a directory or one without permission names it
         head = file.read(_HEAD_BYTES)
     if not head:
         raise ValueError(f"{path}: is empty.")
-    opener = _FORMATS.get(path.suffix.lower())
+    inner = Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    opener = _FORMATS.get(inner)
     compression = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
-    if compression is not None and (compression != "zip" or opener not in _ZIP_FORMATS):
+    zipped_csv = compression == "gzip" and opener is open_csv and path.suffix.lower() == ".gz"
+    if compression is not None and not zipped_csv and (compression != "zip" or opener not in _ZIP_FORMATS):
         raise ValueError(f"{path}: is compressed with {compression}; unpack it first.")
     if opener is None:
         raise ValueError(f"{path}: got a file of type {path.suffix!r}; give one of {', '.join(_FORMATS)}.")
     if selection.labels and opener not in _TABLES:
         raise ValueError(f"{path}: labels are columns of a table; give a CSV or Parquet file.")
-    point_file = opener(path, selection)
+    return _with_two_angles(opener(path, selection))
+
+
+def _open_folder(path: Path, selection: Selection) -> PointFile:
+    """A folder of Parquet files, as engines write tables."""
+    if not any(path.rglob("*.parquet")):
+        raise IsADirectoryError(errno.EISDIR, "is a folder without Parquet files; give the files in it", str(path))
+    return _with_two_angles(open_parquet(path, selection))
+
+
+def _with_two_angles(point_file: PointFile) -> PointFile:
+    path = point_file.path
     if point_file.lonlat and len(point_file.columns) != 2:
         raise ValueError(
             f"{path}: got {plural(len(point_file.columns), 'column')} for longitude and latitude; name two."

@@ -17,10 +17,16 @@ Columns = Sequence[np.ndarray[Any, Any] | None]
 
 
 def file_generator(path: Path, seed: int) -> np.random.Generator:
-    """Random generator seeded by `seed` and the content of the file (size and first MiB), not by its name."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    digest = hashlib.sha256(path.stat().st_size.to_bytes(8, "little") + head).digest()
+    """Random generator seeded by `seed` and the content of the file (size and first MiB), not by its name.
+
+    Of a folder, by the content of all files in it.
+    """
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    content = hashlib.sha256()
+    for part in files:
+        with part.open("rb") as file:
+            content.update(part.stat().st_size.to_bytes(8, "little") + file.read(_HEAD_BYTES))
+    digest = content.digest()
     words = np.frombuffer(digest, np.uint32).tolist()
     return np.random.default_rng(np.random.SeedSequence([seed, *words], spawn_key=_STREAM))
 

@@ -1,13 +1,14 @@
-"""Points in CSV and Parquet files, read by polars in batches: only the selected columns, only some rows at a time."""
+"""Points in CSV, Parquet, Feather and JSON Lines files, read by polars in batches: only the selected columns."""
 
 import csv
+import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from sphereot.datasets.point_file import (
     require_plausible_size,
 )
 
-__all__ = ["open_csv", "open_parquet"]
+__all__ = ["open_csv", "open_feather", "open_json_lines", "open_parquet"]
 
 _LIST_WIDTH = 512  # assumed: the length of lists is known only after reading
 _BATCHES_PER_SLICE = 2
+_ROW_GROUPS = {".parquet", ".pq"}
 
 
 def open_csv(path: Path, selection: Selection) -> PointFile:
@@ -84,10 +86,30 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
 
 
 def open_parquet(path: Path, selection: Selection) -> PointFile:
-    """Open a Parquet file; a single list-typed column holds all coordinates."""
+    """Open a Parquet file, or a folder of them; a single list-typed column holds all coordinates."""
+    pl = require("polars", f"{path}: reading this type of file")
+    if path.is_dir():  # keys of partitions, as in day=2026-03-01/, are columns
+        return _open_columns(path, selection, lambda: pl.scan_parquet(path / "**/*.parquet", hive_partitioning=True))
+    return _open_columns(path, selection, lambda: pl.scan_parquet(path, glob=False))
+
+
+def open_feather(path: Path, selection: Selection) -> PointFile:
+    """Open a Feather (Arrow IPC) file, as `open_parquet`."""
+    pl = require("polars", f"{path}: reading this type of file")
+    return _open_columns(path, selection, lambda: pl.scan_ipc(path, glob=False))
+
+
+def open_json_lines(path: Path, selection: Selection) -> PointFile:
+    """Open a file with one JSON object per line, as `open_parquet`."""
+    pl = require("polars", f"{path}: reading this type of file")
+    return _open_columns(path, selection, lambda: pl.scan_ndjson(path, infer_schema_length=1000))
+
+
+def _open_columns(path: Path, selection: Selection, scanned: Callable[[], Any]) -> PointFile:
+    """Open a table with types; a single list-typed column holds all coordinates."""
     pl = require("polars", f"{path}: reading this type of file")
     with _reading_errors(path, pl):
-        scan = pl.scan_parquet(path, glob=False)
+        scan = scanned()
         schema = dict(scan.collect_schema())
         count = scan.select(pl.len()).collect().item()  # read from the footer alone
     names = list(schema)
@@ -116,13 +138,13 @@ def open_parquet(path: Path, selection: Selection) -> PointFile:
     known_width = getattr(schema[vector], "size", None) if vector else len(indices)
     width = known_width or _LIST_WIDTH
     if not selection.in_parts:
-        require_plausible_size(path, "the table", 4 * count * (known_width or 1), path.stat().st_size)
+        require_plausible_size(path, "the table", 4 * count * (known_width or 1), _stored_bytes(path))
 
     def batches() -> Iterator[Batch]:
         first, dim = 0, None
         rows, table = selection.rows_per_batch(width), scan.select(coordinates + weight + texts)
         with _reading_errors(path, pl):
-            if selection.in_parts:
+            if selection.in_parts and path.is_file() and path.suffix.lower() in _ROW_GROUPS:
                 frames = _slices(path, table, count, rows, _BATCHES_PER_SLICE * default_batch_rows(width))
             else:
                 frames = table.collect_batches(chunk_size=rows)  # reads several row groups ahead
@@ -201,7 +223,7 @@ class _Lines:
 
         def lines() -> Iterator[str]:
             nonlocal number, in_table
-            with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            with _open_text(self.path, "") as file:
                 for line in file:
                     number += 1
                     in_table = in_table or (bool(line.strip()) and not line.startswith("#"))
@@ -259,11 +281,23 @@ def _reading_errors(path: Path, pl: Any, explain: Callable[[], str] | None = Non
 
 def _first_line(path: Path) -> tuple[int, str]:
     """Number of blank and comment lines before the table, and the separator of its fields."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
+    with _open_text(path, "\n") as file:
         for number, line in enumerate(file):
             if line.strip() and not line.startswith("#"):
                 return number, max(",;\t", key=line.count)
     return 0, ","
+
+
+def _open_text(path: Path, newline: str) -> TextIO:
+    """Open a text file that may be compressed with gzip."""
+    if path.suffix.lower() == ".gz":
+        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline=newline))
+    return path.open(encoding="utf-8-sig", errors="replace", newline=newline)
+
+
+def _stored_bytes(path: Path) -> int:
+    """Size of a file, or of all files in a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
 
 def _is_number(text: str) -> bool:
