@@ -102,7 +102,7 @@ def test_options_of_reading_reach_the_files(tmp_path):
     (tmp_path / "b.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     found = answer("distance", tmp_path / "a.csv", tmp_path / "b.geojson", "--lonlat", "--weights", "n", *iid)
     points = sphereot.sphere.from_lonlat(lonlat)
-    expected = sphereot.ssw(points, points, x_weights=[1, 0, 2], y_weights=[3, 1, 1], seed=0)
+    expected = sphereot.ssw(points, points, p=1, x_weights=[1, 0, 2], y_weights=[3, 1, 1], seed=0)
     assert_allclose(found["value"], expected, rtol=1e-9)
     pl.DataFrame({"id": [7] * 60, "e": (2 * X).tolist()}).write_parquet(tmp_path / "a.parquet")
     pl.DataFrame(5 * Y, schema=["x_0", "x_1", "x_2"]).write_parquet(tmp_path / "b.parquet")
@@ -268,15 +268,15 @@ def test_a_million_rows_in_little_memory(tmp_path):
 def test_output_says_what_the_error_and_the_distance_are_not(files, command):
     """Below the values, once: ± is over great circles only, and a distance is no displacement."""
     done = run(command, files / "a.npy", files / "b.npy")
-    (line,) = (line for line in done.stdout.splitlines() if "moved" in line)
+    (line,) = (line for line in done.stdout.splitlines() if "displacement" in line)
     assert line.startswith("± is the error from the choice of great circles only, not from the sampling of the points.")
-    assert line.endswith("SSW_2 compares distributions: it is not how far points moved.")
+    assert line.endswith("SSW_2 compares distributions: it is no displacement; SSW_1 (--p 1) is a mean one.")
     value = next(k for k, text in enumerate(done.stdout.splitlines()) if "degrees" in text)
     assert done.stdout.splitlines()[value + 1] == line
     assert answer(command, files / "a.npy", files / "b.npy")["note"] == line
     single = run(command, files / "a.npy", files / "b.npy", "--projections", 1)
     assert "±" not in single.stdout
-    assert "it is not how far points moved" in single.stdout
+    assert "it is no displacement" in single.stdout
     shown = " ".join(run(command, "--help").stdout.replace("│", " ").split())
     assert (
         command == "pairwise" or "from the choice of great circles only, not from the sampling of the points" in shown
@@ -318,7 +318,7 @@ def test_columns_and_weights_per_file(tmp_path):
     files = [tmp_path / "cities.csv", tmp_path / "quakes.csv", "--lonlat"]
     found = answer("distance", *files, "--weights", "people", "--weights", "-", "--seed", 3)
     x, y = sphereot.sphere.from_lonlat(first), sphereot.sphere.from_lonlat(second)
-    expected = sphereot.ssw_estimate(x, y, x_weights=people, n_projections=200, seed=3)
+    expected = sphereot.ssw_estimate(x, y, p=1, x_weights=people, n_projections=200, seed=3)
     assert found["value"] == pytest.approx(expected.value, rel=1e-9)
     named = ["--columns", "lon,lat", "--columns", "Laenge,Breite", "--weights", "people", "--weights", "-"]
     assert answer("distance", *files, *named, "--seed", 3)["value"] == found["value"]
@@ -337,3 +337,38 @@ def test_natural_order_of_files():
     names = ["week1", "week10", "week2"]
     assert [path.name for path in in_natural_order(list(map(Path, names)))] == ["week1", "week2", "week10"]
     assert [path.name for path in in_natural_order(list(map(Path, names[::-1])))] == names[::-1]
+
+
+# ---- units ----
+
+
+def test_units(files):
+    turns = answer("distance", files / "a.npy", files / "b.npy", "--unit", "turns")["distance"]
+    for unit, factor in (("degrees", 360), ("radians", 2 * np.pi), ("km", 40030.2)):
+        found = answer("distance", files / "a.npy", files / "b.npy", "--unit", unit)
+        assert found["unit"] == unit
+        assert found["distance"] == pytest.approx(factor * turns, rel=1e-5)
+        done = run("distance", files / "a.npy", files / "b.npy", "--unit", unit)
+        assert f"{found['distance']:.6g} ± " in done.stdout
+        assert f"{unit}" in done.stdout
+        assert "turns\n" not in done.stdout.replace("turns^2", "")
+    np.save(files / "d.npy", sphere_sample(RNG, 9, 4))
+    for options, message in (
+        ((files / "a.npy", files / "b.npy", "--unit", "miles"), "--unit: got 'miles'; choose one of turns, degrees"),
+        ((files / "d.npy", files / "d.npy", "--unit", "km"), "kilometers are for places on the earth"),
+    ):
+        done = run("distance", *options)
+        assert done.exit_code == 2
+        assert message in " ".join(done.stderr.split())
+
+
+def test_places_ten_degrees_apart(tmp_path):
+    """SSW_1, the default for places, is 10 degrees: the mean displacement along circles; SSW_2 is 14.8."""
+    pl.DataFrame({"lon": [0.0], "lat": [0.0]}).write_csv(tmp_path / "here.csv")
+    pl.DataFrame({"lon": [10.0], "lat": [0.0]}).write_csv(tmp_path / "there.csv")
+    files = [tmp_path / "here.csv", tmp_path / "there.csv", "--lonlat", "--projections", 20_000, "--method", "quasi"]
+    found = answer("distance", *files, "--unit", "degrees")
+    assert found["p"] == 1
+    assert found["distance"] == pytest.approx(10, abs=5 * found["distance_standard_error"] + 0.01)
+    assert "SSW_1 is the mean displacement along great circles" in found["note"]
+    assert answer("distance", *files, "--p", 2)["distance_degrees"] == pytest.approx(14.8, abs=0.2)

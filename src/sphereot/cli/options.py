@@ -18,6 +18,7 @@ __all__ = [
     "NoWeights",
     "NonnegativeSeed",
     "Order",
+    "OrderByData",
     "Projections",
     "ReadOptions",
     "SecondFile",
@@ -34,6 +35,10 @@ _SEED_HELP = "Seed of the random numbers: the same seed gives the same result."
 FirstFile = Annotated[Path, typer.Argument(help="The first file.", show_default=False)]
 SecondFile = Annotated[Path, typer.Argument(help="The second file.", show_default=False)]
 Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 1000.")]
+OrderByData = Annotated[
+    float | None,
+    typer.Option("--p", help="Order p of the distance, from 1 to 1000.", show_default="2; 1 for places, with --lonlat"),
+]
 Projections = Annotated[int, typer.Option("--projections", help="Number of great circles.")]
 Method = Annotated[
     str, typer.Option("--method", help="How great circles are drawn: quasi (well placed), orthogonal or iid.")

@@ -12,6 +12,7 @@ from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
 from sphereot.cli.outputs import print_json
+from sphereot.cli.units import PER_TURN, as_unit
 
 if TYPE_CHECKING:
     from sphereot.sketch import Sketch
@@ -29,11 +30,14 @@ def any_sketch(paths: Sequence[Path]) -> bool:
     return any(path.suffix == ".sketch" for path in paths)
 
 
-def print_pairs(paths: Sequence[Path], reading: ReadOptions, p: float, *, as_json: bool) -> None:
+def print_pairs(
+    paths: Sequence[Path], reading: ReadOptions, p: float, *, unit: str | None = None, as_json: bool
+) -> None:
     """Print the distances of all pairs of files; data files are summarized as the first sketch is."""
     from sphereot.sketch import pairwise
 
     sketches = _read(paths, reading)
+    unit = as_unit(unit, sketches[0].dim)
     distances = pairwise(sketches, p=p)
     values, bounds = distances.value.tolist(), distances.error_bound.tolist()
     files = [{"path": str(path), "points": sketch.n} for path, sketch in zip(paths, sketches, strict=True)]
@@ -44,7 +48,7 @@ def print_pairs(paths: Sequence[Path], reading: ReadOptions, p: float, *, as_jso
     for k, item in enumerate(files):
         typer.echo(f"[{k}] {printable(str(item['path']))}: {item['points']:,} points")
     for i, j in combinations(range(len(paths)), 2):
-        typer.echo(f"[{i}] [{j}]  SSW_{p:g} = {_in_units(values[i][j], bounds[i][j], sketches[0].dim)}")
+        typer.echo(f"[{i}] [{j}]  SSW_{p:g} = {_in_units(values[i][j], bounds[i][j], sketches[0].dim, unit)}")
     typer.echo(_NOTE)
 
 
@@ -108,6 +112,6 @@ def summarized(
     return sketch
 
 
-def _in_units(value: float, bound: float, dim: int) -> str:
-    degrees = f" = {360 * value:.6g} ± {360 * bound:.2g} degrees" if dim == 3 else ""
-    return f"{value:.6g} ± {bound:.2g} turns{degrees}"
+def _in_units(value: float, bound: float, dim: int, unit: str | None = None) -> str:
+    units = ["turns", *(["degrees"] if dim == 3 else [])] if unit is None else [unit]
+    return " = ".join(f"{PER_TURN[name] * value:.6g} ± {PER_TURN[name] * bound:.2g} {name}" for name in units)
