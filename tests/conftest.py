@@ -44,7 +44,13 @@ settings.load_profile("suite")
 
 
 # Scripts that make and a test run, and tensors for tests where there is torch: no tests of their own.
-collect_ignore = ["golden_values.py", "_backends/native/sanitized.py", "torch/two_ranks.py", "helpers"]
+collect_ignore = [
+    "golden_values.py",
+    "typing/program.py",
+    "_backends/native/sanitized.py",
+    "torch/two_ranks.py",
+    "helpers",
+]
 
 
 @pytest.fixture

@@ -461,7 +461,7 @@ def _are_orthonormal(frames: Array) -> bool:
     return all(float(xp.max(xp.abs(xp.vecdot(u, v) - inner))) <= tolerance for u, v, inner in gram)
 
 
-def as_method(method: Any, *, also: tuple[str, ...] = ()) -> str:
+def as_method(method: Any, *, also: tuple[str, ...] = ()) -> Any:
     """Validate how great circles are drawn: "iid", "orthogonal" or "quasi", or another that a function has.
 
     >>> as_method("grid")

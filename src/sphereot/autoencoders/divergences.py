@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.random import Seed
+from sphereot._arrays.types import Method, UniformMethod
 from sphereot._arrays.validation import as_int, as_method, as_positive
 from sphereot._support.extras import require
 from sphereot.distance import ssw, ssw_uniform
@@ -102,7 +103,7 @@ class UniformSSW(Divergence):
 
     to_uniform = True
 
-    def __init__(self, n_projections: int = 1000, method: str = "iid") -> None:
+    def __init__(self, n_projections: int = 1000, method: UniformMethod = "iid") -> None:
         super().__init__()
         self.n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
         self.method = method if method == "exact" else as_method(method)
@@ -139,7 +140,7 @@ class SSW(Divergence):
     0.0
     """
 
-    def __init__(self, n_projections: int = 1000, method: str = "iid") -> None:
+    def __init__(self, n_projections: int = 1000, method: Method = "iid") -> None:
         super().__init__()
         self.n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
         self.method = as_method(method)

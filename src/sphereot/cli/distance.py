@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot import pairwise_ssw_estimate, ssw_estimate
+from sphereot._arrays.validation import as_method
 from sphereot._support.text import cost_name, cost_unit
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import (
@@ -102,7 +103,7 @@ def distance(
         x_weights=x.weights,
         y_weights=y.weights,
         n_projections=projections,
-        method=method,
+        method=None if method is None else as_method(method, also=("importance",)),
         seed=seed,
         rtol=rtol,
         max_projections=max_projections,
@@ -178,7 +179,7 @@ def pairwise(
         p=p,
         weights=[points.weights for points in sets],
         n_projections=projections,
-        method=method,
+        method=as_method(method),
         seed=seed,
         rtol=rtol,
         max_projections=max_projections,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sphereot._arrays.validation import as_method
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.moved_rows import MovedRows, moved_rows
 from sphereot.cli.options import AsJson, Frames, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
@@ -117,7 +118,7 @@ def drift(
     result = drift_test(
         points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
         groups=None if groups is None else [_texts(part, groups) for part in (first, *sets)],
-        n_projections=projections, method=method, seed=seed, progress=True,
+        n_projections=projections, method=as_method(method), seed=seed, progress=True,
     )  # fmt: skip
     moved = [
         moved_rows(first, window, test.test, identifier) if test.drifted else None

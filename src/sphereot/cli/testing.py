@@ -1,10 +1,11 @@
 """`sphereot test` and `sphereot uniformity`: two-sample test and test of uniformity for files of points."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from sphereot._arrays.validation import as_method
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import (
     AsJson,
@@ -71,7 +72,7 @@ def two_samples(
         p=p,
         permutations=permutations,
         n_projections=projections,
-        method=method,
+        method=as_method(method),
         seed=seed,
         progress=True,
     )
@@ -162,8 +163,8 @@ def uniformity(
     result = uniformity_test(
         x.points,
         p=p,
-        method=method,
-        null=null,
+        method=None if method is None else as_method(method, also=("exact",)),
+        null=cast(Any, null),
         simulations=simulations,
         n_projections=projections,
         seed=seed,

@@ -91,6 +91,10 @@ class PointSet:
     def __len__(self) -> int:
         return len(self.points)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """The points, so that functions take a `PointSet` in place of an array."""
+        return np.array(self.points, dtype, copy=copy)
+
 
 def read_points(
     path: str | os.PathLike[str],

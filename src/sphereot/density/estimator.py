@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator, torch_generator
+from sphereot._arrays.types import Method
 from sphereot._arrays.validation import as_int, as_points, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
@@ -122,7 +123,7 @@ class DensityEstimator:
         epochs: int = 2000,
         lr: float | None = None,
         n_projections: int = 20,
-        method: str = "iid",
+        method: Method = "iid",
         validation_fraction: float = 0.0,
         patience: int | None = None,
         bandwidth: float | str | None = None,

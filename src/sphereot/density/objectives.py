@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sphereot._arrays.types import Method
 from sphereot.distance import ssw_uniform
 from sphereot.flows import Flow
 from sphereot.slicing.circles import great_circles
@@ -19,7 +20,7 @@ class CircleSampling:
     """Number of great circles (or directions) per epoch, method to draw them, and random generator."""
 
     n_projections: int
-    method: str
+    method: Method
     generator: torch.Generator
 
 

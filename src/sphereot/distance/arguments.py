@@ -48,7 +48,7 @@ def without_gradients(measures: Measures) -> Measures:
     ]
 
 
-def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: str = "iid") -> Array:
+def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: Any = "iid") -> Array:
     """Frames (L, d, 2) for points `x`: `projections` validated, or newly drawn."""
     if projections is None:
         return great_circles(as_slice_count(n_projections), x.shape[1], method=method, seed=seed, like=x)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, device, namespace
+from sphereot._arrays.types import Method, Numbers, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_order, as_points, as_same_kind, as_weights, require_same_dim
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
@@ -17,14 +18,14 @@ __all__ = ["pairwise_matrix", "pairwise_ssw", "several_measures"]
 
 @options_by_name
 def pairwise_ssw(
-    measures: Sequence[Array],
+    measures: Sequence[Points] | SupportsDLPack,
     *,
     p: float = 2,
-    weights: Sequence[Array | None] | None = None,
+    weights: Sequence[Numbers | None] | None = None,
     n_projections: int | None = None,
-    projections: Array | None = None,
-    method: str = "iid",
-    seed: Any = None,
+    projections: Numbers | None = None,
+    method: Method = "iid",
+    seed: Seed = None,
     root: bool = False,
     columns: Columns | None = None,
 ) -> Array:
@@ -62,9 +63,7 @@ def pairwise_ssw(
     return pairwise_matrix(validated, frames, p, root=root)
 
 
-def several_measures(
-    measures: Sequence[Array], weights: Sequence[Array | None] | None, columns: Columns | None = None
-) -> Measures:
+def several_measures(measures: Any, weights: Sequence[Array | None] | None, columns: Columns | None = None) -> Measures:
     """Validate several samples and their weights, and convert them to a common dtype."""
     count = len(measures)
     if count == 0:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, to_kind, to_numpy
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
 from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.types import Method, Numbers, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_method, as_order
 from sphereot._backends.protocol import Measures
 from sphereot._support.keyword_options import options_by_name
@@ -71,13 +71,13 @@ class PairwiseSSWEstimate:
 
 @options_by_name
 def pairwise_ssw_estimate(
-    measures: Sequence[Array],
+    measures: Sequence[Points] | SupportsDLPack,
     *,
     p: float = 2,
-    weights: Sequence[Array | None] | None = None,
+    weights: Sequence[Numbers | None] | None = None,
     n_projections: int | None = None,
-    method: str = "quasi",
-    seed: Any = None,
+    method: Method = "quasi",
+    seed: Seed = None,
     rtol: float | None = None,
     max_projections: int = 100_000,
     progress: Progress = False,
@@ -129,19 +129,19 @@ def pairwise_ssw_estimate(
     >>> bool((estimate.standard_errors <= 0.1 * estimate.values).all())
     True
     """
-    p, method = as_order(p), as_method(method)
+    p, drawn = as_order(p), as_method(method)
     validated = without_gradients(several_measures(measures, weights, columns))
     points = validated[0].points
     fresh, limit = circle_counts(n_projections, rtol, max_projections)
     generator = numpy_generator(seed, points)
     sizes: list[int] = []
     means: list[NDArray[np.float64]] = []
-    first = fresh_sizes = _group_sizes(fresh, points.shape[1], method)
+    first = fresh_sizes = _group_sizes(fresh, points.shape[1], drawn)
     while True:
         done = sum(sizes)
         with progress_bar(progress, "great circles", done + sum(fresh_sizes), done) as show:
             for size in fresh_sizes:
-                frames = frames_from_normals(generator.standard_normal, size, points.shape[1], method)
+                frames = frames_from_normals(generator.standard_normal, size, points.shape[1], drawn)
                 means.append(_pairwise_costs(validated, to_kind(frames, points), p))
                 sizes.append(size)
                 show(sum(sizes))
@@ -150,7 +150,7 @@ def pairwise_ssw_estimate(
         total = sum(sizes)
         fresh_sizes = further_sizes(first, min(total, limit - total))
         if rtol is None or bool((errors <= rtol * values).all()) or not fresh_sizes:
-            return PairwiseSSWEstimate(values, errors, total, p, method, len(sizes))
+            return PairwiseSSWEstimate(values, errors, total, p, drawn, len(sizes))
 
 
 def _group_sizes(count: int, dim: int, method: str) -> list[int]:

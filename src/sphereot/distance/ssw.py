@@ -1,10 +1,13 @@
 """SSW_p^p between two samples, and between a sample and the uniform measure (Algorithm 1, Section 3.2)."""
 
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import Array
 from sphereot._arrays.orders import rooted
+from sphereot._arrays.types import ArrayT, Method, Numbers, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_order, as_points, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
@@ -14,21 +17,72 @@ from sphereot.distance.arguments import frames_for, require_exact_options, two_m
 __all__ = ["ssw", "ssw_uniform"]
 
 
+@overload
+def ssw(
+    x: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Numbers | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    columns: Columns | None = ...,
+) -> np.floating[Any]: ...
+
+
+@overload
+def ssw(
+    x: ArrayT,
+    y: ArrayT,
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Numbers | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    columns: Columns | None = ...,
+) -> ArrayT: ...
+
+
+@overload
+def ssw(
+    x: Points,
+    y: Points,
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Numbers | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    columns: Columns | None = ...,
+) -> Any: ...
+
+
 @options_by_name
 def ssw(
-    x: Array,
-    y: Array,
+    x: Points,
+    y: Points,
     *,
     p: float = 2,
-    x_weights: Array | None = None,
-    y_weights: Array | None = None,
+    x_weights: Numbers | None = None,
+    y_weights: Numbers | None = None,
     n_projections: int | None = None,
-    projections: Array | None = None,
-    method: str = "iid",
-    seed: Any = None,
+    projections: Numbers | None = None,
+    method: Method = "iid",
+    seed: Seed = None,
     root: bool = False,
     columns: Columns | None = None,
-) -> Array:
+) -> Any:
     """Spherical Sliced-Wasserstein distance between two samples, SSW_p^p (Algorithm 1).
 
     Parameters
@@ -94,20 +148,68 @@ def ssw(
     return backend_for(points).mean_cost(measures, frames, p, root=root)
 
 
+@overload
+def ssw_uniform(
+    x: NDArray[Any],
+    *,
+    p: float = ...,
+    weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Numbers | None = ...,
+    method: UniformMethod = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    unbiased: bool = ...,
+    columns: Columns | None = ...,
+) -> np.floating[Any]: ...
+
+
+@overload
+def ssw_uniform(
+    x: ArrayT,
+    *,
+    p: float = ...,
+    weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Numbers | None = ...,
+    method: UniformMethod = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    unbiased: bool = ...,
+    columns: Columns | None = ...,
+) -> ArrayT: ...
+
+
+@overload
+def ssw_uniform(
+    x: Points,
+    *,
+    p: float = ...,
+    weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Numbers | None = ...,
+    method: UniformMethod = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    unbiased: bool = ...,
+    columns: Columns | None = ...,
+) -> Any: ...
+
+
 @options_by_name
 def ssw_uniform(
-    x: Array,
+    x: Points,
     *,
     p: float = 2,
-    weights: Array | None = None,
+    weights: Numbers | None = None,
     n_projections: int | None = None,
-    projections: Array | None = None,
-    method: str = "iid",
-    seed: Any = None,
+    projections: Numbers | None = None,
+    method: UniformMethod = "iid",
+    seed: Seed = None,
     root: bool = False,
     unbiased: bool = False,
     columns: Columns | None = None,
-) -> Array:
+) -> Any:
     """SSW_p^p between a sample and the uniform measure on the sphere.
 
     The projection of the uniform measure on a great circle is uniform (Section 4), so no sample of it is needed, and
@@ -149,13 +251,13 @@ def ssw_uniform(
     >>> print(f"{sphereot.ssw_uniform(corners, method='exact'):.6f}")
     0.004057
     """
-    p, x = as_order(p), as_points("x", x, columns)
-    measure = Measure(x, as_weights("weights", weights, "x", x))
+    p, points = as_order(p), as_points("x", x, columns)
+    measure = Measure(points, as_weights("weights", weights, "x", points))
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}
-        require_exact_options(p, x.shape[0], root, unbiased, given)
-        return rooted(backend_for(x).pair_cost(measure, unbiased=unbiased), p, root)
+        require_exact_options(p, points.shape[0], root, unbiased, given)
+        return rooted(backend_for(points).pair_cost(measure, unbiased=unbiased), p, root)
     if unbiased:
         raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
-    frames = frames_for(x, n_projections, projections, seed, method)
-    return backend_for(x).mean_cost((measure,), frames, p, root=root)
+    frames = frames_for(points, n_projections, projections, seed, method)
+    return backend_for(points).mean_cost((measure,), frames, p, root=root)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sphereot import datasets, plotting
+from sphereot._arrays.types import Method
 from sphereot.density import DensityEstimator
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import select
@@ -49,7 +50,7 @@ class Config:
     stereo_epochs: int = 20_000
     likelihood_epochs: int = 20_000
     n_projections: int = 20
-    method: str = "iid"
+    method: Method = "iid"
     curve_points: int = 20
     grid: int = 180
 

@@ -8,6 +8,7 @@ import torch
 
 import sphereot
 from sphereot import plotting
+from sphereot._arrays.types import Method
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, select
@@ -41,7 +42,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         x, y = _samples(dim, kappa, config.n, generator)
         return {"ssw": sphereot.ssw(x, y, n_projections=count, seed=generator)}
 
-    def same(dim: int, method: str, count: int, run: int, seed: int) -> Row:
+    def same(dim: int, method: Method, count: int, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(context.unit_seed({"part": "the pair", "dim": dim}))
         x, y = _samples(dim, config.kappa, config.n, generator)
         frames = sphereot.great_circles(count, dim, method=method, seed=seed, like=x)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sphereot._arrays.types import Method
 from sphereot._arrays.validation import (
     as_int,
     as_method,
@@ -96,7 +97,7 @@ class ParticleFlow:
         retraction: str = "exp",
         p: float = 2,
         n_projections: int | None = None,
-        method: str = "iid",
+        method: Method = "iid",
         batch_size: int | None = None,
         seed: int = 0,
         validated: bool = False,

@@ -9,6 +9,7 @@ is uniform too, give the same expectation with less variance. Points go to turns
 from typing import Any
 
 from sphereot._arrays.libraries import Array, is_torch_compiling
+from sphereot._arrays.types import Method, Seed
 from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
 from sphereot._backends import backend_for
 from sphereot._backends.native.frames import FrameSeed
@@ -20,7 +21,7 @@ __all__ = ["fresh_circles", "great_circles", "project"]
 
 @options_by_name
 def great_circles(
-    n_projections: int, dim: int, *, method: str = "iid", seed: Any = None, like: Array | None = None
+    n_projections: int, dim: int, *, method: Method = "iid", seed: Seed = None, like: Array | None = None
 ) -> Array:
     """Draw great circles of the sphere S^{d-1}, as orthonormal frames of the planes that hold them.
 
@@ -88,11 +89,12 @@ def great_circles(
     if is_torch_compiling(like):
         from sphereot.slicing.operators import great_circles_operator
 
-        return great_circles_operator(n_projections, dim, method, seed, like)
+        drawn: Any = seed
+        return great_circles_operator(n_projections, dim, method, drawn, like)
     return draw_frames(n_projections, dim, method, seed, like)
 
 
-def fresh_circles(n_projections: int, dim: int, *, method: str, like: Array) -> Array | FrameSeed:
+def fresh_circles(n_projections: int, dim: int, *, method: Method, like: Array) -> Array | FrameSeed:
     """Draw new great circles for a loss; only a seed where the kernel can draw the frames itself."""
     if is_torch_compiling(like):
         return great_circles(n_projections, dim, method=method, like=like)

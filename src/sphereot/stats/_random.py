@@ -31,7 +31,7 @@ def independent_generator(seed: Any, like: Array | None) -> np.random.Generator:
 
 
 def drawn_frames(
-    n_projections: int | None, projections: Array | None, points: Array, seed: Any, method: str = "quasi"
+    n_projections: int | None, projections: Array | None, points: Array, seed: Any, method: Any = "quasi"
 ) -> NDArray[np.floating[Any]]:
     """Frames (L, d, 2) of a test as a NumPy array: `projections` validated, or drawn."""
     as_method(method)

@@ -1,21 +1,22 @@
 """How much each point contributes to the distance of two samples: which points are new, and which have gone."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import Array, namespace, to_numpy
+from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_int, as_order, as_points, as_same_kind, require_same_dim
+from sphereot._arrays.types import Method, Numbers, Points, Seed
+from sphereot._arrays.validation import as_int, as_order
 from sphereot._backends import native
 from sphereot._backends.native.gradients import mean_gradients
 from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
 from sphereot.stats._random import drawn_frames, independent_generator
+from sphereot.stats._samples import two_samples
 
 __all__ = ["RowContributions", "row_contributions"]
 
@@ -48,14 +49,14 @@ class RowContributions:
 
 @options_by_name
 def row_contributions(
-    x: Array,
-    y: Array,
+    x: Points,
+    y: Points,
     *,
     p: float = 1,
     n_projections: int | None = None,
-    projections: Array | None = None,
-    method: str = "quasi",
-    seed: Any = None,
+    projections: Numbers | None = None,
+    method: Method = "quasi",
+    seed: Seed = None,
     columns: Columns | None = None,
 ) -> RowContributions:
     """Tell which points of two samples make the distance between them.
@@ -103,16 +104,12 @@ def row_contributions(
     >>> sorted(row_contributions(x, y, seed=0).new(10).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    p, x, y = as_order(p), as_points("x", x, columns), as_points("y", y, columns)
-    x, y = as_same_kind(x=x, y=y)
-    require_same_dim("x", x, "y", y)
+    p, samples = as_order(p), two_samples(x, y, columns)
     if not native.available:
         raise RuntimeError("row_contributions needs the compiled kernel; install sphereot where there is a compiler.")
-    xp = namespace(x)
-    x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
-    generator = independent_generator(seed, x)
-    frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
-    measures = [Measure(points, np.ones(len(points))) for points in (to_numpy(x), to_numpy(y))]
+    generator = independent_generator(seed, samples[0])
+    frames = drawn_frames(n_projections, projections, samples[0], seed if is_own_generator(seed) else generator, method)
+    measures = [Measure(points, np.ones(len(points))) for points in map(to_numpy, samples)]
     frames = frames.astype(measures[0].points.dtype, copy=False)
     _, gradients = mean_gradients(measures, frames, p, [Wanted(points=False, weights=True)] * 2)
     of_x, of_y = (_centered(weights) for _, weights in gradients)

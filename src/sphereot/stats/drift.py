@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
+from sphereot._arrays.types import Method, Numbers, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
@@ -172,8 +173,8 @@ class DriftResult:
 
 @options_by_name
 def drift_test(
-    reference: "Array | Sketch",
-    windows: "Sequence[Array | Sketch]",
+    reference: "Points | Sketch",
+    windows: "Sequence[Points | Sketch]",
     *,
     labels: Sequence[str] | None = None,
     p: float = 1,
@@ -181,9 +182,9 @@ def drift_test(
     permutations: int | None = None,
     groups: Sequence[Sequence[Any]] | None = None,
     n_projections: int | None = None,
-    projections: Array | None = None,
-    method: str = "quasi",
-    seed: Any = None,
+    projections: Numbers | None = None,
+    method: Method = "quasi",
+    seed: Seed = None,
     progress: Progress = False,
     columns: Columns | None = None,
 ) -> DriftResult:

@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import Array, namespace, to_numpy
+from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.validation import as_int, as_order, as_points, as_same_kind, require_same_dim
+from sphereot._arrays.types import Method, Numbers, Points, Seed
+from sphereot._arrays.validation import as_int, as_order
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name
 from sphereot.stats._labelings import LabelingSet, as_groups, group_labelings, point_labelings, relabeled_costs
 from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats._results import NullTestResult
+from sphereot.stats._samples import two_samples
 from sphereot.stats._ties import cost_tolerance, p_value, standardized, with_ties
 
 __all__ = ["DifferingCircle", "TwoSampleResult", "most_differing", "permutation_result", "two_sample_test"]
@@ -118,16 +120,16 @@ class TwoSampleResult(NullTestResult):
 
 @options_by_name
 def two_sample_test(
-    x: Array,
-    y: Array,
+    x: Points,
+    y: Points,
     *,
     p: float = 2,
     permutations: int = 999,
     groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
     n_projections: int | None = None,
-    projections: Array | None = None,
-    method: str = "quasi",
-    seed: Any = None,
+    projections: Numbers | None = None,
+    method: Method = "quasi",
+    seed: Seed = None,
     n_circles: int = 5,
     progress: Progress = False,
     columns: Columns | None = None,
@@ -200,24 +202,20 @@ def two_sample_test(
     >>> result.effect > 5
     True
     """
-    p, x, y = as_order(p), as_points("x", x, columns), as_points("y", y, columns)
-    x, y = as_same_kind(x=x, y=y)
-    require_same_dim("x", x, "y", y)
+    p, (first, second) = as_order(p), two_samples(x, y, columns)
     permutations = as_int("permutations", permutations, 1, "the number of permutations")
     n_circles = as_int("n_circles", n_circles, 0, "the number of great circles in the result")
-    xp = namespace(x)
-    x, y = (xp.astype(points, xp.result_type(x, y), copy=False) for points in (x, y))
-    generator = independent_generator(seed, x)
-    frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
-    n, m = x.shape[0], y.shape[0]
+    generator = independent_generator(seed, first)
+    frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator, method)
+    n, m = first.shape[0], second.shape[0]
     n_groups = None
     if groups is None:
         sets = point_labelings(n, m, permutations, generator)
     else:
-        first, second = as_groups(groups, ("x", "y"), (n, m))
-        n_groups = (int(first.max()) + 1, int(second.max()) + 1)
-        sets = group_labelings(np.concatenate([first, second + n_groups[0]]), n_groups[0], permutations, generator)
-    return permutation_result(to_numpy(x), to_numpy(y), p, sets, frames, n_circles, progress, n_groups)
+        of_x, of_y = as_groups(groups, ("x", "y"), (n, m))
+        n_groups = (int(of_x.max()) + 1, int(of_y.max()) + 1)
+        sets = group_labelings(np.concatenate([of_x, of_y + n_groups[0]]), n_groups[0], permutations, generator)
+    return permutation_result(to_numpy(first), to_numpy(second), p, sets, frames, n_circles, progress, n_groups)
 
 
 def permutation_result(

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import Array, to_numpy
+from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
+from sphereot._arrays.types import Numbers, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
@@ -156,16 +157,16 @@ class UniformityResult(NullTestResult):
 
 @options_by_name
 def uniformity_test(
-    x: Array,
+    x: Points,
     *,
     p: float = 2,
-    method: str | None = None,
-    null: str | None = None,
+    method: UniformMethod | None = None,
+    null: Literal["asymptotic", "simulated"] | None = None,
     simulations: int | None = None,
     n_projections: int | None = None,
-    projections: Array | None = None,
+    projections: Numbers | None = None,
     null_points: int | None = None,
-    seed: Any = None,
+    seed: Seed = None,
     progress: Progress = False,
     columns: Columns | None = None,
 ) -> UniformityResult:
@@ -258,14 +259,14 @@ def uniformity_test(
     >>> uniformity_test(x, simulations=199, n_projections=50, seed=0).p_value
     0.005
     """
-    p, x = as_order(p), as_points("x", x, columns)
-    n, dim = int(x.shape[0]), int(x.shape[1])
+    p, points = as_order(p), as_points("x", x, columns)
+    n, dim = int(points.shape[0]), int(points.shape[1])
     sampling = {"simulations": simulations, "null_points": null_points}
     circles = {"n_projections": n_projections, "projections": projections}
-    method, null = _method_and_null(n, dim, p, method, null, sampling, circles)
-    generator = independent_generator(seed, x)
-    if null == "asymptotic":
-        return _without_simulation(to_numpy(x), generator)
+    chosen, chosen_null = _method_and_null(n, dim, p, method, null, sampling, circles)
+    generator = independent_generator(seed, points)
+    if chosen_null == "asymptotic":
+        return _without_simulation(to_numpy(points), generator)
     count = _SIMULATIONS
     if simulations is not None:
         count = as_int("simulations", simulations, 1, "the number of simulated samples")
@@ -275,16 +276,16 @@ def uniformity_test(
         if size > n:
             raise ValueError(f"null_points: got {size}, but x has only {n} points; give at most {n}.")
     if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):
-        n_slices = 0 if method == "exact" else as_slice_count(n_projections)
-        kind = (size, dim, method, n_slices, p, count, None if seed is None else int(seed))
+        n_slices = 0 if chosen == "exact" else as_slice_count(n_projections)
+        kind = (size, dim, chosen, n_slices, p, count, None if seed is None else int(seed))
         simulated = _cached_null(*kind).get(progress)
-    elif method == "exact":
+    elif chosen == "exact":
         simulated = _simulate(size, dim, None, p, count, generator, progress)
     else:
-        frames = drawn_frames(n_projections, projections, x, seed if is_own_generator(seed) else generator, method)
+        frames = drawn_frames(n_projections, projections, points, seed if is_own_generator(seed) else generator, chosen)
         simulated = _simulate(size, dim, frames, p, count, generator, progress)
-    result = _with_simulation(to_numpy(x), p, method, size, simulated)
-    if n == 2 and method == "exact" and simulations is None and null_points is None:
+    result = _with_simulation(to_numpy(points), p, chosen, size, simulated)
+    if n == 2 and chosen == "exact" and simulations is None and null_points is None:
         known = null_tail_probability(n * result.statistic, n, dim)
         return replace(result, p_value=known, null_method="exact", null_moments=_null_moments(n, dim))
     return result
@@ -422,7 +423,7 @@ class _CachedNull:
                 generator = independent_generator(seed, None)
                 frames = None
                 if method != "exact":
-                    frames = great_circles(n_projections, dim, method=method, seed=generator)
+                    frames = great_circles(n_projections, dim, method=as_method(method), seed=generator)
                 self._null = _simulate(n, dim, frames, p, simulations, generator, progress)
             return self._null
 

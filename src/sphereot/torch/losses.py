@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from sphereot._arrays.libraries import is_torch_traced
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
 from sphereot._arrays.random import seed_of_draw
+from sphereot._arrays.types import Method, UniformMethod
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Measure
@@ -62,7 +63,7 @@ class _SlicedLoss(nn.Module):
         p: float = 2,
         n_projections: int = 200,
         *,
-        method: str = "iid",
+        method: Method = "iid",
         fixed: bool = False,
         seed: int | None = None,
         normalize: bool = False,
@@ -322,7 +323,7 @@ class UniformityLoss(_SlicedLoss):
         p: float = 2,
         n_projections: int = 200,
         *,
-        method: str = "iid",
+        method: UniformMethod = "iid",
         fixed: bool = False,
         seed: int | None = None,
         normalize: bool = False,
@@ -336,7 +337,7 @@ class UniformityLoss(_SlicedLoss):
         super().__init__(
             p,
             n_projections,
-            method="iid" if exact else method,
+            method="iid" if method == "exact" else method,
             fixed=fixed,
             seed=seed,
             normalize=normalize,

@@ -1,0 +1,66 @@
+"""Types of public signatures: what holds points, how great circles are drawn, seeds."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import jax
+    import torch
+
+__all__ = [
+    "ArrayT",
+    "EstimateMethod",
+    "Method",
+    "Numbers",
+    "Points",
+    "Seed",
+    "SupportsArray",
+    "SupportsDLPack",
+    "SupportsDataFrame",
+    "UniformMethod",
+]
+
+Method: TypeAlias = Literal["iid", "orthogonal", "quasi"]
+"""How great circles are drawn; see `sphereot.great_circles`."""
+
+UniformMethod: TypeAlias = Literal["iid", "orthogonal", "quasi", "exact"]
+"""The same for distances to the uniform distribution, which also have the mean over all great circles."""
+
+EstimateMethod: TypeAlias = Literal["iid", "orthogonal", "quasi", "importance"]
+"""The same for estimates, which can draw great circles near the poles of tight samples more often."""
+
+
+class SupportsArray(Protocol):
+    """An object with `__array__`: arrays of NumPy, tensors of PyTorch on the CPU, DataFrames, Series, DataArrays."""
+
+    def __array__(self) -> Any:
+        """A NumPy array of the values."""
+
+
+class SupportsDLPack(Protocol):
+    """An object with `__dlpack__`: arrays of all array libraries."""
+
+    def __dlpack__(self) -> Any:
+        """A capsule with the memory."""
+
+
+class SupportsDataFrame(Protocol):
+    """A table with the interchange protocol."""
+
+    def __dataframe__(self) -> Any:
+        """The table for another library."""
+
+
+Points: TypeAlias = SupportsArray | SupportsDLPack | SupportsDataFrame | Sequence[Sequence[float]]
+"""Unit vectors (n, d): an array of any library, a table, or nested sequences."""
+
+Numbers: TypeAlias = SupportsArray | SupportsDLPack | Sequence[float]
+"""Weights (n,): an array of any library, a Series, or a sequence."""
+
+Seed: TypeAlias = "int | np.random.Generator | torch.Generator | jax.Array | None"
+"""An int, a generator of the array's own library (a key of JAX), or None for new random numbers each time."""
+
+ArrayT = TypeVar("ArrayT", bound=SupportsDLPack)
+"""The array type of a framework: results are of the type of the points."""
