@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sphereot._arrays.validation import as_method
-from sphereot.cli.errors import reports_errors
+from sphereot._support.text import printable
+from sphereot.cli.difference_pictures import draw_difference, require_image_name
+from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
@@ -20,7 +22,7 @@ from sphereot.cli.options import (
     Seed,
     reads_points,
 )
-from sphereot.cli.outputs import finite_or_none, print_json
+from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import file_summary, read_files, refuse_weights, status
 from sphereot.cli.sketch_distances import any_sketch, print_uniformity
 
@@ -49,6 +51,14 @@ def two_samples(
     seed: Seed = 0,
     as_json: AsJson = False,
     frames: Frames = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            help="Also draw where the two differ: an image, or a page with a globe (.html).",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Test whether the points of two files come from the same distribution on the sphere.
 
@@ -59,11 +69,18 @@ def two_samples(
 
     Directions of embeddings: sphereot test old.parquet new.parquet --columns embedding --normalize
 
+    Where do they differ? sphereot test quakes.csv fires.geojson --lonlat --map difference.png
+
     Locations on the earth, for a script: sphereot test quakes.csv fires.geojson --lonlat --permutations 9999 --json
     """
     from sphereot.stats import two_sample_test
 
     refuse_weights(weights, "test")
+    if picture is not None:
+        require_image_name(picture)
+        require_writable("--map", [picture], [a, b])
+        with names_missing_extra("plot"):  # before the work, not after it
+            import matplotlib  # noqa: F401
     with status("Reading ..."):
         x, y = read_files([a, b], reading)
     result = two_sample_test(
@@ -76,13 +93,17 @@ def two_samples(
         seed=seed,
         progress=True,
     )
+    shown = None if picture is None else draw_difference(picture, x, y, result, seed)
     if not as_json:
         typer.echo(str(result))
         if len(x.columns) == result.dim and result.circles:
             typer.echo(f"  its plane is mostly that of the columns {', '.join(_leading_columns(result, x.columns))}")
         typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
+        if shown is not None:
+            typer.echo(printable(shown))
         return
     record = {
+        "map": None if picture is None else str(picture),
         "statistic": result.statistic,
         "p_value": result.p_value,
         "effect": finite_or_none(result.effect),

@@ -9,6 +9,7 @@ from sphereot._support.extras import require
 require("matplotlib", "sphereot.plotting")
 
 from sphereot.plotting.curves import evolution
+from sphereot.plotting.difference import DIFFERENCE_COLORS, difference_map, difference_norm
 from sphereot.plotting.globe_pages import globe_page
 from sphereot.plotting.great_circle import circle_projections
 from sphereot.plotting.maps import density_map, map_points, scatter_map
@@ -16,9 +17,12 @@ from sphereot.plotting.sphere3d import scatter_sphere, sphere_axes
 from sphereot.plotting.styling import PALETTE, save, style
 
 __all__ = [
+    "DIFFERENCE_COLORS",
     "PALETTE",
     "circle_projections",
     "density_map",
+    "difference_map",
+    "difference_norm",
     "evolution",
     "globe_page",
     "map_points",

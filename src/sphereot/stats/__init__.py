@@ -4,6 +4,7 @@ from sphereot.stats._circle_density import ProjectedDensities
 from sphereot.stats.adaptive_kde import AdaptiveKDE
 from sphereot.stats.components import VonMisesFisherComponents
 from sphereot.stats.contributions import RowContributions, row_contributions
+from sphereot.stats.difference_map import DifferenceMap, difference_map
 from sphereot.stats.drift import DriftResult, DriftWindow, drift_test
 from sphereot.stats.kde import SphericalKDE
 from sphereot.stats.mixture import VonMisesFisherMixture
@@ -15,6 +16,7 @@ from sphereot.stats.uniformity import ClassicalTest, UniformityResult, clear_nul
 __all__ = [
     "AdaptiveKDE",
     "ClassicalTest",
+    "DifferenceMap",
     "DifferingCircle",
     "DriftMonitor",
     "DriftResult",
@@ -28,6 +30,7 @@ __all__ = [
     "VonMisesFisherComponents",
     "VonMisesFisherMixture",
     "clear_null_cache",
+    "difference_map",
     "drift_test",
     "row_contributions",
     "two_sample_test",

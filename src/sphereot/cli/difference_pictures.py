@@ -1,0 +1,62 @@
+"""Pictures of a two-sample test: a map of the difference on S^2, the great circle that differs most elsewhere."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphereot.datasets import PointSet
+    from sphereot.stats import TwoSampleResult
+
+__all__ = ["IMAGE_TYPES", "draw_difference", "require_image_name"]
+
+IMAGE_TYPES = (".png", ".pdf", ".svg")
+_DRAWN = 1000  # points of a sample on a globe
+
+
+def require_image_name(path: Path) -> None:
+    """Raise unless the ending of a file says what to write."""
+    if path.suffix.lower() not in (*IMAGE_TYPES, ".html"):
+        raise ValueError(f"--map: got {path.name}; give a name that ends in {', '.join(IMAGE_TYPES)} or .html.")
+
+
+def draw_difference(path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleResult", seed: int) -> str:
+    """Write the picture; what it shows in one sentence."""
+    from sphereot import plotting
+
+    names = (x.path.stem, y.path.stem)
+    earth = x.lonlat is not None
+    if test.dim != 3:
+        if path.suffix.lower() == ".html":
+            raise ValueError("--map: a page with a globe is for points on S^2; give the name of an image.")
+        circle = test.circles[0]
+        ax = plotting.circle_projections([x.points, y.points], circle.frame, labels=names)
+        plotting.save(ax, path.with_suffix(""), formats=(path.suffix[1:].lower(),))
+        return f"Map: {path}: both files on the great circle that differs most"
+    from sphereot.plotting.coastlines import has_coastlines
+    from sphereot.stats import difference_map
+
+    result = difference_map(x.points, y.points, permutations=min(test.permutations, 499), seed=seed, progress=True)
+    if path.suffix.lower() == ".html":
+        plotting.globe_page(
+            path,
+            density=result.difference,
+            points=[_few(x.points), _few(y.points)],
+            labels=list(names),
+            title=f"Where {names[0]} and {names[1]} differ",
+            coastlines=None if earth else False,
+            density_label=f"density of {names[0]} less that of {names[1]} (sr⁻¹)",
+            cmap=plotting.DIFFERENCE_COLORS,
+            norm=plotting.difference_norm(result),
+        )
+    else:
+        ax = plotting.difference_map(result, labels=names, coastlines=earth and has_coastlines())
+        plotting.save(ax, path.with_suffix(""), formats=(path.suffix[1:].lower(),))
+    more, less = result.share
+    return (
+        f"Map: {path}: {names[0]} is denser on {more:.1%} of the sphere, {names[1]} on {less:.1%}, beyond chance at "
+        f"level {result.alpha:g}"
+    )
+
+
+def _few(points: Any) -> Any:
+    return points[:: max(1, -(-len(points) // _DRAWN))]

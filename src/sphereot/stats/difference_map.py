@@ -1,0 +1,217 @@
+"""Where two samples on S^2 differ: the difference of their densities, and the regions where it is beyond chance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.containers import Columns
+from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.types import Points, Seed
+from sphereot._arrays.validation import as_int, as_level, as_positive
+from sphereot._support.keyword_options import options_by_name
+from sphereot._support.progress import Progress, progress_bar
+from sphereot.stats._kernels import normalized_float64
+from sphereot.stats._labelings import as_groups
+from sphereot.stats._random import independent_generator
+from sphereot.stats._samples import two_samples
+from sphereot.stats._vmf import scaled_log_normalizer
+from sphereot.stats.kde import SphericalKDE
+
+__all__ = ["DifferenceMap", "difference_map"]
+
+_BLOCK_ENTRIES = 1 << 22  # of the matrix of cells against points: 32 MB
+_FLOOR = 0.02  # of the largest deviation: where hardly any point is near, a difference has no meaning
+
+
+@dataclass(frozen=True)
+class DifferenceMap:
+    """Result of `difference_map`.
+
+    Attributes
+    ----------
+    difference : array, shape (rows, columns)
+        Density of x less that of y, per steradian, at the cells of a map: rows from south to north, columns from west
+        (-180 degrees) to east, as in `sphereot.plotting.map_points`.
+    deviation : array, shape (rows, columns)
+        Standard deviation of the difference under permutation.
+    region : array of int, shape (rows, columns)
+        1 where x is denser than chance explains, -1 where y is, 0 elsewhere.
+    p_value : float
+        Of the largest difference anywhere.
+    threshold : float
+        How many standard deviations a difference must exceed to be in a region.
+    alpha : float
+        Level: bound on the probability that any region is marked if the distributions are equal.
+    bandwidth : float
+        Width of the kernel, in radians, the same for both samples.
+    n, m, permutations : int
+        Numbers of points of both samples, and of permutations.
+    """
+
+    difference: NDArray[np.float64] = field(repr=False)
+    deviation: NDArray[np.float64] = field(repr=False)
+    region: NDArray[np.int8] = field(repr=False)
+    p_value: float
+    threshold: float
+    alpha: float
+    bandwidth: float
+    n: int
+    m: int
+    permutations: int
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """Shares of the sphere in regions where x, and where y, is denser."""
+        rows = len(self.region)
+        area = np.cos(np.pi * ((np.arange(rows) + 0.5) / rows - 0.5))[:, None]
+        total = float(area.sum() * self.region.shape[1])
+        more, less = (float(np.sum(area * (self.region == sign))) / total for sign in (1, -1))
+        return more, less
+
+    def __str__(self) -> str:
+        more, less = self.share
+        return (
+            f"Difference of {self.n} and {self.m} points: x is denser on {more:.1%} of the sphere, y on {less:.1%}, "
+            f"beyond chance at level {self.alpha:g} (p-value {self.p_value:.3g} of the largest difference anywhere)"
+        )
+
+
+@options_by_name
+def difference_map(
+    x: Points,
+    y: Points,
+    *,
+    bandwidth: float | None = None,
+    permutations: int = 499,
+    alpha: float = 0.05,
+    resolution: int = 90,
+    groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    seed: Seed = None,
+    progress: Progress = False,
+    columns: Columns | None = None,
+) -> DifferenceMap:
+    """Show where on S^2 two samples differ: the difference of their densities, beside what chance explains.
+
+    Parameters
+    ----------
+    x, y : array, shape (n, 3) and (m, 3)
+        Unit vectors: two samples.
+    bandwidth : float, optional
+        Width of the von Mises-Fisher kernel of both densities, in radians; by default chosen for the pooled sample by
+        cross-validation (`SphericalKDE`).
+    permutations : int
+        Number of random splits of the pooled points, or of their groups.
+    alpha : float
+        Level of the regions, above 0 and at most 0.5.
+    resolution : int
+        Number of rows of the map; there are twice as many columns.
+    groups : pair of sequences, lengths n and m, optional
+        Label of the group of every point, as in `two_sample_test`: whole groups are permuted.
+    seed : int, generator or None
+        Source of the permutations.
+    progress : bool or callable (done, total)
+        Show a bar in the terminal, or call a function with the numbers of rows that are done and in all.
+    columns : str, int or sequence of them, optional
+        As in `ssw`.
+
+    Returns
+    -------
+    DifferenceMap
+        Draw it with `sphereot.plotting.difference_map`.
+
+    Notes
+    -----
+    At each cell the difference is divided by its standard deviation over all splits. A cell is in a region if that
+    exceeds the largest such value anywhere of all but a share `alpha` of the splits. So the probability that any region
+    is marked, if both samples come from one distribution, is at most `alpha`: exactly, whatever the bandwidth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> from sphereot.stats import difference_map
+    >>> rng = np.random.default_rng(0)
+    >>> x = sphere.normalize(rng.normal(size=(300, 3)) + [1, 0, 0])
+    >>> y = sphere.normalize(rng.normal(size=(300, 3)))
+    >>> result = difference_map(x, y, permutations=199, resolution=30, seed=0)
+    >>> int(result.region[15, 30]), int(result.region[15, 0])  # longitude 0, and 180, on the equator
+    (1, -1)
+    """
+    first, second = two_samples(x, y, columns)
+    if first.shape[1] != 3:
+        raise ValueError(f"x: points have {first.shape[1]} coordinates, but a map is for 3 (the sphere S^2).")
+    permutations = as_int("permutations", permutations, 1, "the number of permutations")
+    resolution = as_int("resolution", resolution, 2, "the number of rows")
+    alpha = as_level(alpha)
+    kept = int(alpha * (1 + permutations) * (1 + 1e-9))
+    if kept < 1:
+        raise ValueError(f"permutations: got {permutations}, but level {alpha:g} needs at least {int(1 / alpha)}.")
+    generator = independent_generator(seed, first)
+    pool = np.concatenate([normalized_float64(to_numpy(points)) for points in (first, second)])
+    n, m = first.shape[0], second.shape[0]
+    if bandwidth is None:
+        width = SphericalKDE().fit(pool).bandwidth_
+    else:
+        width = as_positive("bandwidth", bandwidth, "the bandwidth")
+    weights = _weights(n, m, permutations, groups, generator)
+    differences = _differences(pool, weights, width, resolution, progress)
+    deviation = differences.std(axis=1)
+    scaled = np.abs(differences) / np.hypot(deviation, _FLOOR * deviation.max() + np.finfo(float).tiny)[:, None]
+    largest = scaled.max(axis=0)
+    threshold = float(np.sort(largest)[-1 - kept])
+    shape = (resolution, 2 * resolution)
+    observed = differences[:, 0]
+    return DifferenceMap(
+        difference=observed.reshape(shape),
+        deviation=deviation.reshape(shape),
+        region=(np.sign(observed) * (scaled[:, 0] > threshold)).astype(np.int8).reshape(shape),
+        p_value=float(np.mean(largest >= largest[0] * (1 - 1e-12))),
+        threshold=threshold,
+        alpha=alpha,
+        bandwidth=width,
+        n=n,
+        m=m,
+        permutations=permutations,
+    )
+
+
+def _weights(n: int, m: int, permutations: int, groups: Any, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Weights (n + m, 1 + permutations) whose sums of kernels are differences of densities; the observed come first."""
+    of_points = None
+    count, n_first = n + m, n
+    if groups is not None:
+        of_x, of_y = as_groups(groups, ("x", "y"), (n, m))
+        n_first = int(of_x.max()) + 1
+        of_points = np.concatenate([of_x, of_y + n_first])
+        count = int(of_points.max()) + 1
+    labels = np.tile(np.arange(count) < n_first, (1 + permutations, 1))
+    labels[1:] = generator.permuted(labels[1:], axis=1)
+    if of_points is not None:
+        labels = labels[:, of_points]
+    sizes = labels.sum(axis=1, keepdims=True)
+    weights: NDArray[np.float64] = np.where(labels, 1 / sizes, -1 / (n + m - sizes)).T
+    return np.ascontiguousarray(weights)
+
+
+def _differences(
+    pool: NDArray[np.float64], weights: NDArray[np.float64], width: float, resolution: int, progress: Progress
+) -> NDArray[np.float64]:
+    """Differences of densities (cells, splits) at the centers of the cells, rows from south to north."""
+    concentration = width**-2
+    factor = np.exp(scaled_log_normalizer(3, concentration))
+    latitude = np.pi * ((np.arange(resolution) + 0.5) / resolution - 0.5)
+    longitude = np.pi * ((np.arange(2 * resolution) + 0.5) / resolution - 1)
+    ring = np.stack([np.cos(longitude), np.sin(longitude), np.ones_like(longitude)], axis=1)
+    rows = max(1, _BLOCK_ENTRIES // (2 * resolution * len(pool)))
+    values = np.empty((resolution, 2 * resolution, weights.shape[1]))
+    with progress_bar(progress, "rows of the map", resolution) as show:
+        for start in range(0, resolution, rows):
+            heights = latitude[start : start + rows, None, None]
+            cells = ring * np.concatenate([np.cos(heights), np.cos(heights), np.sin(heights)], axis=2)
+            kernels = np.exp(concentration * (cells.reshape(-1, 3) @ pool.T - 1.0))
+            values[start : start + rows] = (factor * (kernels @ weights)).reshape(len(heights), 2 * resolution, -1)
+            show(min(start + rows, resolution))
+    return values.reshape(-1, weights.shape[1])

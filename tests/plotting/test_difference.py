@@ -1,0 +1,52 @@
+"""Pictures of differences: colors, lines around regions, files of the command."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from sphereot import plotting, sphere
+from sphereot.stats import difference_map
+
+RNG = np.random.default_rng(0)
+X = sphere.normalize(RNG.normal(size=(200, 3)) + np.eye(3)[0])
+Y = sphere.normalize(RNG.normal(size=(150, 3)))
+RESULT = difference_map(X, Y, permutations=99, resolution=20, seed=0)
+
+
+def test_map_has_lines_around_regions():
+    ax = plotting.difference_map(RESULT, x=X, y=Y, labels=("before", "after"))
+    lines = [artist for artist in ax.collections if type(artist).__name__ == "QuadContourSet"]
+    assert len(lines) == 2  # where one is denser, and where the other is
+    norm = ax.collections[0].norm
+    assert norm.vmin == -norm.vmax
+    quiet = difference_map(Y, Y, bandwidth=0.3, permutations=19, resolution=20, seed=0)
+    ax = plotting.difference_map(quiet, colorbar=False)
+    assert not [artist for artist in ax.collections if type(artist).__name__ == "QuadContourSet"]
+
+
+def test_command_draws(tmp_path):
+    pytest.importorskip("typer")
+    from helpers.cli import run
+
+    np.save(tmp_path / "before.npy", X)
+    np.save(tmp_path / "after.npy", Y)
+    files = [tmp_path / "before.npy", tmp_path / "after.npy", "--permutations", "99"]
+    for name in ("map.png", "map.html"):
+        done = run("test", *files, "--map", tmp_path / name)
+        assert done.exit_code == 0, done.output
+        assert f"{name}: before is denser on" in " ".join(done.stdout.split())
+        assert (tmp_path / name).stat().st_size > 5000
+    for name in ("x", "y"):
+        np.save(tmp_path / f"{name}.npy", sphere.random_uniform(50, 6, seed=ord(name)))
+    high = [tmp_path / "x.npy", tmp_path / "y.npy", "--permutations", "19", "--map"]
+    assert run("test", *high, tmp_path / "circle.svg").exit_code == 0
+    assert (tmp_path / "circle.svg").exists()
+    for arguments, message in (
+        ([*high, tmp_path / "circle.html"], "a page with a globe is for points on S^2"),
+        ([*files, "--map", tmp_path / "map.docx"], "give a name that ends in .png"),
+        ([*files, "--map", tmp_path / "before.npy"], "give a name that ends in .png"),
+    ):
+        done = run("test", *arguments)
+        assert done.exit_code == 2
+        assert message in " ".join(done.stderr.split())
