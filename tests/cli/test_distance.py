@@ -372,3 +372,13 @@ def test_places_ten_degrees_apart(tmp_path):
     assert found["distance"] == pytest.approx(10, abs=5 * found["distance_standard_error"] + 0.01)
     assert "SSW_1 is the mean displacement along great circles" in found["note"]
     assert answer("distance", *files, "--p", 2)["distance_degrees"] == pytest.approx(14.8, abs=0.2)
+
+
+def test_bootstrap(files):
+    found = answer("distance", files / "a.npy", files / "b.npy", "--bootstrap", 20, "--seed", 2)
+    expected = sphereot.ssw_estimate(X, Y, n_projections=200, seed=2, bootstrap=20)
+    assert found["sampling_interval"] == list(expected.sampling_interval())
+    assert found["noise_floor"] == expected.noise_floor
+    done = run("distance", files / "a.npy", files / "b.npy", "--bootstrap", 20, "--seed", 2, "--unit", "km")
+    assert "Over the draw of the points, SSW_2 is " in done.stdout
+    assert f"have SSW_2 = {40030.23 * expected.noise_floor**0.5:.4g}" in done.stdout

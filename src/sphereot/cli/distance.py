@@ -30,6 +30,7 @@ from sphereot.cli.sketch_distances import any_sketch, print_pairs
 from sphereot.cli.units import PER_TURN, Unit, as_unit
 
 if TYPE_CHECKING:
+    from sphereot import SSWEstimate
     from sphereot.datasets import PointSet
 
 __all__ = ["distance", "pairwise"]
@@ -64,6 +65,14 @@ def distance(
     method: EstimateMethod = None,
     rtol: RelativeTolerance = None,
     max_projections: MaxProjections = 100_000,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            "--bootstrap",
+            help="Resample the points so often, for an interval over their draw, and the level of chance; 200 is usual.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     unit: Unit = None,
     as_json: AsJson = False,
@@ -85,6 +94,8 @@ def distance(
 
     Locations on the earth: sphereot distance quakes.csv fires.geojson --lonlat --unit km
 
+    With an interval over the draw of the points: sphereot distance a.npy b.npy --bootstrap 200
+
     Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
 
     A stored summary and new data: sphereot distance 2025.sketch today.npy
@@ -92,6 +103,8 @@ def distance(
     p = _order(p, reading)
     if any_sketch([a, b]):
         _refuse_for_sketches(rtol, method)
+        if bootstrap is not None:
+            raise ValueError("--bootstrap: resamples the points, which sketches do not hold; give data files.")
         print_pairs([a, b], reading, p, unit=unit, as_json=as_json)
         return
     with status("Reading ..."):
@@ -108,6 +121,7 @@ def distance(
         rtol=rtol,
         max_projections=max_projections,
         progress=True,
+        bootstrap=bootstrap,
     )
     number = _Number(
         estimate.value,
@@ -122,6 +136,8 @@ def distance(
     if as_json:
         record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count}
         record |= {"method": estimate.method, "n_replicates": estimate.n_replicates, "reliable": estimate.reliable}
+        if bootstrap is not None:
+            record |= {"sampling_interval": list(estimate.sampling_interval()), "noise_floor": estimate.noise_floor}
         print_json({**record, "seed": seed, "files": [_file_record(x), _file_record(y)]})
         return
     drawn = f"({count} great circles, {estimate.method})"
@@ -131,6 +147,8 @@ def distance(
         power = cost_name(p)
         typer.echo(f"{power} = {number.power()} {cost_unit(p)}   {drawn}")
         typer.echo(f"{f'SSW_{p:g}':<{len(power)}} = {number.root()}")
+    if bootstrap is not None:
+        _print_sampling(estimate, number)
     typer.echo(_note([number]))
     typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
     _warn_if_inaccurate(rtol, [number], count)
@@ -267,6 +285,17 @@ class _Number:
                 "distance_standard_error": finite_or_none(factor * self.distance_error),
             }
         return record
+
+
+def _print_sampling(estimate: "SSWEstimate", number: _Number) -> None:
+    """Print the interval over the draw of the points, and what two samples of one distribution would have."""
+    unit = number.unit or ("degrees" if number.dim == 3 else "turns")
+    low, high, chance = (
+        PER_TURN[unit] * value ** (1 / number.p) for value in (*estimate.sampling_interval(), estimate.noise_floor)
+    )
+    name = f"SSW_{number.p:g}"
+    typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {unit} with probability 95%.")
+    typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {unit}.")
 
 
 def _order(p: float | None, reading: WeightedReadOptions) -> float:

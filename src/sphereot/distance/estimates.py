@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -20,6 +20,7 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.student_t import t_quantile
 from sphereot.distance.arguments import frames_for, two_measures, without_gradients
+from sphereot.distance.bootstrap import PointSampling, resampled
 from sphereot.distance.control_variates import adjusted
 from sphereot.distance.replicates import further_sizes, mean_and_error, replicate_sizes
 from sphereot.distance.sampling import CircleSampling, choose_sampling, costs_on
@@ -64,6 +65,8 @@ class SSWEstimate:
         W_p^p on each great circle.
     slice_weights : array, shape (L,), or None
         With "importance", the weights of the great circles: the value is the mean of weights times costs.
+    sampling : PointSampling or None
+        With `bootstrap`, how the value varies with the draw of the points; see `sampling_interval`.
     """
 
     value: float
@@ -75,6 +78,7 @@ class SSWEstimate:
     reliable: bool
     slice_costs: Array = field(repr=False)
     slice_weights: Array | None = field(default=None, repr=False)
+    sampling: PointSampling | None = field(default=None, repr=False)
 
     @property
     def n_projections(self) -> int:
@@ -106,7 +110,36 @@ class SSWEstimate:
         half = t_quantile(float(level), self.n_replicates - 1) * self.standard_error
         return max(self.value - half, 0.0), self.value + half
 
+    def sampling_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """An interval for SSW_p^p of the distributions of which the points are samples, by the bootstrap.
+
+        It holds for distributions that differ. Where they are equal, the value is about `noise_floor`, and a test
+        answers whether they differ (`sphereot.stats.two_sample_test`).
+        """
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise ValueError(f"level: got {level!r}, but a probability strictly between 0 and 1 is needed.")
+        if self.sampling is None:
+            raise ValueError("sampling_interval: needs resamples; call ssw_estimate(..., bootstrap=200).")
+        return self.sampling.interval(self.value, float(level))
+
+    @property
+    def noise_floor(self) -> float:
+        """Mean of SSW_p^p between two samples of one distribution of the same sizes; needs `bootstrap`."""
+        if self.sampling is None:
+            raise ValueError("noise_floor: needs resamples; call ssw_estimate(..., bootstrap=200).")
+        return self.sampling.noise_floor
+
     def __str__(self) -> str:
+        text = self._value_text()
+        if self.sampling is None:
+            return text
+        low, high = self.sampling_interval()
+        return (
+            f"{text}\n  over the draw of the points: {low:.6g} to {high:.6g} with probability 95%; two samples of one "
+            f"distribution have {self.noise_floor:.6g}"
+        )
+
+    def _value_text(self) -> str:
         if self.method == "exact":
             return f"{self.value:.6g} (exact, p = {self.p:g})"
         sets = "" if self.n_replicates in (1, self.n_projections) else f" in {self.n_replicates} replicates"
@@ -133,6 +166,7 @@ def ssw_estimate(
     max_projections: int = 100_000,
     progress: Progress = False,
     columns: Columns | None = None,
+    bootstrap: int | None = None,
 ) -> SSWEstimate:
     """SSW_p^p with its standard error, optionally to a relative tolerance.
 
@@ -157,6 +191,9 @@ def ssw_estimate(
         the number drawn so far, which grows with `rtol`. The result is the same to the last bit.
     columns : str, int or sequence of them, optional
         As in `ssw`.
+    bootstrap : int, optional
+        Number of resamples of the points, at least 10; 200 are usual. The result then has `sampling_interval`, over
+        the draw of the points, and `noise_floor`. Each takes about as long as a weighted `ssw` with 64 great circles.
 
     Returns
     -------
@@ -193,6 +230,14 @@ def ssw_estimate(
     >>> estimate.method, estimate.n_replicates
     ('quasi', 8)
     """
+    if bootstrap is not None:
+        plain = ssw_estimate(
+            x, y, p=p, x_weights=x_weights, y_weights=y_weights, n_projections=n_projections, projections=projections,
+            method=method, seed=seed, rtol=rtol, max_projections=max_projections, progress=progress, columns=columns,
+        )  # fmt: skip
+        measures = _constant_measures(x, y, x_weights, y_weights, columns)
+        generator = numpy_generator(seed, measures[0].points)
+        return replace(plain, sampling=resampled(measures, as_order(p), bootstrap, generator.spawn(1)[0], progress))
     p = as_order(p)
     measures = _constant_measures(x, y, x_weights, y_weights, columns)
     points = measures[0].points
