@@ -69,7 +69,7 @@ def distance(
         int | None,
         typer.Option(
             "--bootstrap",
-            help="Resample the points so often, for an interval over their draw, and the level of chance; 200 is usual.",
+            help="Number of resamples of the points, for an interval over their draw and the level of chance: 200.",
             show_default=False,
         ),
     ] = None,
