@@ -15,6 +15,9 @@ from sphereot.cli.points import file_summary, read_files, status
 
 __all__ = ["density"]
 
+_GLOBE_ROWS = 180
+_CELLS_PER_STEP = 50_000
+
 density = typer.Typer(
     help="Fit a density to points on the sphere, evaluate it, sample from it, and plot it.", no_args_is_help=True
 )
@@ -246,17 +249,35 @@ def _plot(
             f"{model}: the model has dimension {estimator.n_features_in_}, but a map needs 3; plot a model on S^2."
         )
     overlay = None if points is None else _read(points, reading)[0]
+    values = _on_map(estimator, plotting.map_points(resolution))
     with status("Drawing ..."):
         ax = plotting.density_map(
-            estimator.density,
+            values,
             points=overlay,
-            resolution=resolution,
             label="density [1/sr]",
             coastlines=has_coastlines(),
         )
         written = plotting.save(ax, out, formats=("png",))
-        plotting.globe_page(page, density=estimator.density, points=overlay, title=f"Density {model.stem}")
+        coarser = resolution >= 2 * _GLOBE_ROWS and resolution % 2 == 0  # for a small page
+        on_globe = values.reshape(resolution // 2, 2, resolution, 2).mean(axis=(1, 3)) if coarser else values
+        plotting.globe_page(page, density=on_globe, points=overlay, title=f"Density {model.stem}")
     typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
+
+
+def _on_map(estimator: Any, cells: Any) -> Any:
+    """Densities at the cells of a map (rows, columns, 3), row by row with a progress bar."""
+    import numpy as np
+
+    from sphereot._support.progress import progress_bar
+
+    rows = max(1, _CELLS_PER_STEP // cells.shape[1])
+    values = np.empty(cells.shape[:2])
+    with progress_bar(True, "rows of the map", len(cells)) as show:
+        for start in range(0, len(cells), rows):
+            part = cells[start : start + rows]
+            values[start : start + rows] = np.asarray(estimator.density(part.reshape(-1, 3))).reshape(part.shape[:2])
+            show(min(start + rows, len(cells)))
+    return values
 
 
 _LOSS_LABELS = {

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot.stats._kernels import log_sum_exp_in_single, row_blocks
+from sphereot.stats._near_components import near_components
 from sphereot.stats._vmf import sample_around, scaled_log_normalizers
 
 __all__ = ["VonMisesFisherComponents", "kernel_log_densities"]
-
-_COLUMNS = 1 << 14  # components at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +56,15 @@ class VonMisesFisherComponents:
         )
 
     def log_density(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-density at unit vectors in float64, shape (m, d), to 1e-6, in blocks of all pairs with components."""
-        values = np.full(len(points), -np.inf)
+        """Log-density at unit vectors in float64, shape (m, d), to 1e-6, in blocks of pairs with components."""
+        values = np.empty(len(points))
         log_factors = np.log(self.weights) + scaled_log_normalizers(self.means.shape[1], self.concentrations)
-        for start in range(0, len(self.means), _COLUMNS):
-            columns = slice(start, start + _COLUMNS)
-            means = self.means[columns].T
-            for rows in row_blocks(len(points), means.shape[1]):
-                exponents = points[rows] @ means
-                exponents -= 1.0
-                exponents *= self.concentrations[columns]
-                exponents += log_factors[columns]
-                values[rows] = np.logaddexp(values[rows], log_sum_exp_in_single(exponents))
+        for rows, columns in near_components(points, self.means, self.concentrations, log_factors):
+            exponents = points[rows] @ self.means[columns].T
+            exponents -= 1.0
+            exponents *= self.concentrations[columns]
+            exponents += log_factors[columns]
+            values[rows] = log_sum_exp_in_single(exponents)
         return values
 
     def sample(self, n: int, generator: np.random.Generator) -> NDArray[np.float64]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
 from sphereot._arrays.validation import as_int, as_points, require_same_dim
 from sphereot._support.scikit_learn import density_tags, not_fitted_error
-from sphereot.stats._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64, row_blocks
+from sphereot.stats._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64
+from sphereot.stats._near_components import near_components
 from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
 from sphereot.stats._weights import fit_weights
 
@@ -142,11 +143,12 @@ class SphericalKDE:
         at = normalized_float64(points)
         values = np.empty(len(at))
         log_weights = np.log(self.weights_)
-        for rows in row_blocks(len(at), len(self.points_)):
-            exponents = at[rows] @ self.points_.T
+        concentrations = np.full(len(log_weights), self.concentration_)
+        for rows, columns in near_components(at, self.points_, concentrations, log_weights):
+            exponents = at[rows] @ self.points_[columns].T
             exponents -= 1.0
             exponents *= self.concentration_
-            exponents += log_weights
+            exponents += log_weights[columns]
             values[rows] = log_sum_exp(exponents)
         values += scaled_log_normalizer(self.n_features_in_, self.concentration_)
         return values if is_numpy(points) else to_kind(values, points)
