@@ -17,6 +17,7 @@ __all__ = ["density"]
 
 _GLOBE_ROWS = 180
 _CELLS_PER_STEP = 50_000
+_PEAKED = 20.0  # times the uniform density
 
 density = typer.Typer(
     help="Fit a density to points on the sphere, evaluate it, sample from it, and plot it.", no_args_is_help=True
@@ -239,6 +240,8 @@ def _plot(
     page = out.with_name(f"{out.name}.html") if out.name else out
     outputs = [page.with_suffix(".png"), page] if out.name else [out]
     require_writable("--out", outputs, [model] if points is None else [model, points])
+    from matplotlib.colors import LogNorm
+
     from sphereot import plotting
     from sphereot.density import DensityEstimator
     from sphereot.plotting.coastlines import has_coastlines
@@ -250,17 +253,21 @@ def _plot(
         )
     overlay = None if points is None else _read(points, reading)[0]
     values = _on_map(estimator, plotting.map_points(resolution))
+    # The densities of data on the earth range over decades; below a tenth of the uniform one there is little to see.
+    top, uniform = float(values.max()), 1 / (4 * math.pi)
+    norm = LogNorm(0.1 * uniform, top, clip=True) if top > _PEAKED * uniform else None
     with status("Drawing ..."):
         ax = plotting.density_map(
             values,
             points=overlay,
             label="density [1/sr]",
             coastlines=has_coastlines(),
+            norm=norm,
         )
         written = plotting.save(ax, out, formats=("png",))
         coarser = resolution >= 2 * _GLOBE_ROWS and resolution % 2 == 0  # for a small page
         on_globe = values.reshape(resolution // 2, 2, resolution, 2).mean(axis=(1, 3)) if coarser else values
-        plotting.globe_page(page, density=on_globe, points=overlay, title=f"Density {model.stem}")
+        plotting.globe_page(page, density=on_globe, points=overlay, title=f"Density {model.stem}", norm=norm)
     typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
 
 

@@ -1,5 +1,6 @@
 """Maps of densities and points on the sphere S^2 in the (equal-area) Mollweide projection."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = ["density_map", "grid_values", "linear_norm", "map_points", "scatter_m
 _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
 _MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
+_FEW_POINTS = 500  # that hide little of a map
 _MIN_WIDTH_FOR_DEGREES = 2.2  # inches
 
 
@@ -137,7 +139,7 @@ def density_map(
         _draw_coastlines(ax, shores, light)
         _finish_map(ax, graticule, light)
         if overlay is not None:
-            scatter_map(overlay, ax=ax, color="white", edgecolors=INK, linewidths=0.3, size=marker_size(len(overlay)))
+            _draw_overlay(ax, overlay)
         if colorbar:
             bar = ax.figure.colorbar(artist, ax=ax, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
             bar.outline.set_linewidth(0.4)
@@ -146,6 +148,15 @@ def density_map(
             if levels is not None:
                 bar.set_ticks(artist.levels[:: max(1, -(-len(artist.levels) // 6))])
     return ax
+
+
+def _draw_overlay(ax: Any, points: NDArray[np.float64]) -> None:
+    """Points on a density: with a rim that keeps them visible; many without one and faint, so that the map is seen."""
+    if len(points) <= _FEW_POINTS:
+        scatter_map(points, ax=ax, color="white", edgecolors=INK, linewidths=0.3, size=marker_size(len(points)))
+        return
+    opacity = max(0.25, math.sqrt(_FEW_POINTS / len(points)))
+    scatter_map(points, ax=ax, color="white", linewidths=0, alpha=opacity, size=0.5 * marker_size(len(points)))
 
 
 def scatter_map(
