@@ -70,3 +70,34 @@ def test_self_supervised(capsys):
     assert "epoch   2" in capsys.readouterr().out
     assert 0 <= before <= 1
     assert 0.5 < after <= 1
+
+
+def test_places(tmp_path, capsys):
+    """Two samples that differ about one direction: the examples' words say so, and the pictures are there."""
+    pytest.importorskip("matplotlib")
+    example = importlib.import_module("examples.places")
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=(300, 3)) + np.eye(3)[0]
+    second = rng.normal(size=(200, 3))
+    samples = [points / np.linalg.norm(points, axis=1, keepdims=True) for points in (first, second)]
+    files = example.compare(*samples, ("here", "there"), tmp_path)
+    text = capsys.readouterr().out
+    assert "p-value 0.005" in text
+    assert [file.name for file in files] == ["difference.png", "density.png"]
+    assert all(file.stat().st_size > 10_000 for file in files)
+
+
+def test_watch_embeddings(tmp_path, capsys):
+    """Days without a new topic raise no alarm; the first day with one does."""
+    pytest.importorskip("matplotlib")
+    alarms = importlib.import_module("examples.watch_embeddings").watch(8, tmp_path)
+    assert alarms == ["day 8"]
+    assert "Drift in 1 of 8 windows" in (tmp_path / "drift.html").read_text(encoding="utf-8")
+
+
+def test_pipelines(capsys):
+    pytest.importorskip("sklearn")
+    bandwidth, score = importlib.import_module("examples.pipelines").fit()
+    assert bandwidth in (0.1, 0.2)  # inside of the grid
+    assert score > -2.53  # that of the uniform distribution
+    assert "least typical" in capsys.readouterr().out
