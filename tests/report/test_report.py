@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 from sphereot._html.svg import ticks
 from sphereot.report import drift_page
 from sphereot.report.markup import cost_markup, distance_markup, distance_name
-from sphereot.report.scatter_plot import PrincipalAxesPlot, subsample
+from sphereot.report.scatter_plot import DifferingPlanePlot, differing_plane, subsample
 from sphereot.stats import drift_test
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&amp; " + "long" * 400
@@ -60,28 +60,43 @@ def test_bad_input(tmp_path, fault):
         drift_page(tmp_path / "report.html", RESULT, *arguments)
 
 
-def test_many_points_are_thinned(tmp_path):
+def test_many_points_are_thinned():
     many = sphere_sample(RNG, 3000, 4)
     subset = subsample(many)
     assert len(subset) == 1000
     assert set(map(tuple, subset)) <= set(map(tuple, many))
-    view = PrincipalAxesPlot(many, [many[:700]])
-    assert view.shared().count("h0") == 1000
-    assert view.figure(0, "w").count("h0") == 700
-    assert "1,000 of 3,000 points" in view.figure(0, "w")
+    result = drift_test(many, [many[:700]], permutations=19, n_projections=5, seed=0)
+    figure = DifferingPlanePlot(many, [many[:700]], [result.windows[0].test]).figure(0, "w")
+    assert figure.count("h0") == 1700
+    assert "1,000 of 3,000 points" in figure
 
 
-def test_view_is_that_of_the_principal_axes():
-    """Dots are the points along the leading eigenvectors of the covariance, on one scale for both axes."""
-    wide = sphere_sample(RNG, 300, 5) * np.array([3, 1.5, 0.4, 0.4, 0.4])
-    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
-    view = PrincipalAxesPlot(wide, [wide])
-    dots = np.array(re.findall(r"M(-?[\d.]+) (-?[\d.]+)h0", view.shared()), dtype=float)
-    _, vectors = np.linalg.eigh(np.cov(wide.T))
-    expected = (wide - wide.mean(axis=0)) @ vectors[:, [-1, -2]]
-    for k in (0, 1):
-        assert abs(np.corrcoef(dots[:, k], expected[:, k])[0, 1]) > 0.9999
-    assert_allclose(dots.std(axis=0) / dots.std(axis=0)[0], expected.std(axis=0) / expected.std(axis=0)[0], rtol=0.01)
+def test_plot_shows_a_planted_topic():
+    """In 64 dimensions, a tenth of the window is of another topic: along the first axis its rows lie apart.
+
+    Their distance from the others, in standard deviations, is more than twice that along the principal axes.
+    """
+    rng = np.random.default_rng(0)
+    topics = np.linalg.qr(rng.normal(size=(64, 9)))[0].T
+
+    def sentences(n, which):
+        points = topics[which] + 0.15 * rng.normal(size=(n, 64))
+        return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+    reference, window = sentences(800, rng.integers(0, 8, 800)), sentences(300, rng.integers(0, 8, 300))
+    window[:30] = sentences(30, np.full(30, 8))
+    test = drift_test(reference, [window], permutations=99, seed=0).windows[0].test
+    axes = differing_plane(reference, window, test)
+    assert_allclose(axes.T @ axes, np.eye(2), atol=1e-12)
+    pool = np.concatenate([reference, window])
+    principal = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)[2][:2].T
+
+    def separation(basis):
+        planted, others = window[:30] @ basis, np.concatenate([reference, window[30:]]) @ basis
+        return float(np.max(np.abs(planted.mean(axis=0) - others.mean(axis=0)) / others.std(axis=0)))
+
+    assert separation(axes) > 2
+    assert separation(axes) > 2 * separation(principal)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 40])

@@ -14,7 +14,7 @@ from sphereot._html.page import asset, html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import plural, printable, shortened
 from sphereot.report.globe_section import globe_section
-from sphereot.report.scatter_plot import PrincipalAxesPlot
+from sphereot.report.scatter_plot import DifferingPlanePlot
 from sphereot.report.settings import settings_section
 from sphereot.report.summary import summary_paragraph, table_section
 from sphereot.report.timeline import timeline_section
@@ -45,7 +45,8 @@ def drift_page(
     """Write the result of a drift test as an HTML page that opens from disk, without network access.
 
     It has a summary; the distance of each window beside the band that chance explains; for each window the great circle
-    that differs most, with both densities, and the points along two axes; a globe if d = 3; and the settings.
+    that differs most, with both densities, and the points in the plane in which they differ most; a globe if d = 3;
+    and the settings.
 
     Parameters
     ----------
@@ -101,13 +102,17 @@ def drift_page(
             summary_paragraph(result),
             timeline_section(result, _BAND_NOTE),
             table_section(result),
-            windows_section(result, None if points is None else PrincipalAxesPlot(*points), columns, moved),
+            windows_section(result, None if points is None else _plot(result, *points), columns, moved),
             "" if points is None else globe_section(result, *points, earth=earth),
             settings_section(result, settings or {}),
         ]
     )
     heading = shortened(printable(title), _MAX_TITLE)
     return write_text(path, html_page(heading, body, css=asset("report.css")))
+
+
+def _plot(result: DriftResult, reference: NDArray[Any], windows: list[NDArray[Any]]) -> DifferingPlanePlot:
+    return DifferingPlanePlot(reference, windows, [window.test for window in result.windows])
 
 
 def _validated(result: DriftResult, reference: Any, windows: Sequence[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:

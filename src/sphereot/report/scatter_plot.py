@@ -1,4 +1,4 @@
-"""Scatter plot of the points along the first two principal axes of all samples."""
+"""Scatter plot of the points of a window and of the reference, in the plane in which they differ most."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from sphereot._html.svg import Chart, picture, pixels, ticks
 from sphereot.report.markup import data_name
+from sphereot.stats import TwoSampleResult
 
-__all__ = ["MAX_POINTS", "PrincipalAxesPlot", "subsample"]
+__all__ = ["MAX_POINTS", "DifferingPlanePlot", "differing_plane", "subsample"]
 
 MAX_POINTS = 1000
 """Largest number of points of a sample that are drawn; more would hide each other."""
 
 _WIDTH, _HEIGHT = 420.0, 380.0
+_CIRCLES = 8
 
 
 def subsample(points: NDArray[Any], max_points: int = MAX_POINTS) -> NDArray[np.float64]:
@@ -25,58 +27,70 @@ def subsample(points: NDArray[Any], max_points: int = MAX_POINTS) -> NDArray[np.
     return np.asarray(points, dtype=np.float64)
 
 
-class PrincipalAxesPlot:
-    """Scatter plots of all windows with the same axes and scale, so that they can be compared."""
+class DifferingPlanePlot:
+    """Scatter plots of reference and windows, each in the plane in which its most differing great circles part them.
 
-    def __init__(self, reference: NDArray[Any], windows: Sequence[NDArray[Any]]) -> None:
-        samples = [subsample(sample) for sample in (reference, *windows)]
-        pool = np.concatenate(samples)
-        mean = pool.mean(axis=0)
-        _, singular_values, axes = np.linalg.svd(pool - mean, full_matrices=False)
-        axes = axes[:2] * np.sign(axes[:2][np.arange(len(axes[:2])), np.argmax(np.abs(axes[:2]), axis=1)])[:, None]
-        total = float(np.sum(singular_values**2))
-        self._share = float(np.sum(singular_values[:2] ** 2)) / total if total > 0 else 1.0
-        self._planar = [
-            np.pad(planar, ((0, 0), (0, 2 - planar.shape[1])))
-            for planar in ((sample - mean) @ axes.T for sample in samples)
-        ]
+    Each of these circles has one direction along which the means of the two samples differ in its plane; the plot has
+    the two principal directions of all of them. Principal axes of the points would show what varies most, not what
+    changed.
+    """
+
+    def __init__(
+        self, reference: NDArray[Any], windows: Sequence[NDArray[Any]], tests: Sequence[TwoSampleResult]
+    ) -> None:
         self._sizes = [len(reference), *map(len, windows)]
-        limit = 1.05 * max(float(np.max(np.abs(planar))) for planar in self._planar)
-        if limit == 0:
-            limit = 1.0
-        left, right, top, bottom = 52.0, _WIDTH - 12, 34.0, _HEIGHT - 52
-        wide = limit * (right - left) / (bottom - top)  # one scale for both axes, or clusters would look stretched
-        self._chart = Chart(left, right, top, bottom, (-wide, wide), (-limit, limit))
-
-    def shared(self) -> str:
-        """SVG definition of the points of the reference, which the plots of all windows use."""
-        path = f'<path id="reference-points" d="{self._dots(0)}"/>'
-        return f'<svg class="shared" aria-hidden="true" width="0" height="0"><defs>{path}</defs></svg>'
+        first = subsample(reference)
+        self._planar = []
+        for window, test in zip(windows, tests, strict=True):
+            axes = differing_plane(np.asarray(reference, np.float64), np.asarray(window, np.float64), test)
+            self._planar.append((first @ axes, subsample(window) @ axes))
 
     def figure(self, k: int, label: str) -> str:
         """Plot of window `k` over the reference."""
-        marks = [(tick, f"{tick:g}") for tick in ticks(*self._chart.x_range, max_ticks=4)]
+        reference, window = self._planar[k]
+        limit = 1.05 * max(float(np.max(np.abs(planar))) for planar in (reference, window)) or 1.0
+        left, right, top, bottom = 52.0, _WIDTH - 12, 34.0, _HEIGHT - 52
+        wide = limit * (right - left) / (bottom - top)  # one scale for both axes, or clusters would look stretched
+        chart = Chart(left, right, top, bottom, (-wide, wide), (-limit, limit))
+        marks = [(tick, f"{tick:g}") for tick in ticks(*chart.x_range, max_ticks=4)]
         parts = [
-            self._chart.y_axis("second principal axis"),
-            self._chart.x_axis(marks, "first principal axis"),
-            '<use href="#reference-points" class="reference-dots"/>',
-            f'<path class="window-dots" d="{self._dots(k + 1)}"/>',
+            chart.y_axis("second direction"),
+            chart.x_axis(marks, "direction in which they differ most"),
+            f'<path class="reference-dots" d="{_dots(chart, reference)}"/>',
+            f'<path class="window-dots" d="{_dots(chart, window)}"/>',
         ]
-        shares = f"They hold {100 * self._share:.0f}% of the variance of all points."
+        text = f"The plane is that of the {_CIRCLES} great circles that differ most."
         chart_svg = picture(
-            f"Points of the reference and of {label} along two axes", shares, _WIDTH, _HEIGHT, parts, links=False
+            f"Points of the reference and of {label} where they differ most", text, _WIDTH, _HEIGHT, parts, links=False
         )
         return (
-            f"<figure><h3>The points along two axes</h3>{chart_svg}"
-            f'<figcaption><span class="key key-reference-dot"></span> reference{self._count(0)} '
-            f'<span class="key key-window-dot"></span> {data_name(label)}{self._count(k + 1)}. '
-            f"The axes are the principal ones of all samples together. {shares}</figcaption></figure>"
+            f"<figure><h3>The points where they differ most</h3>{chart_svg}"
+            f'<figcaption><span class="key key-reference-dot"></span> reference{_count(reference, self._sizes[0])} '
+            f'<span class="key key-window-dot"></span> {data_name(label)}{_count(window, self._sizes[k + 1])}. '
+            f"{text} It was chosen to show a difference, and shows some even where chance explains it.</figcaption>"
+            "</figure>"
         )
 
-    def _dots(self, k: int) -> str:
-        # A line of length zero with round ends is a dot, in few characters.
-        return "".join(f"M{pixels(self._chart.x(x))} {pixels(self._chart.y(y))}h0" for x, y in self._planar[k].tolist())
 
-    def _count(self, k: int) -> str:
-        drawn, total = len(self._planar[k]), self._sizes[k]
-        return "" if drawn == total else f" ({drawn:,} of {total:,} points)"
+def differing_plane(
+    reference: NDArray[np.float64], window: NDArray[np.float64], test: TwoSampleResult
+) -> NDArray[np.float64]:
+    """Orthonormal axes (d, 2) of the plane in which the most differing great circles of a test part two samples."""
+    chosen = np.argsort(-test.slice_costs, kind="stable")[:_CIRCLES]
+    frames = np.asarray(test.projections, np.float64)[chosen]
+    difference = window.mean(axis=0) - reference.mean(axis=0)
+    directions = np.einsum("kdi,ki->dk", frames, np.einsum("kdi,d->ki", frames, difference))
+    axes, lengths, _ = np.linalg.svd(directions, full_matrices=False)
+    if axes.shape[1] < 2 or lengths[1] <= 1e-9 * lengths[0] or lengths[0] == 0:
+        return np.asarray(test.circles[0].frame, np.float64)
+    first = axes[:, :2] * np.sign(difference @ axes[:, :2] + 1e-300)  # windows lie toward positive numbers
+    return np.asarray(first)
+
+
+def _dots(chart: Chart, planar: NDArray[np.float64]) -> str:
+    # A line of length zero with round ends is a dot, in few characters.
+    return "".join(f"M{pixels(chart.x(x))} {pixels(chart.y(y))}h0" for x, y in planar.tolist())
+
+
+def _count(planar: NDArray[np.float64], total: int) -> str:
+    return "" if len(planar) == total else f" ({len(planar):,} of {total:,} points)"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sphereot.report.circle_densities import circle_figure
 from sphereot.report.markup import cost_markup, data_name
 from sphereot.report.results import ShownResult
-from sphereot.report.scatter_plot import PrincipalAxesPlot
+from sphereot.report.scatter_plot import DifferingPlanePlot
 
 __all__ = ["windows_section"]
 
@@ -16,7 +16,7 @@ Moved = tuple[Sequence[str], Sequence[str]]
 
 def windows_section(
     result: ShownResult,
-    plot: PrincipalAxesPlot | None,
+    plot: DifferingPlanePlot | None,
     columns: Sequence[str] | None,
     moved: Sequence[Moved | None] | None = None,
 ) -> str:
@@ -24,7 +24,7 @@ def windows_section(
 
     Without a `plot` (there are no points) each window has its great circle alone.
     """
-    parts = ["<section>", "<h2>Window by window</h2>", "" if plot is None else plot.shared()]
+    parts = ["<section>", "<h2>Window by window</h2>"]
     farthest, power = result.farthest, cost_markup(result.p)
     for k, window in enumerate(result.windows):
         verdict = '<strong class="mark-drift">drift</strong>' if window.drifted else "no drift"
