@@ -5,6 +5,7 @@
 #   make test-cpp  the tests of the kernel in C++; make test runs them too
 #   make test-arm64  the same, compiled for arm64 and run under qemu-user
 #   make bench     speed and memory against peers and limits, as a table and as JSON
+#   make docs      the documentation site, in build/docs; warnings are errors
 #   make sanitize  the kernel's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make clean     remove what the above made
 
@@ -28,9 +29,9 @@ export PIP_CONSTRAINT := file://$(subst $(EMPTY) ,%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SPHEREOT_REQUIRE_KERNEL := 1
 
-.PHONY: help demo test test-core test-cpp test-arm64 lint bench sanitize clean
+.PHONY: help demo test test-core test-cpp test-arm64 lint bench docs sanitize clean
 help:
-	@sed -n '2,9s/^# *//p' Makefile
+	@sed -n '2,10s/^# *//p' Makefile
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sphereot needs Python 3.11 or newer; set PYTHON=...")'
@@ -85,6 +86,10 @@ test-core:
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(BENCH)
 
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
 # The baseline kernel, built aside with the sanitizers; the interpreter itself is not, so the runtimes are preloaded.
 # Leaks of the interpreter are not ours to report.
 SANITIZED := build/sanitized
@@ -98,4 +103,4 @@ sanitize: $(VENV)/.installed-test
 	    $(BIN)/python tests/_backends/native/sanitized.py $(SANITIZED)
 
 clean:
-	rm -rf $(VENV) .venv-core build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-core build dist out docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis
