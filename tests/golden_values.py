@@ -299,7 +299,7 @@ def command_line() -> Iterator[Value]:
         for command in (
             ["distance", *names[:2], *few],
             ["pairwise", *names, *few],
-            ["test", *names[:2], "--permutations", "99", *few],
+            ["test", *names[:2], "--permutations", "99", *few, "--frames"],
             ["uniformity", names[0], "--simulations", "99", *few],
         ):
             output = CliRunner().invoke(app, command)

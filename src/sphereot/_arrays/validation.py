@@ -79,7 +79,8 @@ def as_same_kind(**arrays: Array) -> list[Any]:
 
     None is kept.
     """
-    if any(compat.is_jax_array(array) for array in arrays.values()):
+    # First without a look at JAX, which torch.compile cannot follow.
+    if any(is_numpy(array) for array in arrays.values()) and any(map(compat.is_jax_array, arrays.values())):
         jax = next(namespace(array) for array in arrays.values() if compat.is_jax_array(array))
         arrays = {name: jax.asarray(array) if is_numpy(array) else array for name, array in arrays.items()}
     require_same_kind(**arrays)
