@@ -69,7 +69,11 @@ def table(**columns):
 # File, how it is made, and what must be said of it.
 BAD = [
     ("missing.npy", lambda path: None, "missing.npy: No such file or directory."),
-    ("folder.parquet", lambda path: path.mkdir(), "folder.parquet: is a folder without Parquet files; give the files in it."),
+    (
+        "folder.parquet",
+        lambda path: path.mkdir(),
+        "folder.parquet: is a folder without Parquet files",
+    ),
     *(
         (f"empty{kind}", raw(b""), f"empty{kind}: is empty.")
         for kind in (".npy", ".csv", ".parquet", ".geojson", ".pt")
