@@ -332,11 +332,11 @@ def test_natural_order_of_files():
     """Names in the order of the alphabet, as a shell expands them, are put in that of their numbers."""
     from pathlib import Path
 
-    from sphereot.cli.points import in_natural_order
+    from sphereot.cli.points import input_files
 
     names = ["week1", "week10", "week2"]
-    assert [path.name for path in in_natural_order(list(map(Path, names)))] == ["week1", "week2", "week10"]
-    assert [path.name for path in in_natural_order(list(map(Path, names[::-1])))] == names[::-1]
+    assert [path.name for path in input_files(list(map(Path, names)))] == ["week1", "week2", "week10"]
+    assert [path.name for path in input_files(list(map(Path, names[::-1])))] == names[::-1]
 
 
 # ---- units ----

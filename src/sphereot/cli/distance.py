@@ -25,7 +25,7 @@ from sphereot.cli.options import (
     reads_points,
 )
 from sphereot.cli.outputs import finite_or_none, print_json
-from sphereot.cli.points import file_summary, read_files, status
+from sphereot.cli.points import file_summary, input_files, read_files, status
 from sphereot.cli.sketch_distances import any_sketch, print_pairs
 from sphereot.cli.units import PER_TURN, Unit, as_unit
 
@@ -183,6 +183,7 @@ def pairwise(
 
     All files of a folder, as JSON: sphereot pairwise cities/*.csv --lonlat --json
     """
+    files = input_files(files)
     if len(files) < 2:
         raise ValueError(f"FILES: got {len(files)}, but pairs need at least two files; give another one.")
     p = _order(p, reading)

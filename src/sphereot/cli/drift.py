@@ -14,8 +14,9 @@ from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.moved_rows import MovedRows, moved_rows
 from sphereot.cli.options import AsJson, Frames, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
-from sphereot.cli.points import in_natural_order, read_files, refuse_weights, status
+from sphereot.cli.points import input_files, load_sketch, read_files, refuse_weights, status
 from sphereot.cli.sketch_distances import any_sketch
+from sphereot.cli.time_windows import Every, Time, divide_by_time, require_both
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -32,10 +33,12 @@ _SHOWN = 5  # rows that moved, of those in the record
 @reads_points
 def drift(
     reference: Annotated[Path, typer.Argument(help="The file of the reference.", show_default=False)],
-    current: Annotated[
-        list[Path], typer.Argument(help="Files to compare with it, one per window.", show_default=False)
-    ],
     reading: ReadOptions,
+    current: Annotated[
+        list[Path] | None, typer.Argument(help="Files to compare with it, one per window.", show_default=False)
+    ] = None,
+    time: Time = None,
+    every: Every = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Also write a report, an HTML page that opens from disk.")
     ] = None,
@@ -91,6 +94,9 @@ def drift(
     Sentences of documents, and which of them are new: sphereot drift reference.parquet today.parquet --columns
     embedding --groups document --id sentence
 
+    A table with a column of times, week by week; the first week is the reference: sphereot drift log.parquet --columns
+    embedding --time created --every week
+
     Stored summaries, made by `sphereot sketch --groups`: sphereot drift reference.sketch today.sketch
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
@@ -100,9 +106,14 @@ def drift(
     from sphereot.stats import drift_test
 
     refuse_weights(weights, "drift")
-    current = in_natural_order(current)
+    require_both(time, every)
+    current = input_files(current or [])
+    if not current and time is None:
+        raise ValueError("CURRENT: no file was given to compare with the reference; give one, or --time and --every.")
     if any_sketch([reference, *current]):
         options = {"p": p, "alpha": alpha, "permutations": permutations, "seed": seed}
+        if time is not None:
+            raise ValueError("--time: divides the rows of data files; for sketches, give it to `sphereot sketch`.")
         _drift_of_sketches(reference, current, report, options, as_json=as_json)
         return
     if report is not None:
@@ -110,13 +121,18 @@ def drift(
         with names_missing_extra("plot"):  # before the work, not after it
             from sphereot.report import drift_page
     with status("Reading ..."):
-        labels = tuple(dict.fromkeys(name for name in (groups, identifier) if name is not None))
+        labels = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
         first, *sets = read_files([reference, *current], reading, labels=labels, max_points=max_points, seed=seed)
     if max_points is None:
         _note_large([first, *sets])
+    names, title = _labels(current), f"Drift from {reference.name}"
+    if time is not None and every is not None:
+        if not sets:
+            title = f"Drift from the first {every} of {reference.name}"
+        first, sets, names = divide_by_time(first, sets, time, every)
     points, windows = first.points, [window.points for window in sets]
     result = drift_test(
-        points, windows, labels=_labels(current), p=p, alpha=alpha, permutations=permutations,
+        points, windows, labels=names, p=p, alpha=alpha, permutations=permutations,
         groups=None if groups is None else [_texts(part, groups) for part in (first, *sets)],
         n_projections=projections, method=as_method(method), seed=seed, progress=True,
     )  # fmt: skip
@@ -131,7 +147,7 @@ def drift(
                 result,
                 points,
                 windows,
-                title=f"Drift from {reference.name}",
+                title=title,
                 columns=_named_columns(first, result.dim),
                 earth=first.lonlat is not None,
                 settings=_settings(seed),
@@ -159,7 +175,6 @@ def _drift_of_sketches(
     reference: Path, current: Sequence[Path], report: Path | None, options: dict[str, Any], *, as_json: bool
 ) -> None:
     """The test on sketches with groups, which needs no data."""
-    from sphereot.sketch import Sketch
     from sphereot.stats import drift_test
 
     others = [path for path in (reference, *current) if path.suffix != ".sketch"]
@@ -172,7 +187,7 @@ def _drift_of_sketches(
         require_writable("--report", [report], [reference, *current])
         with names_missing_extra("plot"):
             from sphereot.report import drift_page
-    first, *windows = (Sketch.load(path) for path in (reference, *current))
+    first, *windows = (load_sketch(path) for path in (reference, *current))
     result = drift_test(first, windows, labels=_labels(current), progress=True, **options)
     if report is not None:
         drift_page(report, result, title=f"Drift from {reference.name}", settings=_settings(options["seed"]))

@@ -9,7 +9,7 @@ import typer
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, reads_points
 from sphereot.cli.outputs import require_writable
-from sphereot.cli.points import in_natural_order, refuse_weights, status
+from sphereot.cli.points import input_files, load_sketch, refuse_weights, status
 from sphereot.cli.sketch_distances import summarized
 
 __all__ = ["monitor"]
@@ -87,11 +87,10 @@ def monitor(
     """
     from sphereot._support.atomic_write import write_text
     from sphereot._support.text import printable
-    from sphereot.sketch import Sketch
     from sphereot.stats import DriftMonitor
 
     refuse_weights(weights, "monitor")
-    paths = in_natural_order(windows or [])
+    paths = input_files(windows or [])
     if not paths and metrics is None and report is None:
         raise ValueError("windows: none was given, and neither --report nor --metrics; give one of these.")
     if label is not None and len(paths) != 1:
@@ -109,7 +108,7 @@ def monitor(
     if report is not None:
         with names_missing_extra("plot"):  # before the work, not after it
             from sphereot.report import monitor_page
-    first = Sketch.load(reference)
+    first = load_sketch(reference)
     watching = DriftMonitor(
         first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed
     )
@@ -117,7 +116,7 @@ def monitor(
     for index, path in enumerate(paths):
         with status(f"Testing {printable(path.name)} ..."):
             if path.suffix == ".sketch":
-                window = Sketch.load(path)
+                window = load_sketch(path)
             else:
                 window = summarized(path, reading, first, of=(index, len(paths)), groups=True, column=groups)
             results.append(watching.check(window, label=label or path.stem))

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sphereot.cli.time_windows import LOCATION
+
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
     from sphereot.stats import TwoSampleResult
@@ -54,9 +56,10 @@ def moved_rows(
 
     def items(points: "PointSet", rows: Any, values: Any) -> list[dict[str, Any]]:
         listed = [{"row": row, "contribution": float(values[row])} for row in rows.tolist()]
-        if identifier is None:
+        label = LOCATION if identifier is None else identifier
+        if label not in points.labels:
             return listed
-        names = points.labels[identifier].tolist()
+        names = points.labels[label].tolist()
         return [{"id": names[row], **item} for row, item in zip(rows.tolist(), listed, strict=True)]
 
     return MovedRows(

@@ -12,8 +12,9 @@ from sphereot.cli.options import ReadOptions
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
+    from sphereot.sketch import Sketch
 
-__all__ = ["file_summary", "in_natural_order", "read_files", "refuse_weights", "status"]
+__all__ = ["file_summary", "input_files", "load_sketch", "read_files", "refuse_weights", "status"]
 
 
 def read_files(
@@ -41,16 +42,28 @@ def read_files(
     return sets
 
 
-def in_natural_order(paths: Sequence[Path]) -> list[Path]:
+def input_files(paths: Sequence[Path]) -> list[Path]:
     """Files in the order in which they are given; but if that is the order of the alphabet, week2 before week10.
 
-    >>> [path.name for path in in_natural_order([Path("week10.npy"), Path("week2.npy")])]
+    Patterns such as week*.npy, which a shell leaves alone inside quotes, stand for the files they match.
+
+    >>> [path.name for path in input_files([Path("week10.npy"), Path("week2.npy")])]
     ['week2.npy', 'week10.npy']
     """
     from sphereot._support.column_names import natural_order
+    from sphereot.datasets.addresses import expand_patterns
 
-    given = list(paths)
+    given = expand_patterns(paths)
     return sorted(given, key=lambda path: natural_order(str(path))) if given == sorted(given, key=str) else given
+
+
+def load_sketch(path: Path) -> "Sketch":
+    """A sketch from a file or an address."""
+    from sphereot.datasets.addresses import local_copy
+    from sphereot.sketch import Sketch
+
+    with local_copy(path) as local:
+        return Sketch.load(local)
 
 
 def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
@@ -72,12 +85,14 @@ def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
 def file_summary(points: "PointSet") -> str:
     """One line that says what was read from a file."""
     from sphereot._support.text import printable
+    from sphereot.datasets.addresses import address_of
 
     n, dim = points.points.shape
     dropped = f", {points.dropped} rows dropped" if points.dropped else ""
     weighted = "" if points.weights is None else ", weighted"
     noun = "point" if n == 1 else "points"
-    return f"{printable(str(points.path))}: {n} {noun} in dimension {dim}{weighted}{dropped}"
+    name = printable(address_of(points.path) or str(points.path))
+    return f"{name}: {n} {noun} in dimension {dim}{weighted}{dropped}"
 
 
 @contextmanager

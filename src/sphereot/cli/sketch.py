@@ -1,10 +1,10 @@
 """`sphereot sketch`: summarize files of points of any number and size as sketches."""
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, perf_counter
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -16,6 +16,8 @@ from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import AsJson, Method, NonnegativeSeed, Projections, WeightedReadOptions, reads_points
 from sphereot.cli.outputs import print_json
+from sphereot.cli.points import input_files
+from sphereot.cli.time_windows import Every, Time, periods, require_both
 
 __all__ = ["sketch"]
 
@@ -57,6 +59,8 @@ def sketch(
     out: Out,
     reading: WeightedReadOptions,
     by: By = None,
+    time: Time = None,
+    every: Every = None,
     groups: Groups = None,
     group_count: GroupCount = 64,
     projections: Projections = 200,
@@ -76,22 +80,29 @@ def sketch(
 
     One sketch per day: sphereot sketch data/ -o days --by day --columns embedding
 
+    One sketch per week, from a column of times: sphereot sketch data/ -o weeks --time created --every week
+
     For drift tests, a smaller one with groups: sphereot sketch data/ -o reference.sketch --columns embedding --groups
     document --projections 64 --bins 512
 
     Compared later: sphereot distance 2025.sketch today.parquet --columns embedding --p 1
     """
+    from sphereot.datasets.addresses import size_and_version
     from sphereot.sketch.by_key import SketchesByKey
 
-    paths = _all_files(files)
-    if out.is_dir() != (by is not None) and out.exists():
-        raise ValueError(f"--out: {out} is {'a folder; name a file' if by is None else 'a file; name a folder'}.")
+    require_both(time, every)
+    if by is not None and time is not None:
+        raise ValueError("--by: cannot be combined with --time; both say which sketch a point belongs to.")
+    paths = _all_files(input_files(files))
+    if out.is_dir() != (by is not None or time is not None) and out.exists():
+        raise ValueError(f"--out: {out} is {'a folder; name a file' if out.is_dir() else 'a file; name a folder'}.")
     options = {"n_projections": projections, "bins": bins, "method": method, "seed": seed}
     if groups is not None:
         options["groups"] = group_count
     work = {
         "options": options,
         "by": by,
+        "time": [time, every],
         "groups": groups,
         "reading": vars(reading),
         "files": [_identity(path) for path in paths],
@@ -101,13 +112,14 @@ def sketch(
     if fresh:
         state.remove()
     position = state.load(sketches)
-    start, rows_at_start = time.perf_counter(), position["rows"]
-    with _progress([path.stat().st_size for path in paths], position) as show:
+    start, rows_at_start = perf_counter(), position["rows"]
+    with _progress([size_and_version(path)[0] for path in paths], position) as show:
         for index in range(position["file"], len(paths)):
-            for number, batch in enumerate(_batches(paths[index], reading, (by, groups))):
+            for number, batch in enumerate(_batches(paths[index], reading, (by, time, groups))):
                 if index == position["file"] and number < position["batch"]:
                     continue
-                sketches.update(batch.points, batch.weights, _texts(batch, groups), _texts(batch, by))
+                keys = _texts(batch, by) if time is None or every is None else periods(batch, time, every)
+                sketches.update(batch.points, batch.weights, _texts(batch, groups), keys)
                 position = {
                     "file": index,
                     "batch": number + 1,
@@ -119,9 +131,9 @@ def sketch(
             position |= {"file": index + 1, "batch": 0}
     if not position["rows"]:
         raise ValueError(f"{paths[0]}: there are no points in the files.")
-    written = _write(sketches, out, by)
+    written = _write(sketches, out, every if by is None else by)
     state.remove()
-    seconds = time.perf_counter() - start
+    seconds = perf_counter() - start
     record = {"points": position["rows"], "dropped": position["dropped"], "files": len(paths), "sketches": written}
     if as_json:
         print_json(record)
@@ -143,8 +155,9 @@ def _all_files(files: Sequence[Path]) -> list[Path]:
 
 
 def _identity(path: Path) -> list[Any]:
-    status = path.stat()
-    return [str(path), status.st_size, status.st_mtime_ns]
+    from sphereot.datasets.addresses import size_and_version
+
+    return [str(path), *size_and_version(path)]
 
 
 def _batches(path: Path, reading: WeightedReadOptions, named: tuple[str | None, ...]) -> Iterator[Any]:
@@ -178,7 +191,7 @@ class _StateFile:
 
     def __init__(self, path: Path, work: dict[str, Any]):
         self.path, self._work = path, json.loads(json.dumps(work))
-        self._last = time.monotonic()
+        self._last = monotonic()
 
     def load(self, sketches: Any) -> dict[str, int]:
         """Restore the sketches; where to go on."""
@@ -207,14 +220,14 @@ class _StateFile:
 
     def save(self, sketches: Any, position: dict[str, int]) -> None:
         """Write the state, at most every ten seconds."""
-        if time.monotonic() - self._last < _SECONDS_BETWEEN_SAVES:
+        if monotonic() - self._last < _SECONDS_BETWEEN_SAVES:
             return
         contents = sketches.to_bytes()
         lengths = [[key, len(content)] for key, content in contents.items()]
         header = {"work": self._work, "position": position, "sketches": lengths}
         with write_aside(self.path) as aside:
             aside.write_bytes(_STATE + json.dumps(header).encode() + b"\n" + b"".join(contents.values()))
-        self._last = time.monotonic()
+        self._last = monotonic()
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -230,7 +243,7 @@ def _progress(sizes: Sequence[int], position: dict[str, int]) -> Iterator[Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("files", total=sum(sizes), completed=sum(sizes[: position["file"]]), rate="")
-        start, first_rows = time.perf_counter(), position["rows"]
+        start, first_rows = perf_counter(), position["rows"]
         current, inside = position["file"], 0
 
         def show(index: int, rows: int, size: int) -> None:
@@ -238,7 +251,7 @@ def _progress(sizes: Sequence[int], position: dict[str, int]) -> Iterator[Any]:
             # The size of the numbers in memory stands for that in the file, which is not known.
             inside = size if index != current else inside + size
             current = index
-            rate = (rows - first_rows) / max(time.perf_counter() - start, 1e-9)
+            rate = (rows - first_rows) / max(perf_counter() - start, 1e-9)
             bar.update(
                 task,
                 description=f"file {index + 1} of {len(sizes)}",

@@ -12,6 +12,7 @@ from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
 from sphereot.cli.outputs import print_json
+from sphereot.cli.points import load_sketch
 from sphereot.cli.units import PER_TURN, as_unit
 
 if TYPE_CHECKING:
@@ -67,9 +68,7 @@ def print_uniformity(path: Path, reading: ReadOptions, p: float, *, as_json: boo
 
 
 def _read(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]":
-    from sphereot.sketch import Sketch
-
-    loaded = {path: Sketch.load(path) for path in paths if path.suffix == ".sketch"}
+    loaded = {path: load_sketch(path) for path in paths if path.suffix == ".sketch"}
     first = next(iter(loaded.values()))
     return [
         loaded[path] if path in loaded else summarized(path, reading, first, of=(index, len(paths)))

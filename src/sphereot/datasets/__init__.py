@@ -4,6 +4,7 @@ from sphereot.datasets.earth import NAMES, EarthData, Split, load
 from sphereot.datasets.fetch import cache_folder
 from sphereot.datasets.files import PointSet, iter_points, read_points
 from sphereot.datasets.images import IMAGE_NAMES, ImageData, ImageSet, load_images, read_images
+from sphereot.datasets.time_windows import time_windows
 
 __all__ = [
     "IMAGE_NAMES",
@@ -19,4 +20,5 @@ __all__ = [
     "load_images",
     "read_images",
     "read_points",
+    "time_windows",
 ]

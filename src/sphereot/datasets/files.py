@@ -6,7 +6,7 @@ Errors name the file, the line or row, what is wrong with it, and what to do.
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from sphereot._arrays.validation import as_int
 from sphereot._support.text import plural
+from sphereot.datasets.addresses import address_of, local_copy
 from sphereot.datasets.geojson import open_geojson
 from sphereot.datasets.point_file import Batch, PointFile, Selection
 from sphereot.datasets.row_validation import as_unit_rows, raise_for_first_invalid, require_not_swapped, valid_rows
@@ -68,7 +69,7 @@ class PointSet:
     lonlat : array, shape (n, 2), or None
         Longitudes and latitudes in degrees, if the file holds those.
     path : Path
-        The file.
+        The file, or the address.
     columns : tuple of str
         Names of the columns that hold the coordinates.
     dropped : int
@@ -117,7 +118,8 @@ def read_points(
     path : path
         A .npy, .npz, .csv (.tsv, .csv.gz), .parquet, .feather (.arrow), .jsonl (.ndjson), .geojson, .pt or .safetensors
         file, or a folder of Parquet files, whose partition keys (day=2026-03-01) are columns. Nothing is ever
-        unpickled.
+        unpickled. An address such as "s3://bucket/day.parquet" is copied to a temporary file first, by fsspec (the
+        extra `remote`).
     columns : sequence of str or int, optional
         The columns of the coordinates, by name or by number counted from 0. Default: all columns but the weights; in
         Parquet the list-typed column, if there is exactly one.
@@ -179,11 +181,17 @@ def read_points(
         seed = as_int("seed", seed, 0, "a seed")
     in_parts = max_points is not None
     selection = _selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts=in_parts, labels=labels)
-    point_file = _open(Path(path), selection)
-    sets = _point_sets(point_file, normalize, drop_bad)
-    if max_points is None:
-        return _all_points(point_file, sets, normalize)
-    return _random_points(point_file, sets, max_points, file_generator(point_file.path, seed))
+    with local_copy(path) as local:
+        point_file = _open(local, selection)
+        sets = _point_sets(point_file, normalize, drop_bad)
+        if max_points is None:
+            result = _all_points(point_file, sets, normalize)
+        else:
+            result = _random_points(point_file, sets, max_points, file_generator(local, seed))
+        if address_of(path) is None:
+            return result
+        # The copy is removed, so that points must not stay mapped to it.
+        return replace(result, points=np.array(result.points), path=Path(path))
 
 
 def iter_points(
@@ -225,11 +233,10 @@ def iter_points(
     """
     if batch_rows is not None:
         batch_rows = as_int("batch_rows", batch_rows, 1, "the number of rows per batch")
-    point_file = _open(
-        Path(path),
-        _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True, labels=labels),
-    )
-    return _point_sets(point_file, normalize, drop_bad)
+    selection = _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True, labels=labels)
+    if address_of(path) is not None:
+        return _remote_point_sets(Path(path), selection, normalize, drop_bad)
+    return _point_sets(_open(Path(path), selection), normalize, drop_bad)
 
 
 def _selection(
@@ -290,6 +297,12 @@ def _with_two_angles(point_file: PointFile) -> PointFile:
             f"{path}: got {plural(len(point_file.columns), 'column')} for longitude and latitude; name two."
         )
     return point_file
+
+
+def _remote_point_sets(path: Path, selection: Selection, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
+    with local_copy(path) as local:
+        for batch in _point_sets(_open(local, selection), normalize, drop_bad):
+            yield replace(batch, points=np.array(batch.points), path=path)
 
 
 def _point_sets(point_file: PointFile, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:

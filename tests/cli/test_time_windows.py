@@ -1,0 +1,101 @@
+"""`--time` and `--every`: windows of time from a column; patterns and addresses in place of files."""
+
+import json
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from helpers.generators import sphere_sample
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+
+import polars as pl
+from helpers.cli import run
+
+from sphereot import Sketch
+from sphereot.datasets import time_windows
+from sphereot.stats import drift_test
+
+READ = ("--columns", "x,y,z")
+FEW = ("--projections", 20, "--permutations", 199, "--seed", 5)
+RNG = np.random.default_rng(0)
+POINTS = np.concatenate([sphere_sample(RNG, 120, 3, shift=1), sphere_sample(RNG, 60, 3)])
+TIMES = [datetime(2026, 3, 2) + timedelta(hours=2.8 * k) for k in range(180)]  # three weeks from a Monday
+
+
+@pytest.fixture
+def log(tmp_path):
+    table = pl.DataFrame(POINTS, schema=["x", "y", "z"]).with_columns(
+        created=pl.Series(TIMES), name=pl.Series([f"n{k}" for k in range(180)])
+    )
+    table.write_parquet(tmp_path / "log.parquet")
+    table.write_csv(tmp_path / "log.csv")
+    table[:60].write_parquet(tmp_path / "first.parquet")
+    table[60:100].write_parquet(tmp_path / "part1.parquet")
+    table[100:].write_parquet(tmp_path / "part2.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("file", ["log.parquet", "log.csv"])
+def test_first_week_is_the_reference(log, file):
+    done = run("drift", log / file, *READ, "--time", "created", "--every", "week", "--json", *FEW)
+    found = json.loads(done.stdout)
+    weeks = time_windows(TIMES, "week")
+    assert list(weeks) == ["2026-W10", "2026-W11", "2026-W12"]
+    first, *windows = (POINTS[rows] for rows in weeks.values())
+    expected = drift_test(first, windows, labels=list(weeks)[1:], p=1, permutations=199, n_projections=20, seed=5)
+    assert done.exit_code == 1
+    assert [window["label"] for window in found["windows"]] == ["2026-W11", "2026-W12"]
+    assert [window["value"] for window in found["windows"]] == [window.value for window in expected.windows]
+    assert found["reference"]["points"] == 60
+    new = found["windows"][1]["moved"]["new"]
+    assert {int(row["id"].removeprefix("row ")) for row in new} <= set(range(120, 180))  # rows of the file
+
+
+def test_windows_may_come_from_several_files(log):
+    """A week that lies in two files is one window."""
+    one = run("drift", log / "log.parquet", *READ, "--time", "created", "--every", "week", "--json", *FEW)
+    arguments = ("--time", "created", "--every", "week", "--id", "name", "--json", *FEW)
+    parts = run("drift", log / "first.parquet", log / "part*.parquet", *READ, *arguments)  # as inside quotes
+    values = [[window["value"] for window in json.loads(done.stdout)["windows"]] for done in (one, parts)]
+    assert values[0] == values[1]
+    assert json.loads(parts.stdout)["windows"][1]["moved"]["new"][0]["id"].startswith("n1")
+
+
+def test_sketch_per_week(log):
+    done = run("sketch", log / "log.csv", *READ, "--time", "created", "--every", "week", "-o", log / "weeks")
+    assert done.exit_code == 0, done.output
+    assert {path.name: Sketch.load(path).n for path in (log / "weeks").iterdir()} == {
+        "2026-W10.sketch": 60,
+        "2026-W11.sketch": 60,
+        "2026-W12.sketch": 60,
+    }
+
+
+def test_sketches_at_an_address(log):
+    pytest.importorskip("fsspec")
+    run("sketch", log / "log.csv", *READ, "--time", "created", "--every", "week", "-o", log / "weeks")
+    address = f"file://{log}/weeks/2026-W10.sketch"
+    done = run("distance", address, log / "weeks" / "2026-W11.sketch", "--p", 1)
+    local = run("distance", log / "weeks" / "2026-W10.sketch", log / "weeks" / "2026-W11.sketch", "--p", 1)
+    assert done.stdout.splitlines()[2:] == local.stdout.splitlines()[2:]
+    done = run("sketch", f"file://{log}/log.csv", *READ, "-o", log / "all.sketch")
+    assert done.exit_code == 0, done.output
+    assert Sketch.load(log / "all.sketch").n == 180
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--time", "created"), "--time: needs the length of a window; give --every hour"),
+        (("--every", "week"), "--every: needs the column of the times; give it with --time"),
+        (("--time", "created", "--every", "year"), "all points are of one year; choose a shorter time"),
+        (("--time", "created", "--every", "decade"), "--every: got 'decade'; give one of hour, day"),
+        (("--time", "name", "--every", "week"), "log.csv: column 'name', row 0 holds 'n0', which is no time"),
+    ],
+)
+def test_messages(log, arguments, message):
+    done = run("drift", log / "log.csv", *READ, *arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
