@@ -50,3 +50,11 @@ def test_command_draws(tmp_path):
         done = run("test", *arguments)
         assert done.exit_code == 2
         assert message in " ".join(done.stderr.split())
+
+
+def test_ticks_of_the_color_bar_are_round():
+    """Five numbers that do not overlap: the largest difference rounded down to a digit, and a tenth of it."""
+    bar = plotting.difference_map(RESULT).collections[0].colorbar
+    top = bar.get_ticks()[-1]
+    assert 0.5 < top / np.abs(RESULT.difference).max() <= 1
+    np.testing.assert_allclose(bar.get_ticks(), [-top, -top / 10, 0, top / 10, top])

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Sequence
 
-__all__ = ["listed", "lonlat_order", "natural_order"]
+__all__ = ["listed", "lonlat_order", "name_sky", "natural_order"]
 
+_RIGHT_ASCENSION = {"ra", "ra_deg", "right_ascension", "raj2000", "ra_j2000"}
 _LATITUDE = {
     "lat", "latitude", "y_lat", "lat_deg", "latitude_deg", "decimallatitude", "breite",
     "dec", "dec_deg", "declination", "dej2000", "dec_j2000",
 }  # fmt: skip
 _LONGITUDE = {
     "lon", "long", "lng", "longitude", "x_lon", "lon_deg", "longitude_deg", "decimallongitude", "laenge", "länge",
-    "ra", "ra_deg", "right_ascension", "raj2000", "ra_j2000",
+    *_RIGHT_ASCENSION,
 }  # fmt: skip
 _MAX_LISTED = 12
 
@@ -26,6 +27,11 @@ def lonlat_order(names: Sequence[str]) -> tuple[int, int] | None:
     longitudes = [k for k, name in enumerate(plain) if name in _LONGITUDE]
     latitudes = [k for k, name in enumerate(plain) if name in _LATITUDE]
     return (longitudes[0], latitudes[0]) if len(longitudes) == len(latitudes) == 1 else None
+
+
+def name_sky(names: Sequence[str]) -> bool:
+    """Whether one of the columns is the right ascension, so that the points are on the sky."""
+    return any(name.strip().lower() in _RIGHT_ASCENSION for name in names)
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:

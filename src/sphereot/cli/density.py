@@ -232,6 +232,9 @@ def _plot(
     points: Annotated[Path | None, typer.Option(help="Points to show: a file, or a data set as in `fit`.")] = None,
     out: Annotated[Path, typer.Option(help="Files to write, without the suffixes .png and .html.")] = Path("density"),
     resolution: Annotated[int, typer.Option(help="Number of rows of the map.", min=2)] = 360,
+    sky: Annotated[
+        bool, typer.Option("--sky", help="A map of the sky: right ascension increases to the left, no coastlines.")
+    ] = False,
 ) -> None:
     """Plot a fitted density on S^2: a Mollweide map, and an HTML page with a globe to rotate and zoom.
 
@@ -261,13 +264,16 @@ def _plot(
             values,
             points=overlay,
             label="density [1/sr]",
-            coastlines=has_coastlines(),
+            coastlines=has_coastlines() and not sky,
             norm=norm,
+            sky=sky,
         )
         written = plotting.save(ax, out, formats=("png",))
         coarser = resolution >= 2 * _GLOBE_ROWS and resolution % 2 == 0  # for a small page
         on_globe = values.reshape(resolution // 2, 2, resolution, 2).mean(axis=(1, 3)) if coarser else values
-        plotting.globe_page(page, density=on_globe, points=overlay, title=f"Density {model.stem}", norm=norm)
+        shores = False if sky else None  # on the earth where they are installed
+        title = f"Density {model.stem}"
+        plotting.globe_page(page, density=on_globe, points=overlay, title=title, norm=norm, coastlines=shores)
     typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sphereot._support.column_names import name_sky
+
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
     from sphereot.stats import TwoSampleResult
@@ -24,7 +26,8 @@ def draw_difference(path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleRe
     from sphereot import plotting
 
     names = (x.path.stem, y.path.stem)
-    earth = x.lonlat is not None
+    sky = name_sky(x.columns)
+    earth = x.lonlat is not None and not sky
     if test.dim != 3:
         if path.suffix.lower() == ".html":
             raise ValueError("--map: a page with a globe is for points on S^2; give the name of an image.")
@@ -49,7 +52,7 @@ def draw_difference(path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleRe
             norm=plotting.difference_norm(result),
         )
     else:
-        ax = plotting.difference_map(result, labels=names, coastlines=earth and has_coastlines())
+        ax = plotting.difference_map(result, labels=names, coastlines=earth and has_coastlines(), sky=sky)
         plotting.save(ax, path.with_suffix(""), formats=(path.suffix[1:].lower(),))
     more, less = result.share
     return (

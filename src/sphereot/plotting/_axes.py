@@ -15,6 +15,7 @@ from sphereot.plotting.styling import INK, PALETTE, style
 __all__ = [
     "RASTER_FROM",
     "add_legend_entry",
+    "marker_opacity",
     "marker_size",
     "named_samples",
     "new_axes",
@@ -69,6 +70,11 @@ def next_color(ax: Any) -> str:
 def marker_size(n: int) -> float:
     """Marker area in square points at which a scatter plot of `n` points stays readable."""
     return float(np.clip(1000.0 / n, 1.0, 9.0))
+
+
+def marker_opacity(n: int) -> float:
+    """Opacity of markers at which dense regions of a scatter plot of `n` points are darker than others."""
+    return float(np.clip(np.sqrt(2000.0 / n), 0.3, 1.0))
 
 
 _LEGEND_AREA = 16.0  # square points, of a marker 4 points wide

@@ -1,5 +1,6 @@
 """Map of the difference of two densities on S^2, with the regions where it is beyond chance."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ def difference_map(
     ax: Any = None,
     coastlines: bool = False,
     colorbar: bool = True,
+    sky: bool = False,
 ) -> Any:
     """Draw where two samples differ: a Mollweide map of the difference of their densities.
 
@@ -43,6 +45,8 @@ def difference_map(
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
     colorbar : bool
         Whether to add a color bar.
+    sky : bool
+        As in `density_map`.
 
     Returns
     -------
@@ -66,11 +70,19 @@ def difference_map(
         colorbar=colorbar,
         graticule="lines",
         coastlines=coastlines,
+        sky=sky,
     )
+    bar = ax.collections[0].colorbar
+    if bar is not None:
+        top = _leading_digit(float(np.abs(result.difference).max()))
+        ticks = [-top, -top / 10, 0.0, top / 10, top]
+        bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
     for points, color in ((x, PALETTE[0]), (y, PALETTE[1])):
         if points is not None:
-            scatter_map(points[:: max(1, -(-len(points) // _DRAWN))], ax=ax, color=color, size=1.5, linewidths=0)
-    _surround(ax, result.region)
+            scatter_map(
+                points[:: max(1, -(-len(points) // _DRAWN))], ax=ax, sky=sky, color=color, size=1.5, linewidths=0
+            )
+    _surround(ax, result.region[:, ::-1] if sky else result.region)
     return ax
 
 
@@ -79,6 +91,18 @@ def difference_norm(result: DifferenceMap) -> Normalize:
     largest = float(np.abs(result.difference).max()) or 1.0
     norm: Normalize = AsinhNorm(linear_width=largest / 10, vmin=-largest, vmax=largest)
     return norm
+
+
+def _leading_digit(value: float) -> float:
+    """A positive number rounded down to one digit; 1 for 0.
+
+    >>> _leading_digit(0.0278)
+    0.02
+    """
+    if value <= 0:
+        return 1.0
+    exponent = math.floor(math.log10(value))
+    return float(f"{math.floor(value / 10.0**exponent)}e{exponent}")
 
 
 def _surround(ax: Any, region: Any) -> None:

@@ -16,6 +16,7 @@ from sphereot._arrays.validation import as_int
 from sphereot.plotting._axes import (
     RASTER_FROM,
     add_legend_entry,
+    marker_opacity,
     marker_size,
     new_axes,
     next_color,
@@ -33,6 +34,7 @@ _PARALLELS = (-60, -30, 0, 30, 60)
 _MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
 _FEW_POINTS = 500  # that hide little of a map
 _MIN_WIDTH_FOR_DEGREES = 2.2  # inches
+_EARTH, _SKY = "map of the earth", "map of the sky"  # labels of Axes
 
 
 def map_points(resolution: int = 180) -> NDArray[np.float64]:
@@ -76,6 +78,7 @@ def density_map(
     colorbar: bool = True,
     graticule: bool | str = True,
     coastlines: bool = False,
+    sky: bool = False,
 ) -> Any:
     """Mollweide map of a density on S^2.
 
@@ -105,6 +108,8 @@ def density_map(
         the degrees out.
     coastlines : bool
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
+    sky : bool
+        Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
 
     Returns
     -------
@@ -122,7 +127,9 @@ def density_map(
     values = grid_values(density, resolution)
     overlay = None if points is None else points_in_space("points", points)
     shores = read_coastlines() if coastlines else []
-    ax = _map_axes(ax, tall=colorbar)
+    ax = _map_axes(ax, sky, tall=colorbar)
+    if sky:
+        values = values[:, ::-1]
     rows, columns = values.shape
     if norm is None:
         norm = linear_norm(vmin, vmax, values)
@@ -139,7 +146,7 @@ def density_map(
         _draw_coastlines(ax, shores, light)
         _finish_map(ax, graticule, light)
         if overlay is not None:
-            _draw_overlay(ax, overlay)
+            _draw_overlay(ax, overlay, sky)
         if colorbar:
             bar = ax.figure.colorbar(artist, ax=ax, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
             bar.outline.set_linewidth(0.4)
@@ -150,13 +157,14 @@ def density_map(
     return ax
 
 
-def _draw_overlay(ax: Any, points: NDArray[np.float64]) -> None:
+def _draw_overlay(ax: Any, points: NDArray[np.float64], sky: bool) -> None:
     """Points on a density: with a rim that keeps them visible; many without one and faint, so that the map is seen."""
-    if len(points) <= _FEW_POINTS:
-        scatter_map(points, ax=ax, color="white", edgecolors=INK, linewidths=0.3, size=marker_size(len(points)))
+    count = len(points)
+    if count <= _FEW_POINTS:
+        scatter_map(points, ax=ax, sky=sky, color="white", size=marker_size(count), edgecolors=INK, linewidths=0.3)
         return
-    opacity = max(0.25, math.sqrt(_FEW_POINTS / len(points)))
-    scatter_map(points, ax=ax, color="white", linewidths=0, alpha=opacity, size=0.5 * marker_size(len(points)))
+    opacity = max(0.25, math.sqrt(_FEW_POINTS / count))
+    scatter_map(points, ax=ax, sky=sky, color="white", size=0.5 * marker_size(count), linewidths=0, alpha=opacity)
 
 
 def scatter_map(
@@ -167,6 +175,7 @@ def scatter_map(
     size: Any = None,
     label: str | None = None,
     coastlines: bool = False,
+    sky: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Mollweide map of points on S^2.
@@ -185,8 +194,10 @@ def scatter_map(
         Name of the points in a legend, which `ax.legend()` adds.
     coastlines : bool
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
+    sky : bool
+        Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
     **kwargs
-        Passed on to `Axes.scatter`.
+        Passed on to `Axes.scatter`. By default many points are transparent, so that dense regions are seen.
 
     Returns
     -------
@@ -201,8 +212,10 @@ def scatter_map(
     """
     vectors = points_in_space("points", points)
     shores = read_coastlines() if coastlines else []
-    ax = _map_axes(ax)
+    ax = _map_axes(ax, sky)
     longitude = np.arctan2(vectors[:, 1], vectors[:, 0])
+    if sky:
+        longitude = -longitude
     latitude = np.arctan2(vectors[:, 2], np.hypot(vectors[:, 0], vectors[:, 1]))
     size = marker_size(len(vectors)) if size is None else size
     if color is None and "c" not in kwargs:
@@ -211,6 +224,7 @@ def scatter_map(
     options = {
         "clip_on": False,
         "linewidths": 0,
+        "alpha": marker_opacity(len(vectors)),
         "rasterized": len(vectors) > RASTER_FROM,
         "zorder": 3,
         "gid": "points",
@@ -224,14 +238,23 @@ def scatter_map(
     return ax
 
 
-def _map_axes(ax: Any, *, tall: bool = False) -> Any:
+def _map_axes(ax: Any, sky: bool, *, tall: bool = False) -> Any:
+    """Axes for a map, labeled as one of the earth or of the sky; both cannot be drawn on the same."""
     if ax is None:
-        return new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + (0.45 if tall else 0)), projection="mollweide")
+        ax = new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + (0.45 if tall else 0)), projection="mollweide")
     require_axes(ax, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
+    kind = _SKY if sky else _EARTH
+    if ax.get_label() in (_EARTH, _SKY) and ax.get_label() != kind:
+        raise ValueError(
+            f"sky: got {sky}, but the Axes show the other side; give the same value for all that is drawn."
+        )
+    ax.set_label(kind)
     return ax
 
 
 def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None = None) -> None:
+    if lines and ax.get_label() == _SKY:
+        raise ValueError("coastlines: are of the earth, but sky is True; leave one of them out.")
     if not lines or any(artist.get_gid() == "coastlines" for artist in ax.collections):
         return
     # Above the colors and the graticule, below the points.
@@ -275,8 +298,15 @@ def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None 
         ax.set_yticks([])
         return
     with_degrees = graticule != "lines" and ax.get_position().width * ax.figure.get_figwidth() >= _MIN_WIDTH_FOR_DEGREES
-    ax.set_xticks(np.deg2rad(_MERIDIANS), [_degrees(value, "W", "E") if with_degrees else "" for value in _MERIDIANS])
-    ax.set_yticks(np.deg2rad(_PARALLELS), [_degrees(value, "S", "N") if with_degrees else "" for value in _PARALLELS])
+    if not with_degrees:
+        longitudes, latitudes = [""] * len(_MERIDIANS), [""] * len(_PARALLELS)
+    elif ax.get_label() == _SKY:
+        longitudes, latitudes = [f"{-value % 360}°" for value in _MERIDIANS], [f"{value:+}°" for value in _PARALLELS]
+    else:
+        longitudes = [_degrees(value, "W", "E") for value in _MERIDIANS]
+        latitudes = [_degrees(value, "S", "N") for value in _PARALLELS]
+    ax.set_xticks(np.deg2rad(_MERIDIANS), longitudes)
+    ax.set_yticks(np.deg2rad(_PARALLELS), [text.replace("+0", "0") for text in latitudes])
     ax.tick_params(labelsize=6, colors=INK)
     # Degrees of longitude are on the equator, in the middle of the data: small, and readable on any color.
     if light is None:
