@@ -75,7 +75,7 @@ def _maps(rows: list[Row], config: Any) -> Any:
             plotting.scatter_map(codes, ax=ax, color=_CLASS_COLORS[label], size=1.5, label=_CLASSES[label])
         ax.set_title(method)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, markerscale=3)
+    figure.legend(handles, labels, loc="outside lower center", ncols=5)
     figure.suptitle(f"Test images of CIFAR10 on $S^2$ ({_scale(config)})", fontsize=8)
     return figure
 
@@ -83,23 +83,23 @@ def _maps(rows: list[Row], config: Any) -> Any:
 def _accuracy(rows: list[Row], config: Any) -> Any:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 2.8))
+    figure = Figure(figsize=(6.4, 3.1))
     panels = {
         "$S^2$": select(rows, part="table"),
         f"$S^{{{config.compared_dim - 1}}}$": select(rows, part="comparison"),
     }
-    for k, (title, selected) in enumerate(panels.items()):
+    followed = {title: [row for row in selected if row.get("curve")] for title, selected in panels.items()}
+    methods = list(dict.fromkeys(row["method"] for selected in followed.values() for row in selected))
+    colors = dict(zip(methods, _CLASS_COLORS, strict=False))  # the same in both panels
+    for k, (title, selected) in enumerate(followed.items()):
         ax = figure.add_subplot(1, 2, k + 1)
-        followed = [row for row in selected if row.get("curve")]
-        for j, method in enumerate(dict.fromkeys(row["method"] for row in followed)):
-            curves = 100 * np.array([row["curve"] for row in followed if row["method"] == method])
-            color, style = plotting.PALETTE[j % len(plotting.PALETTE)], "-" if j < len(plotting.PALETTE) else "--"
-            plotting.evolution(
-                followed[0]["curve_epochs"], curves, ax=ax, color=color, label=method, band="range", linestyle=style
-            )
+        for method in dict.fromkeys(row["method"] for row in selected):
+            curves = 100 * np.array([row["curve"] for row in selected if row["method"] == method])
+            epochs = selected[0]["curve_epochs"]
+            plotting.evolution(epochs, curves, ax=ax, color=colors[method], label=method, band="range")
         ax.set(xlabel="epoch", title=title)
         ax.set_ylabel("accuracy of nearest neighbors [%]" if k == 0 else "")
-        ax.legend(fontsize=5.5)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=6)
     figure.suptitle(f"Nearest neighbors by the features ({_scale(config)})", fontsize=8)
     return figure
 
