@@ -26,6 +26,7 @@
 #include "solvers/costs.hpp"
 #include "solvers/gradients.hpp"
 #include "solvers/permutations.hpp"
+#include "solvers/resamples.hpp"
 #include "solvers/uniform_pairs.hpp"
 #include "support/parallel.hpp"
 #include "support/real.hpp"
@@ -139,6 +140,13 @@ template <Real T>
 void require_groups(const SlicedMeasure<T>& x, std::size_t groups) {
     require(groups >= 1 && groups <= x.slices, "between one group and one per slice");
     require(x.sums_slices() || groups == x.slices, "one group per slice of turns");
+}
+
+template <Real T>
+Resamples resamples(const SlicedMeasure<T>& x, const Input<std::uint32_t, 2>& repeats, std::size_t size) {
+    require(!x.weights, "resampled measures have no weights");
+    require(repeats.shape(0) >= 1 && repeats.shape(1) == x.atoms, "repeats (resamples, atoms)");
+    return {repeats.shape(0), x.atoms, size, repeats.data()};
 }
 
 template <Real T>
@@ -266,6 +274,37 @@ void bind(nb::module_& m, const char* name) {
             solve_slices_relabeled(pool, labelings, {p, root}, execution, result);
         },
         "pool"_a, "first"_a, "labels"_a.noconvert(), "p"_a, "threads"_a, "out"_a, "root"_a = false);
+
+    m.def(
+        "costs_resampled",
+        [](const Sliced& x, Input<std::uint32_t, 2> repeats_x, std::size_t size_x, const Sliced& y,
+           Input<std::uint32_t, 2> repeats_y, std::size_t size_y, double p, std::size_t threads, InOut<double, 2> out) {
+            const auto of_x = resamples(x, repeats_x, size_x), of_y = resamples(y, repeats_y, size_y);
+            require(x.slices == y.slices && of_x.count == of_y.count, "equal numbers of slices and resamples");
+            require(out.shape(0) == x.slices && out.shape(1) == of_x.count,
+                    "one row per slice, one column per resample");
+            double* result = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            require(of_x.have_valid_sizes() && of_y.have_valid_sizes(), "resamples of the given sizes");
+            solve_slices_resampled(x, of_x, y, of_y, {p, false}, execution, result);
+        },
+        "x"_a, "repeats_x"_a.noconvert(), "size_x"_a, "y"_a, "repeats_y"_a.noconvert(), "size_y"_a, "p"_a, "threads"_a,
+        "out"_a);
+    m.def(
+        "costs_uniform_resampled",
+        [](const Sliced& x, Input<std::uint32_t, 2> repeats_x, std::size_t size_x, double p, std::size_t threads,
+           InOut<double, 2> out) {
+            const auto of_x = resamples(x, repeats_x, size_x);
+            require(out.shape(0) == x.slices && out.shape(1) == of_x.count,
+                    "one row per slice, one column per resample");
+            double* result = out.data();
+            const Execution execution = execution_on(threads);
+            const nb::gil_scoped_release unlocked;
+            require(of_x.have_valid_sizes(), "resamples of the given size");
+            solve_slices_uniform_resampled(x, of_x, {p, false}, execution, result);
+        },
+        "x"_a, "repeats_x"_a.noconvert(), "size_x"_a, "p"_a, "threads"_a, "out"_a);
 }
 
 template <Real T>

@@ -125,6 +125,10 @@ public:
     // spare. Call end_sorted when they are written.
     T* begin_sorted() { return turns_.data(); }
     void end_sorted() { turns_[n_] = turns_[0] + T(1); }
+    // Sets `passed(cell)` of such turns, for those who ask for it.
+    void set_passed(int cell, std::size_t atoms) {
+        counts_[digit_count - 1][static_cast<std::size_t>(cell)] = static_cast<std::uint32_t>(atoms);
+    }
 
     // Takes any number n of sorted atoms, with n + 1 cumulative masses from 0 to 1 in units of 1 / mass_units. Requires
     // n > 0.

@@ -12,6 +12,7 @@
 #include "slicing/sources.hpp"
 #include "solvers/costs.hpp"
 #include "solvers/gradients.hpp"
+#include "solvers/resamples.hpp"
 #include "support/parallel.hpp"
 #include "tests/check.hpp"
 
@@ -126,6 +127,49 @@ TEST_CASE("solvers: weights that repeat an atom equal repeated atoms") {
         const auto single = costs(x.all_forms()[0], y.all_forms(weights.data())[0], p);
         for (std::size_t l = 0; l < slices; ++l) CHECK(std::fabs(repeated[l] - single[l]) <= 1e-12);
     }
+}
+
+// Resamples of `size` points in all, drawn with replacement; the first has one point `size` times.
+std::vector<std::uint32_t> drawn_repeats(std::size_t count, std::size_t points, std::size_t size) {
+    std::mt19937 random(7);
+    std::uniform_int_distribution<std::size_t> point(0, points - 1);
+    std::vector<std::uint32_t> repeats(count * points, 0);
+    repeats[0] = static_cast<std::uint32_t>(size);
+    for (std::size_t k = 1; k < count; ++k)
+        for (std::size_t i = 0; i < size; ++i) ++repeats[k * points + point(random)];
+    return repeats;
+}
+
+template <Real T>
+void check_resamples(double tolerance) {
+    constexpr std::size_t count = 5;
+    for (const std::size_t size : {40, 31}) {  // of the second measure: as many as of the first, or another number
+        const Points<T> x(30, 3, 1), y(25, 3, 2);
+        const auto repeats_x = drawn_repeats(count, 30, 40), repeats_y = drawn_repeats(count, 25, size);
+        const Resamples of_x{count, 30, 40, repeats_x.data()}, of_y{count, 25, size, repeats_y.data()};
+        CHECK(of_x.have_valid_sizes() && of_y.have_valid_sizes());
+        CHECK(!(Resamples{count, 30, 41, repeats_x.data()}.have_valid_sizes()));
+        for (const double p : {1.0, 1.5, 2.0, 4.0}) {
+            std::vector<double> both(slices * count), uniform(slices * count), expected(slices);
+            solve_slices_resampled(x.all_forms()[2], of_x, y.all_forms()[3], of_y, {p, false}, Execution{2},
+                                   both.data());
+            solve_slices_uniform_resampled(x.all_forms()[1], of_x, {p, false}, Execution{2}, uniform.data());
+            for (std::size_t k = 0; k < count; ++k) {
+                const std::vector<double> a(of_x.of(k), of_x.of(k) + 30), b(of_y.of(k), of_y.of(k) + 25);
+                const auto pair = costs(x.all_forms(a.data())[2], y.all_forms(b.data())[3], p);
+                solve_slices_uniform(x.all_forms(a.data())[1], {p, false}, Execution{1}, expected.data());
+                for (std::size_t l = 0; l < slices; ++l) {
+                    CHECK(std::fabs(both[l * count + k] - pair[l]) <= tolerance);
+                    CHECK(std::fabs(uniform[l * count + k] - expected[l]) <= tolerance);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("solvers: resamples equal weights that count the repeats") {
+    check_resamples<double>(1e-12);
+    check_resamples<float>(1e-5);
 }
 
 TEST_CASE("solvers: the number of threads does not change a bit") {

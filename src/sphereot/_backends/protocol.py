@@ -5,14 +5,14 @@ dtype, unit vectors as points, orthonormal frames, an order p of at least 1.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array
 
-__all__ = ["Backend", "Labelings", "Measure", "Measures", "Plan", "n_atoms"]
+__all__ = ["Backend", "Labelings", "Measure", "Measures", "Plan", "Repeats", "n_atoms"]
 
 
 class Measure(NamedTuple):
@@ -32,6 +32,10 @@ class Measure(NamedTuple):
 
 Measures: TypeAlias = Sequence[Measure]
 """One measure, to be compared with the uniform measure; or two, to be compared with each other."""
+
+
+Repeats: TypeAlias = NDArray[np.integer[Any]]
+"""How often each of B resamples has each point of a measure, shape (B, n); all rows have the same sum."""
 
 
 class Plan(NamedTuple):
@@ -95,6 +99,13 @@ class Backend(Protocol):
         """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
 
         Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
+        """
+
+    def resampled_costs(self, measures: Measures, repeats: Sequence[Repeats], frames: Array, p: float) -> Array:
+        """W_p^p on each great circle for each of B resamples of one or two measures, shape (L, B).
+
+        A resample has each point as often as `repeats` of its measure says; weights of the measures are not used. For
+        orders up to `LARGEST_PLAIN_ORDER`.
         """
 
 

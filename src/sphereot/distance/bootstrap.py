@@ -1,7 +1,8 @@
 """How much SSW_p^p varies with the draw of the points: a bootstrap, and the level that chance alone reaches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,17 @@ from sphereot.slicing.drawing import frames_from_normals
 __all__ = ["PointSampling", "resampled"]
 
 _CIRCLES = 64  # the error of great circles is reported apart
+_POINTS_PER_CALL = 1_000_000_000  # points times great circles: about a second, so that progress can be reported
 _SPLITS = 24  # samples of one distribution whose mean is the noise floor
 
 Floats = NDArray[np.float64]
+
+
+class _Sample(NamedTuple):
+    """Points (n, d), and the probability with which a resample takes each of them."""
+
+    points: Floats
+    shares: Floats
 
 
 @dataclass(frozen=True)
@@ -50,46 +59,62 @@ def resampled(
     count = as_int("bootstrap", count, 10, "the number of resamples")
     if p > LARGEST_PLAIN_ORDER:
         raise ValueError(f"bootstrap: is for orders up to {LARGEST_PLAIN_ORDER:g}, but p is {p:g}.")
-    points = [to_numpy(measure.points) for measure in measures]
-    shares = [_shares(measure) for measure in measures]
-    sizes = [len(sample) for sample in points]
-    drawn = frames_from_normals(generator.standard_normal, _CIRCLES, points[0].shape[1], "quasi")
-    frames = np.ascontiguousarray(drawn, dtype=points[0].dtype)
-
-    def cost(samples: list[Floats], weights: list[Floats]) -> float:
-        pairs = [Measure(sample, weight) for sample, weight in zip(samples, weights, strict=True)]
-        return float(np.mean(backend_for(samples[0]).slice_costs(pairs, frames, p)))
-
-    observed = cost(points, shares)
-    deviations = np.empty(count)
+    samples = [_Sample(to_numpy(measure.points), _shares(measure)) for measure in measures]
+    points = samples[0].points
+    drawn = frames_from_normals(generator.standard_normal, _CIRCLES, points.shape[1], "quasi")
+    frames = np.ascontiguousarray(drawn, dtype=points.dtype)
+    backend = backend_for(points)
+    observed = float(np.mean(backend.slice_costs([Measure(*sample) for sample in samples], frames, p)))
     with progress_bar(progress, "resamples", count + _SPLITS) as show:
-        for k in range(count):
-            draws = [generator.multinomial(size, share) for size, share in zip(sizes, shares, strict=True)]
-            deviations[k] = cost(points, [draw.astype(np.float64) for draw in draws]) - observed
-            show(k + 1)
-        floor = []
-        for k in range(_SPLITS):
-            floor.append(_chance(points, shares, sizes, cost, generator))
-            show(count + k + 1)
-    return PointSampling(deviations, float(np.mean(floor)))
+        sizes = [len(sample.points) for sample in samples]
+        values = _resampled_values(samples, sizes, frames, p, count, generator, show)
+        if len(samples) == 2:
+            pool = _pool(samples)
+            floor = _resampled_values([pool, pool], sizes, frames, p, _SPLITS, generator, lambda k: show(count + k))
+        else:
+            uniform = (_uniform_sample(points, generator) for _ in range(_SPLITS))
+            floor = np.array([np.mean(backend.slice_costs([Measure(sample)], frames, p)) for sample in uniform])
+            show(count + _SPLITS)
+    return PointSampling(values - observed, float(np.mean(floor)))
 
 
-def _chance(
-    points: list[Floats],
-    shares: list[Floats],
-    sizes: list[int],
-    cost: Callable[[list[Floats], list[Floats]], float],
+def _resampled_values(
+    samples: Sequence[_Sample],
+    sizes: Sequence[int],
+    frames: Floats,
+    p: float,
+    count: int,
     generator: np.random.Generator,
-) -> float:
-    """SSW_p^p between two samples of the pooled distribution, or of a uniform sample."""
-    if len(points) == 1:
-        sample = generator.standard_normal(points[0].shape)
-        sample /= np.linalg.norm(sample, axis=1, keepdims=True)
-        return cost([sample.astype(points[0].dtype)], [np.ones(sizes[0])])
-    pool = np.concatenate(points)
-    total = sum(sizes)
-    share = np.concatenate([size / total * part for size, part in zip(sizes, shares, strict=True)])
-    return cost([pool, pool], [generator.multinomial(size, share).astype(np.float64) for size in sizes])
+    show: Callable[[int], None],
+) -> Floats:
+    """SSW_p^p of resamples of these sizes, shape (count,); several at a time, which share the sort of the points."""
+    backend = backend_for(frames)
+    at_once = max(1, _POINTS_PER_CALL // (len(frames) * sum(len(sample.points) for sample in samples)))
+    values = []
+    for start in range(0, count, at_once):
+        stop = min(start + at_once, count)
+        repeats = [np.empty((stop - start, len(sample.points)), np.uint32) for sample in samples]
+        for k in range(stop - start):
+            for rows, sample, size in zip(repeats, samples, sizes, strict=True):
+                rows[k] = generator.multinomial(size, sample.shares)
+        values.append(
+            np.mean(backend.resampled_costs([Measure(sample.points) for sample in samples], repeats, frames, p), axis=0)
+        )
+        show(stop)
+    return np.concatenate(values)
+
+
+def _pool(samples: Sequence[_Sample]) -> _Sample:
+    """Both samples as one, each with the share of its size."""
+    total = sum(len(sample.points) for sample in samples)
+    shares = [len(sample.points) / total * sample.shares for sample in samples]
+    return _Sample(np.concatenate([sample.points for sample in samples]), np.concatenate(shares))
+
+
+def _uniform_sample(like: Floats, generator: np.random.Generator) -> Floats:
+    sample = generator.standard_normal(like.shape)
+    sample /= np.linalg.norm(sample, axis=1, keepdims=True)
+    return sample.astype(like.dtype)
 
 
 def _shares(measure: Measure) -> Floats:

@@ -230,14 +230,6 @@ def ssw_estimate(
     >>> estimate.method, estimate.n_replicates
     ('quasi', 8)
     """
-    if bootstrap is not None:
-        plain = ssw_estimate(
-            x, y, p=p, x_weights=x_weights, y_weights=y_weights, n_projections=n_projections, projections=projections,
-            method=method, seed=seed, rtol=rtol, max_projections=max_projections, progress=progress, columns=columns,
-        )  # fmt: skip
-        measures = _constant_measures(x, y, x_weights, y_weights, columns)
-        generator = numpy_generator(seed, measures[0].points)
-        return replace(plain, sampling=resampled(measures, as_order(p), bootstrap, generator.spawn(1)[0], progress))
     p = as_order(p)
     measures = _constant_measures(x, y, x_weights, y_weights, columns)
     points = measures[0].points
@@ -247,14 +239,23 @@ def ssw_estimate(
             raise ValueError("rtol: cannot be met with fixed projections; give n_projections or nothing instead.")
         if chosen is not None:
             raise ValueError("method: got a method and projections; give one of them.")
-        frames = frames_for(points, n_projections, projections, seed)
-        return _given_estimate(measures, frames, p, progress)
-    count, limit = circle_counts(n_projections, rtol, max_projections)
-    generator = numpy_generator(seed, points)
-    if chosen is None and n_projections is None and _is_exact_cheap(measures, p):
-        return _exact_estimate(measures[0])
-    sampling = choose_sampling(measures, p, chosen, count, generator)
-    circles = _Circles(measures, p, sampling, generator)
+        estimate = _given_estimate(measures, frames_for(points, n_projections, projections, seed), p, progress)
+        generator = numpy_generator(seed, points)
+    else:
+        count, limit = circle_counts(n_projections, rtol, max_projections)
+        generator = numpy_generator(seed, points)
+        if chosen is None and n_projections is None and _is_exact_cheap(measures, p):
+            estimate = _exact_estimate(measures[0])
+        else:
+            sampling = choose_sampling(measures, p, chosen, count, generator)
+            estimate = _drawn_estimate(_Circles(measures, p, sampling, generator), count, limit, rtol, progress)
+    if bootstrap is None:
+        return estimate
+    return replace(estimate, sampling=resampled(measures, p, bootstrap, generator.spawn(1)[0], progress))
+
+
+def _drawn_estimate(circles: "_Circles", count: int, limit: int, rtol: float | None, progress: Progress) -> SSWEstimate:
+    """The estimate on `count` great circles, or on as many more, up to `limit`, as the tolerance needs."""
     first = sizes = circles.sizes_of(count)
     while True:
         circles.add(sizes, progress)

@@ -12,6 +12,7 @@ from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_cos
 from sphereot._backends.array_api.pairs import pair_cost
 from sphereot._backends.array_api.permutations import relabeled_costs
 from sphereot._backends.array_api.projection import blocks, on_circles, project
+from sphereot._backends.array_api.resamples import resampled_costs
 from sphereot._backends.protocol import Measure, Measures, Plan
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "pairwise_costs",
     "project",
     "relabeled_costs",
+    "resampled_costs",
     "slice_costs",
 ]
 

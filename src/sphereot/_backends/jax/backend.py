@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from sphereot._arrays.libraries import Array
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted, rooted_in_unit, unit_of
-from sphereot._backends.array_api.backend import relabeled_costs
+from sphereot._backends.array_api.backend import relabeled_costs, resampled_costs
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
 from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.native.wanted import Wanted
@@ -28,6 +28,7 @@ __all__ = [
     "pairwise_costs",
     "project",
     "relabeled_costs",
+    "resampled_costs",
     "slice_costs",
 ]
 

@@ -13,6 +13,7 @@ from sphereot._backends.native.calls import kernel, threads_for
 from sphereot._backends.native.frames import Frames, frame_count
 from sphereot._backends.native.pairs import pair_cost
 from sphereot._backends.native.permutations import relabeled_costs
+from sphereot._backends.native.resamples import resampled_costs
 from sphereot._backends.protocol import Measure, Measures, Plan, n_atoms
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "pairwise_costs",
     "project",
     "relabeled_costs",
+    "resampled_costs",
     "slice_costs",
     "slice_distances",
 ]

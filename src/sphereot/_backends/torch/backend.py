@@ -26,7 +26,7 @@ from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_block
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK, on_circles, project
 from sphereot._backends.native import backend as kernel
 from sphereot._backends.native.frames import FrameSeed
-from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, n_atoms
+from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
 from sphereot._backends.torch import operators
 from sphereot._backends.torch.derivatives import differentiable_once
 
@@ -39,6 +39,7 @@ __all__ = [
     "portable_path",
     "project",
     "relabeled_costs",
+    "resampled_costs",
     "slice_costs",
 ]
 
@@ -167,6 +168,15 @@ def relabeled_costs(pool: Tensor, labelings: Labelings, frames: Tensor, p: float
     points, frames_array = _numpy(pool, frames)
     for block, costs in kernel.relabeled_costs(points, labelings, frames_array, p):
         yield block, torch.from_numpy(costs)
+
+
+def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Tensor, p: float) -> Tensor:
+    """W_p^p on each great circle for each resample of one or two measures, shape (L, B)."""
+    points = [measure.points for measure in measures]
+    if not _kernel_serves(points[0]):
+        return array_api.resampled_costs(measures, repeats, frames, p)
+    *arrays, frames_array = _numpy(*points, frames)
+    return torch.from_numpy(kernel.resampled_costs([Measure(array) for array in arrays], repeats, frames_array, p))
 
 
 # ---- array-API code, block by block of slices ----
