@@ -103,4 +103,4 @@ sanitize: $(VENV)/.installed-test
 	    $(BIN)/python tests/_backends/native/sanitized.py $(SANITIZED)
 
 clean:
-	rm -rf $(VENV) .venv-core build dist out docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-core build dist out docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

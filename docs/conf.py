@@ -1,7 +1,10 @@
 """Settings of the documentation site: `make docs` builds it into build/docs."""
 
+import os
 import re
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 project = "sphereot"
 author = "The sphereot developers"
@@ -13,6 +16,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]
@@ -28,6 +32,27 @@ autodoc_typehints = "none"  # the docstrings say what arguments are
 autodoc_default_options = {"members": True, "inherited-members": False}
 numpydoc_show_class_members = False
 default_role = "code"
+
+# The gallery runs the programs in examples/gallery and writes their pages to docs/gallery. Functions are named by their
+# path: sphinx cannot store the settings otherwise.
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # networks this small are slower with threads of PyTorch
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_\d\d_\w+\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("matplotlib", "gallery_figures.set_defaults"),
+    "image_srcset": ["2x"],
+    "capture_repr": (),
+    "abort_on_example_error": True,
+    "min_reported_time": 1.0,
+    "write_computation_times": False,
+    "show_memory": False,
+    "show_signature": False,
+    "download_all_examples": False,
+}
 
 html_theme = "furo"
 html_title = f"sphereot {version}"
