@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from docutils import nodes
+
 project = "sphereot"
 author = "The sphereot developers"
 copyright = author
@@ -57,6 +59,8 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"sphereot {version}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 
@@ -68,5 +72,32 @@ def escape_plain_text(app, what, name, obj, options, lines):  # noqa: D103
             lines[k] = re.sub(r"(?<![*\w])\*(?=\w)(?!\w+\*)", r"\\*", line.replace("|", r"\|"))
 
 
+# Formulas in running text: SSW_2^2, SW_p, K_d, S^2, S^{d-1}.
+FORMULA = re.compile(r"(?<![\w^])(?:(SSW|SW|W|K)_([0-9pd])(?:\^([0-9p]))?|S\^(\d+|\{[^}]*\}))(?![\w^])")
+
+
+def typeset_formulas(app, doctree):  # noqa: D103
+    for text in list(doctree.findall(nodes.Text)):
+        parents = (nodes.literal, nodes.literal_block, nodes.FixedTextElement, nodes.raw, nodes.image)
+        ancestor, plain = text.parent, False
+        while ancestor is not None:
+            plain = plain or isinstance(ancestor, parents)
+            ancestor = ancestor.parent
+        if plain or not FORMULA.search(text):
+            continue
+        parts, end = [], 0
+        for match in FORMULA.finditer(text):
+            name, index, power, sphere = match.groups()
+            parts.append(nodes.Text(text[end : match.start()] + (name or "S")))
+            if index:
+                parts.append(nodes.subscript("", index))
+            if power or sphere:
+                parts.append(nodes.superscript("", (power or sphere).strip("{}")))
+            end = match.end()
+        parts.append(nodes.Text(text[end:]))
+        text.parent.replace(text, [part for part in parts if part.astext()])
+
+
 def setup(app):  # noqa: D103
     app.connect("autodoc-process-docstring", escape_plain_text, priority=400)  # before numpydoc
+    app.connect("doctree-read", typeset_formulas, priority=100)  # before titles are collected

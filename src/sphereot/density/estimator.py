@@ -95,8 +95,8 @@ class DensityEstimator:
 
     Notes
     -----
-    With T the flow and p_Z the base density, the density is p_Z(T(x)) |det J_T(x)| (Section 5.2), against the area
-    measure of the sphere.
+    With T the flow and p_Z the base density, the density is p_Z(T(x)) |det J_T(x)| (Section 5.1, Equation 24), against
+    the area measure of the sphere.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Density estimation on earth data: the paper's Table 1 and map (Section 5.2, Appendix C.4), and more losses."""
+"""Density estimation on earth data: the paper's Table 1 and map (Section 5.1, Appendix C.4), and more losses."""
 
 import math
 import time
@@ -237,7 +237,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
 EXPERIMENT = Experiment(
     name="earth",
     title="Density estimation on earth data: SSW, SW, Stereo, likelihood, kernels, averages",
-    section="Section 5.2, Table 1 and Figure 'Density estimation of models trained on earth data'; Appendix C.4",
+    section="Section 5.1, Table 1 and Figure 'Density estimation of models trained on earth data'; Appendix C.4",
     paper="SSW has the least test NLL of the three methods on all three data sets; the numbers are in brackets.",
     presets={
         "quick": Config(

@@ -242,7 +242,7 @@ def trace_of_mass(source: Atoms, target: Atoms, unit: int, p: float) -> int:
 
 
 def _level_median(source: Atoms, target: Atoms) -> Array:
-    """LevMed(F - G), (B, 1), in units of mass: the best cut for p = 1, but for its sign (Equation levmedformula)."""
+    """LevMed(F - G), (B, 1), in units of mass: the best cut for p = 1, but for its sign (Equation 11)."""
     xp = namespace(source.turn)
     z = xp.concat([source.turn, target.turn], axis=-1)
     order = xp.argsort(z, axis=-1, stable=False)
