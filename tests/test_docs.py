@@ -62,9 +62,11 @@ def test_programs_are_complete():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_inside(page):
-    """Links to other pages, to figures and to results name files that exist."""
+    """Links name files that exist: other pages, figures, results, and the programs of pages of the gallery."""
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", (DOCS / page).read_text(encoding="utf-8")):
-        if "://" not in target:
+        if target.startswith("gallery/"):
+            assert (DOCS.parent / "examples" / f"{target}.py").exists(), target
+        elif "://" not in target:
             assert ((DOCS / page).parent / target).exists(), target
 
 

@@ -76,8 +76,7 @@ def test_commands_are_there():
 
 
 def test_files_are_there():
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-    for document in documents:
+    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
             if not link.startswith(("http:", "https:", "mailto:")):
                 assert (document.parent / link).exists(), f"{document.name} links to {link}"
