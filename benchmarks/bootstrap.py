@@ -3,11 +3,10 @@
 `python -m benchmarks.bootstrap`
 """
 
-import time
-
 import numpy as np
 
 import sphereot
+from benchmarks.timing import best_of
 from sphereot._arrays.random import numpy_generator
 from sphereot._backends.protocol import Measure
 from sphereot.distance.bootstrap import resampled
@@ -18,25 +17,15 @@ TRIALS = 600
 LEVEL = 0.9
 
 
-def seconds(action, repeats):
-    """Least time of several calls."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def measure_time():
     print(f"{'n = m':>8} {'d':>4} {'p':>3} {'one ssw':>10} {'per resample':>13} {'ratio':>6} {RESAMPLES:>5} resamples")
     for n, dim in ((1_000, 3), (10_000, 3), (10_000, 128)):
         x, y = (random_uniform(n, dim, seed=seed).astype(np.float32) for seed in (0, 1))
         measures = [Measure(x), Measure(y)]
         for p in (1.0, 2.0):
-            one = seconds(lambda p=p, x=x, y=y: sphereot.ssw(x, y, p=p, seed=0), 20)
-            all_of_them = seconds(
-                lambda p=p, m=measures, x=x: resampled(m, p, RESAMPLES, numpy_generator(0, x), False), 4
+            one, all_of_them = best_of(
+                lambda p=p, x=x, y=y: sphereot.ssw(x, y, p=p, seed=0),
+                lambda p=p, m=measures, x=x: resampled(m, p, RESAMPLES, numpy_generator(0, x), False),
             )
             each = all_of_them / (RESAMPLES + 24)  # with the samples of the noise floor
             times = f"{1e3 * one:>8.2f}ms {1e3 * each:>11.2f}ms {each / one:>6.2f}"

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind
+from sphereot._arrays.types import Seed
 from sphereot._arrays.validation import as_frames, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing.circles import great_circles, project
 from sphereot.sphere.area import log_area
@@ -35,7 +36,7 @@ def radon_transform(
     *,
     n_nodes: int | None = None,
     n_directions: int = 2048,
-    seed: Any = 0,
+    seed: Seed = 0,
 ) -> Array:
     """Spherical Radon transform: integrals of a function over the points that project to given turns.
 
@@ -117,7 +118,7 @@ def dual_radon_transform(
     *,
     n_projections: int | None = None,
     projections: Array | None = None,
-    seed: Any = None,
+    seed: Seed = None,
 ) -> Array:
     """Dual Radon transform (back-projection): mean of a function on great circles over the projections of a point.
 
@@ -170,7 +171,7 @@ def hemispherical_transform(
     *,
     n_nodes: int | None = None,
     n_directions: int = 2048,
-    seed: Any = 0,
+    seed: Seed = 0,
 ) -> Array:
     """Hemispherical transform: integrals of a function over the hemispheres around given directions.
 
@@ -229,7 +230,7 @@ class IntegrationSet:
 
 
 def integration_set(
-    frame: Array, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Any = 0
+    frame: Array, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Seed = 0
 ) -> IntegrationSet:
     """Integration rule on the half great subsphere {x : P^U(x) = z} of the Radon transform (Proposition 6).
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sphereot import circle
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind
+from sphereot._arrays.types import Seed
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.slicing.circles import project
 from sphereot.sphere import normalize
@@ -33,7 +34,7 @@ def sliced_wasserstein_sphere(
     n_projections: int = 50,
     p: float = 2,
     projections: Array | None = None,
-    seed: Any = None,
+    seed: Seed = None,
     log: bool = False,
     root: bool = True,
 ) -> Any:
@@ -86,7 +87,7 @@ def sliced_wasserstein_sphere_unif(
     a: Array | None = None,
     n_projections: int = 50,
     projections: Array | None = None,
-    seed: Any = None,
+    seed: Seed = None,
     log: bool = False,
     root: bool = True,
 ) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator, torch_generator
-from sphereot._arrays.types import Method
+from sphereot._arrays.types import Method, Seed
 from sphereot._arrays.validation import as_int, as_points, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
@@ -319,7 +319,7 @@ class DensityEstimator:
             return float(np.mean(self.average_.log_density(_normalized(points))))
         return log_likelihood(self.flow_, torch.as_tensor(to_numpy(points).astype(np.float32)))
 
-    def sample(self, n: int = 1, seed: Any = None) -> np.ndarray[Any, Any]:
+    def sample(self, n: int = 1, seed: Seed = None) -> np.ndarray[Any, Any]:
         """Draw points (n, d) from the fitted density.
 
         Parameters

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.types import Method
+from sphereot._arrays.types import Method, Seed
 from sphereot._arrays.validation import as_int, as_points, require_same_dim, require_same_kind
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.errors import DivergenceError
@@ -72,7 +72,7 @@ def gradient_flow(
     n_projections: int | None = None,
     method: Method = "iid",
     batch_size: int | None = None,
-    seed: Any = None,
+    seed: Seed = None,
     tol: float | None = None,
     snapshots: Sequence[int] = (),
     callback: Callback | None = None,

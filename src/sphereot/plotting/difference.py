@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import AsinhNorm, LinearSegmentedColormap, Normalize
 
+from sphereot._arrays.types import Points
+from sphereot.plotting._axes import points_in_space
 from sphereot.plotting.maps import density_map, scatter_map
 from sphereot.plotting.styling import INK, PALETTE
 from sphereot.stats import DifferenceMap
@@ -21,8 +23,8 @@ _DRAWN = 1000  # points of a sample: more would hide the map
 def difference_map(
     result: DifferenceMap,
     *,
-    x: Any = None,
-    y: Any = None,
+    x: Points | None = None,
+    y: Points | None = None,
     labels: tuple[str, str] = ("x", "y"),
     ax: Any = None,
     coastlines: bool = False,
@@ -77,11 +79,11 @@ def difference_map(
         top = _leading_digit(float(np.abs(result.difference).max()))
         ticks = [-top, -top / 10, 0.0, top / 10, top]
         bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
-    for points, color in ((x, PALETTE[0]), (y, PALETTE[1])):
-        if points is not None:
-            scatter_map(
-                points[:: max(1, -(-len(points) // _DRAWN))], ax=ax, sky=sky, color=color, size=1.5, linewidths=0
-            )
+    for name, sample, color in (("x", x, PALETTE[0]), ("y", y, PALETTE[1])):
+        if sample is not None:
+            points = points_in_space(name, sample)
+            few = points[:: max(1, -(-len(points) // _DRAWN))]
+            scatter_map(few, ax=ax, sky=sky, color=color, size=1.5, linewidths=0)
     _surround(ax, result.region[:, ::-1] if sky else result.region)
     return ax
 

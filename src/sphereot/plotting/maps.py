@@ -12,6 +12,7 @@ from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.types import Points
 from sphereot._arrays.validation import as_int
 from sphereot.plotting._axes import (
     RASTER_FROM,
@@ -66,7 +67,7 @@ def map_points(resolution: int = 180) -> NDArray[np.float64]:
 def density_map(
     density: Callable[[NDArray[np.float64]], Any] | Any,
     *,
-    points: Any = None,
+    points: Points | None = None,
     ax: Any = None,
     resolution: int = 180,
     label: str | None = "density (sr$^{-1}$)",
@@ -168,7 +169,7 @@ def _draw_overlay(ax: Any, points: NDArray[np.float64], sky: bool) -> None:
 
 
 def scatter_map(
-    points: Any,
+    points: Points,
     *,
     ax: Any = None,
     color: Any = None,

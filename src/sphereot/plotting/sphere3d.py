@@ -7,6 +7,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
+from sphereot._arrays.types import Points
 from sphereot.plotting._axes import (
     RASTER_FROM,
     add_legend_entry,
@@ -75,7 +76,7 @@ def sphere_axes(ax: Any = None, *, elev: float = 20.0, azim: float = 30.0) -> An
 
 
 def scatter_sphere(
-    points: Any,
+    points: Points,
     *,
     ax: Any = None,
     color: Any = None,

@@ -1,10 +1,10 @@
 """Exponential and logarithm map, geodesic distance, parallel transport and Fréchet mean on the sphere."""
 
 import warnings
-from typing import Any
 
 from sphereot._arrays.libraries import Array, device, namespace, peek
 from sphereot._arrays.random import normal_source
+from sphereot._arrays.types import Seed
 from sphereot._arrays.validation import (
     as_int,
     as_points,
@@ -67,7 +67,7 @@ def normalize(x: Array) -> Array:
 
 
 @options_by_name
-def random_uniform(n: int, dim: int, *, seed: Any = None, like: Array | None = None) -> Array:
+def random_uniform(n: int, dim: int, *, seed: Seed = None, like: Array | None = None) -> Array:
     """Draw points from the uniform distribution on the sphere.
 
     Parameters
