@@ -301,7 +301,11 @@ def main() -> None:
     for tool in rows:
         rows[tool] |= measured_cost(tool, files)
     table = list(rows.values())
-    print(f"\nWindows with an alarm, in percent; seconds and memory of one window, one thread\n\n{markdown(table)}")
+    columns = dict.fromkeys(name for row in table[:1] for name in row)
+    shown: list[Row] = [
+        {name: f"{row[name]:.3f}" if name == "seconds" else row.get(name, "") for name in columns} for row in table
+    ]
+    print(f"\nWindows with an alarm, in percent; seconds and memory of one window, one thread\n\n{markdown(shown)}")
     print(f"\n{time.perf_counter() - begin:.0f} s")
     content = {"machine": machine(), "repeats": arguments.repeats, "power_repeats": arguments.power_repeats}
     write_json(arguments.out / "drift_tools.json", content | {"rows": table})
