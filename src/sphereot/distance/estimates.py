@@ -193,7 +193,8 @@ def ssw_estimate(
         As in `ssw`.
     bootstrap : int, optional
         Number of resamples of the points, at least 10; 200 are usual. The result then has `sampling_interval`, over
-        the draw of the points, and `noise_floor`. Each takes about as long as a weighted `ssw` with 64 great circles.
+        the draw of the points, and `noise_floor`. Resamples share the projection and the sort of the points; each takes
+        a tenth to a fifth of the time of one `ssw`.
 
     Returns
     -------
