@@ -7,6 +7,8 @@
 #   make bench     speed and memory against peers and limits, as a table and as JSON
 #   make docs      the documentation site, in build/docs; warnings are errors
 #   make sanitize  the kernel's tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make wheel     a source distribution and a manylinux wheel for this Python, in dist
+#   make test-wheel  both, installed where no compiler is found; make test-wheel-core the core's tests on the wheel
 #   make clean     remove what the above made
 
 PYTHON ?= python3
@@ -29,9 +31,10 @@ export PIP_CONSTRAINT := file://$(subst $(EMPTY) ,%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SPHEREOT_REQUIRE_KERNEL := 1
 
-.PHONY: help demo test test-core test-cpp test-arm64 lint bench docs sanitize clean
+.PHONY: help demo test test-core test-cpp test-arm64 lint bench docs sanitize wheel test-wheel \
+    test-wheel-core clean
 help:
-	@sed -n '2,10s/^# *//p' Makefile
+	@sed -n '2,12s/^# *//p' Makefile
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sphereot needs Python 3.11 or newer; set PYTHON=...")'
@@ -54,8 +57,10 @@ lint: $(VENV)/.installed-test
 	$(BIN)/clang-format --dry-run --Werror cpp/bindings.cpp $(UNFUSED) $(HEADERS) $(CPP_TESTS)
 	$(BIN)/mypy
 
+# A run of all tests also reports the lines of the package that none of them runs; TESTS=tests/stats runs a part.
+COVERAGE := $(if $(TESTS),,--cov --cov-report=term --cov-fail-under=95)
 test: lint test-cpp
-	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(COVERAGE) $(TESTS)
 
 # The tests in C++, for the baseline and for the instruction set of this machine. No Python and no library is needed.
 TEST_FLAGS := -std=c++20 -O2 -fno-math-errno -fno-trapping-math -fopenmp-simd -Wall -Wextra -Wconversion -Wshadow -Werror
@@ -102,5 +107,29 @@ sanitize: $(VENV)/.installed-test
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	    $(BIN)/python tests/_backends/native/sanitized.py $(SANITIZED)
 
+# Tools alone: the package is built from its source distribution, in an environment that build makes.
+RELEASE := .venv-release
+$(RELEASE)/.installed: pyproject.toml constraints.txt tools/requirements.py
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python tools/requirements.py release > $(RELEASE)/requirements.txt
+	$(RELEASE)/bin/pip install --quiet --requirement $(RELEASE)/requirements.txt
+	@touch $@
+
+wheel: $(RELEASE)/.installed
+	rm -rf dist build/dist
+	$(RELEASE)/bin/python -m build --outdir build/dist .
+	@mkdir dist
+	cp build/dist/*.tar.gz dist
+	PATH="$(CURDIR)/$(RELEASE)/bin:$$PATH" auditwheel repair --wheel-dir dist build/dist/*.whl
+	$(RELEASE)/bin/twine check --strict dist/*
+
+test-wheel: $(RELEASE)/.installed
+	$(RELEASE)/bin/python tools/check_distribution.py
+
+# The tests of `make test-core`, in the environment that test-wheel made.
+test-wheel-core: test-wheel
+	build/clean/wheel/bin/pip install --quiet "$$(echo dist/*.whl)[core-test]"
+	build/clean/wheel/bin/python -m pytest -n auto --dist worksteal $(or $(TESTS),tests)
+
 clean:
-	rm -rf $(VENV) .venv-core build dist out docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-core $(RELEASE) build dist out docs/api docs/gallery .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

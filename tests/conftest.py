@@ -48,6 +48,7 @@ collect_ignore = [
     "golden_values.py",
     "typing/program.py",
     "_backends/native/sanitized.py",
+    "packaging/smoke.py",
     "torch/two_ranks.py",
     "helpers",
 ]
