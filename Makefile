@@ -42,6 +42,7 @@ $(VENV)/bin/python:
 
 # One stamp per set of extras; each is made again when the kernel, the metadata or the constraints change.
 $(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml constraints.txt $(KERNEL) $(FOLDERS)
+	@echo "Installing into $(VENV): packages, and the kernel, which takes some minutes to compile."
 	$(BIN)/pip install --quiet --editable ".[$*]"
 	@touch $@
 

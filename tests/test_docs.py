@@ -17,6 +17,7 @@ PAGES = sorted(
 PROGRAMS = {
     "guide/choosing.md": [],
     "guide/compare.md": [],
+    "guide/drift.md": [],
     "guide/density.md": ["torch", "matplotlib", "safetensors"],
     "guide/gpu.md": ["torch"],
     "guide/loss.md": ["torch", "jax"],

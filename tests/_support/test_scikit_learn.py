@@ -199,3 +199,13 @@ def test_sample_weight(estimator):
 def test_weights_once():
     with pytest.raises(ValueError, match="sample_weight: the estimator was made with weights"):
         SphericalKDE(0.3, weights=np.ones(90)).fit(X, sample_weight=np.ones(90))
+
+
+def test_names_of_columns_decide_the_order():
+    """A DataFrame with latitude first is read by its names."""
+    from sphereot.compat.sklearn import LonLat
+
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"lat": [48.0, 52.0], "lon": [2.0, 13.0]})
+    expected = LonLat().fit_transform(np.array([[2.0, 48.0], [13.0, 52.0]]))
+    np.testing.assert_array_equal(LonLat().fit_transform(table), expected)

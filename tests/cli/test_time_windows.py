@@ -99,3 +99,8 @@ def test_messages(log, arguments, message):
     done = run("drift", log / "log.csv", *READ, *arguments)
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
+
+
+def test_no_column_of_this_name(log):
+    done = run("drift", log / "log.csv", *READ, "--time", "create", "--every", "week")
+    assert "there is no column 'create' (of --time, --by, --groups or --id)" in " ".join(done.stderr.split())

@@ -25,6 +25,7 @@ PACKAGES = {
     "ott-jax.md": ("ott-jax", "ott", ["jax"], 1e-5),
     "pot.md": ("POT", "ot", [], 1e-4),
     "r.md": ("R", None, [], None),
+    "scikit-learn.md": ("scikit-learn", "sklearn", ["sklearn"], None),
     "scipy.md": ("SciPy", "scipy", ["torch"], 1e-9),
 }
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 from importlib.resources import files
 
 import numpy as np
@@ -38,8 +39,8 @@ def main(path: str, version: str | None = None) -> None:
             environment = os.environ | {"SPHEREOT_KERNEL": build}
             command = [sys.executable, "-I", __file__, path, info.version]
             subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-    if getattr(sys, "_is_gil_enabled", lambda: True)() is False:
-        print("GIL       off, after the import of the kernel")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled(), "a module has switched the global interpreter lock on"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Text for terminals and pages: printable and short labels, plurals, names and units of SSW_p^p."""
 
-__all__ = ["cost_name", "cost_unit", "plural", "printable", "shortened"]
+__all__ = ["cost_name", "cost_unit", "p_value_text", "plural", "printable", "shortened"]
 
 
 def cost_name(p: float) -> str:
@@ -19,6 +19,15 @@ def cost_unit(p: float) -> str:
     ('turns', 'turns^2', 'turns^1.5')
     """
     return "turns" if p == 1 else f"turns^{p:g}"
+
+
+def p_value_text(p_value: float) -> str:
+    """A p-value with four digits; below the smallest that is worth telling, a bound.
+
+    >>> p_value_text(0.0412345), p_value_text(5e-324)
+    ('0.04123', '< 1e-300')
+    """
+    return "< 1e-300" if p_value < 1e-300 else f"{p_value:.4g}"
 
 
 def plural(n: int, noun: str) -> str:

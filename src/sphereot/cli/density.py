@@ -9,7 +9,7 @@ import typer
 from sphereot._support.atomic_write import is_stream
 from sphereot._support.checkpoints import StateFile
 from sphereot.cli.errors import reports_errors
-from sphereot.cli.options import AsJson, NonnegativeSeed, ReadOptions, reads_points
+from sphereot.cli.options import AsJson, NonnegativeSeed, ReadOptions, WeightedReadOptions, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable, warnings_in_one_line
 from sphereot.cli.points import file_summary, read_files, status
 
@@ -35,7 +35,7 @@ Model = Annotated[Path, typer.Argument(help="A model file that `density fit` wro
 @reads_points
 def _fit(
     data: Data,
-    reading: ReadOptions,
+    reading: WeightedReadOptions,
     model: Annotated[
         str,
         typer.Option(
@@ -74,9 +74,12 @@ def _fit(
     The same command continues an interrupted fit where it stopped: the state of the training is in a file next to the
     model, with the suffix .unfinished. The learning curve is written next to the model too, as PNG.
 
-    Locations on the earth: sphereot density fit quakes.csv --lonlat --out quakes.safetensors
+    Locations on the earth, by the model with the largest likelihood of new points: sphereot density fit quakes.csv
+    --lonlat --model auto --out quakes.safetensors
 
-    The largest likelihood of new points: sphereot density fit quakes.csv --lonlat --model auto
+    Cities with their population: sphereot density fit cities.csv --lonlat --weights population --model kde
+
+    The paper's flow, in minutes: sphereot density fit quakes.csv --lonlat
 
     With early stopping: sphereot density fit flood --loss ssw+nll --validation 0.1 --patience 500
     """
@@ -95,18 +98,21 @@ def _fit(
     )  # fmt: skip
     if has_folder and model in ("expmap", "stereo"):
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
-    points, name = _read(data, reading)
+    points, name, weights = _read(data, reading)
     typer.echo(f"{name}\n{estimator}")
     store = StateFile(state if has_folder else None)
     if fresh:
         store.remove()
     try:
         with warnings_in_one_line():
-            estimator.fit(points, checkpoint=store)
+            estimator.fit(points, sample_weight=weights, checkpoint=store)
     except DivergenceError as error:
         raise ValueError(str(error)) from error
     _save(estimator, out, store)
-    typer.echo(f"mean log-likelihood of the data: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f})")
+    typer.echo(
+        f"mean log-likelihood of these points: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f}); "
+        "that of new points is lower: hold some out, and give them to `sphereot density evaluate`"
+    )
     written = [out]
     if has_folder and estimator.history_.losses:
         try:
@@ -155,7 +161,7 @@ def _evaluate(
     from sphereot.density import DensityEstimator
 
     estimator = DensityEstimator.load(model)
-    points, name = _read(data, reading)
+    points, name, _ = _read(data, reading)
     with status("Evaluating ..."):
         values = np.asarray(estimator.log_density(points))
     _require_numbers(values, model)
@@ -301,16 +307,16 @@ _LOSS_LABELS = {
 }
 
 
-def _read(data: Path, reading: ReadOptions) -> tuple[Any, str]:
-    """Points (n, d) of a file or of a named data set, and one line that says what was read."""
+def _read(data: Path, reading: ReadOptions) -> tuple[Any, str, Any]:
+    """Points (n, d) of a file or of a named data set, one line that says what was read, and the weights or None."""
     from sphereot import datasets
 
     with status("Reading ..."):
         if str(data) in datasets.NAMES and not data.exists():
             named = datasets.load(str(data))
-            return named.points, f"{named.name}: {len(named)} points ({named.source})"
+            return named.points, f"{named.name}: {len(named)} points ({named.source})", None
         (points,) = read_files([data], reading)
-        return points.points, file_summary(points)
+        return points.points, file_summary(points), points.weights
 
 
 def _uniform(points: Any) -> float:

@@ -22,6 +22,7 @@ from sphereot.cli.options import (
     SecondFile,
     Seed,
     WeightedReadOptions,
+    order_for,
     reads_points,
 )
 from sphereot.cli.outputs import finite_or_none, print_json
@@ -100,7 +101,7 @@ def distance(
 
     A stored summary and new data: sphereot distance 2025.sketch today.npy
     """
-    p = _order(p, reading)
+    p = order_for(p, reading)
     if any_sketch([a, b]):
         _refuse_for_sketches(rtol, method)
         if bootstrap is not None:
@@ -186,7 +187,7 @@ def pairwise(
     files = input_files(files)
     if len(files) < 2:
         raise ValueError(f"FILES: got {len(files)}, but pairs need at least two files; give another one.")
-    p = _order(p, reading)
+    p = order_for(p, reading)
     if any_sketch(files):
         _refuse_for_sketches(rtol, None)
         print_pairs(files, reading, p, unit=unit, as_json=as_json)
@@ -297,13 +298,6 @@ def _print_sampling(estimate: "SSWEstimate", number: _Number) -> None:
     name = f"SSW_{number.p:g}"
     typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {unit} with probability 95%.")
     typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {unit}.")
-
-
-def _order(p: float | None, reading: WeightedReadOptions) -> float:
-    """The order: 1 for places, where it is a mean displacement, else 2."""
-    if p is not None:
-        return p
-    return 1.0 if reading.lonlat else 2.0
 
 
 def _note(numbers: Sequence[_Number]) -> str:

@@ -95,7 +95,7 @@ def drift(
     embedding --groups document --id sentence
 
     A table with a column of times, week by week; the first week is the reference: sphereot drift log.parquet --columns
-    embedding --time created --every week
+    embedding --normalize --time created --every week
 
     Stored summaries, made by `sphereot sketch --groups`: sphereot drift reference.sketch today.sketch
 

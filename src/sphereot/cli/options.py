@@ -24,6 +24,7 @@ __all__ = [
     "SecondFile",
     "Seed",
     "WeightedReadOptions",
+    "order_for",
     "reads_points",
     "with_parameters",
 ]
@@ -118,6 +119,13 @@ def _of_file(option: str, values: list[str] | None, index: int, count: int) -> s
     if len(values) != count:
         raise ValueError(f"{option}: given {len(values)} times for {count} files; give it once, or once per file.")
     return values[index]
+
+
+def order_for(p: float | None, reading: ReadOptions) -> float:
+    """The order p of distances: by default 1 for places, where it is a mean displacement, else 2."""
+    if p is not None:
+        return p
+    return 1.0 if reading.lonlat else 2.0
 
 
 def reads_points(command: Callable[..., None]) -> Callable[..., None]:

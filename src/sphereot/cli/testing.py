@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sphereot._arrays.validation import as_method
+from sphereot._support.column_names import name_sky
 from sphereot._support.text import printable
 from sphereot.cli.difference_pictures import draw_difference, require_image_name
 from sphereot.cli.errors import names_missing_extra, reports_errors
@@ -16,15 +17,18 @@ from sphereot.cli.options import (
     Method,
     NoWeights,
     Order,
+    OrderByData,
     Projections,
     ReadOptions,
     SecondFile,
     Seed,
+    order_for,
     reads_points,
 )
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import file_summary, read_files, refuse_weights, status
 from sphereot.cli.sketch_distances import any_sketch, print_uniformity
+from sphereot.cli.units import PER_TURN
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -42,7 +46,7 @@ def two_samples(
     b: SecondFile,
     reading: ReadOptions,
     weights: NoWeights = None,
-    p: Order = 2.0,
+    p: OrderByData = None,
     permutations: Annotated[
         int, typer.Option("--permutations", help="Number of random permutations of the points.")
     ] = 999,
@@ -76,6 +80,7 @@ def two_samples(
     from sphereot.stats import two_sample_test
 
     refuse_weights(weights, "test")
+    p = order_for(p, reading)
     if picture is not None:
         require_image_name(picture)
         require_writable("--map", [picture], [a, b])
@@ -96,6 +101,11 @@ def two_samples(
     shown = None if picture is None else draw_difference(picture, x, y, result, seed)
     if not as_json:
         typer.echo(str(result))
+        if x.lonlat is not None:
+            root = result.statistic ** (1 / p)
+            units = ["degrees"] if name_sky(x.columns) else ["degrees", "km"]
+            lengths = [f"{PER_TURN[unit] * root:.4g} {unit}" for unit in units]
+            typer.echo(f"  SSW_{p:g} is {' = '.join(lengths)}")
         if len(x.columns) == result.dim and result.circles:
             typer.echo(f"  its plane is mostly that of the columns {', '.join(_leading_columns(result, x.columns))}")
         typer.echo(f"{file_summary(x)}\n{file_summary(y)}")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sphereot._support.column_names import lonlat_order
 from sphereot.sphere import from_lonlat, to_lonlat
 
 __all__ = ["LonLat", "UnitNorm"]
@@ -50,6 +51,9 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: 
 class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Unit vectors of S^2 from two columns, longitude and latitude in degrees, and back.
 
+    Columns of a DataFrame with the usual names (lon, longitude, ra, ...; lat, latitude, dec, ...) may come in any
+    order; others, and arrays, have longitude first.
+
     Examples
     --------
     >>> from sphereot.compat.sklearn import LonLat
@@ -82,4 +86,5 @@ class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         degrees = validate_data(self, X, dtype=np.float64, reset=reset)
         if degrees.shape[1] != 2:
             raise ValueError(f"X: has {degrees.shape[1]} columns, but two are needed, longitude and latitude.")
-        return np.asarray(degrees)
+        order = lonlat_order([str(name) for name in getattr(self, "feature_names_in_", [])])
+        return np.asarray(degrees if order is None else degrees[:, list(order)])

@@ -45,10 +45,12 @@ def choose(path: Path, names: Sequence[str], selection: Selection) -> Choice:
         return _detected_lonlat(path, names, weights), weights
     labels = [find(path, names, label, "labels") for label in selection.labels]
     indices = [k for k in range(len(names)) if k != weights and k not in labels]
-    if len(indices) == 2 and lonlat_order([names[k] for k in indices]) is not None:
+    order = lonlat_order([names[k] for k in indices])
+    if order is not None:
+        longitude, latitude = (names[indices[k]].strip() for k in order)
         raise ValueError(
-            f"{path}: the columns {listed(names)} look like longitudes and latitudes; pass lonlat=True (--lonlat), or "
-            "name the columns."
+            f"{path}: the columns {longitude!r} and {latitude!r} look like longitudes and latitudes; pass lonlat=True "
+            "(--lonlat), or name the columns of the coordinates."
         )
     return indices, weights
 
@@ -62,7 +64,9 @@ def find(path: Path, names: Sequence[str], column: str | int, argument: str) -> 
         number = int(column)
         if 0 <= number < len(names):
             return number
-    raise ValueError(f"{path}: {argument}: there is no column {column!r}; there are {listed(names)}.")
+    remedy = "; for a file without weights give - (--weights)" if argument == "weights" else ""
+    option = " (of --time, --by, --groups or --id)" if argument == "labels" else ""
+    raise ValueError(f"{path}: {argument}: there is no column {column!r}{option}; there are {listed(names)}{remedy}.")
 
 
 def _named_lonlat(path: Path, names: Sequence[str], indices: list[int]) -> list[int]:

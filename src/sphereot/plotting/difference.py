@@ -36,7 +36,8 @@ def difference_map(
     Parameters
     ----------
     result : DifferenceMap
-        As `sphereot.stats.difference_map` returns it. Lines surround the regions beyond chance.
+        As `sphereot.stats.difference_map` returns it. Lines surround the regions beyond chance: solid where x is
+        denser, dashed where y is.
     x, y : array, shape (n, 3) and (m, 3), optional
         The samples, at most 1000 points of each, drawn on top.
     labels : pair of str

@@ -7,6 +7,7 @@ from typing import Any
 
 from sphereot._arrays.libraries import Array, namespace, peek
 from sphereot._arrays.validation import as_reals, as_same_kind, as_unit_vectors
+from sphereot._support.column_names import lonlat_order
 from sphereot.sphere.norms import safe_norm
 
 __all__ = [
@@ -28,8 +29,9 @@ def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
     Parameters
     ----------
     lonlat : array, shape (..., 2)
-        Longitude, any, and latitude, in [-90, 90], in degrees, in this order. East and north are positive. With
-        `latitude`, the longitudes alone, shape (...).
+        Longitude, any, and latitude, in [-90, 90], in degrees, in this order; the columns of a table with the usual
+        names (lon, lat, ...) may come in any order. East and north are positive. With `latitude`, the longitudes
+        alone, shape (...).
     latitude : array, shape (...), optional
         Latitudes, if they are a separate array: ``from_lonlat(lon, lat)``. The shape must broadcast with that of the
         longitudes.
@@ -69,7 +71,8 @@ def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
                 f"lonlat: got shape {tuple(degrees.shape)}, but longitudes and latitudes need shape (..., 2); "
                 "pass two arrays as from_lonlat(lon, lat)."
             )
-        east, north = degrees[..., 0], degrees[..., 1]
+        first, second = _lonlat_columns(lonlat)
+        east, north = degrees[..., first], degrees[..., second]
     else:
         east, north = _broadcast_pair("longitude", lonlat, "latitude", latitude)
     xp = namespace(east)
@@ -78,6 +81,13 @@ def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
     east, north = east * (math.pi / 180), north * (math.pi / 180)
     ring = xp.cos(north)
     return xp.stack([ring * xp.cos(east), ring * xp.sin(east), xp.sin(north)], axis=-1)
+
+
+def _lonlat_columns(lonlat: Any) -> tuple[int, int]:
+    """Indices of longitude and latitude: by the names of a table, if they are the usual ones, else 0 and 1."""
+    names = getattr(lonlat, "columns", None)
+    order = None if names is None else lonlat_order([str(name) for name in names])
+    return (0, 1) if order is None else order
 
 
 def _check_degrees(longitude: float | None, latitude: float | None, count: int) -> None:

@@ -28,7 +28,7 @@ from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
-from sphereot._support.text import cost_name
+from sphereot._support.text import cost_name, p_value_text
 from sphereot.distance.arguments import require_exact_options
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
@@ -142,10 +142,12 @@ class UniformityResult(NullTestResult):
         lines = [
             f"Test of uniformity: {self.n} points in dimension {self.dim}, {circles}, {null}",
             f"  {'test':<10}{'statistic':>12}{'p-value':>12}",
-            f"  {cost_name(self.p):<10}{self.statistic:>12.5g}{self.p_value:>12.4g}"
+            f"  {cost_name(self.p):<10}{self.statistic:>12.5g}{p_value_text(self.p_value):>12}"
             f"   ({self.ratio:.3g} times chance, {self.effect:.2f} standard deviations above)",
         ]
-        lines += [f"  {test.name:<10}{test.statistic:>12.5g}{test.p_value:>12.4g}" for test in self.classical]
+        lines += [
+            f"  {test.name:<10}{test.statistic:>12.5g}{p_value_text(test.p_value):>12}" for test in self.classical
+        ]
         if self.standard_error > 0:
             share = self.standard_error / self.null_deviation
             lines.append(
