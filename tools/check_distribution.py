@@ -100,7 +100,7 @@ def install_and_run(distribution: Path, environment: Path, path: str) -> None:
     assert not any(shutil.which(compiler, path=str(programs)) for compiler in COMPILERS)
     settings = ("SPHEREOT_", "CMAKE_", "PYTHON")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
-    # CMake looks for compilers in the folders of the system too, unless it is told the name of one.
+    # CMake also searches the system's folders for compilers, unless CC and CXX name one.
     variables |= {"PATH": str(programs), "CC": "no-compiler", "CXX": "no-compiler"}
 
     def run(*command: object) -> None:

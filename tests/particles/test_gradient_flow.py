@@ -382,3 +382,13 @@ def test_every_array_is_checked_once(monkeypatch):
     checks = count_unit_length_checks(monkeypatch)
     gradient_flow(target, start=start, steps=50, n_projections=50, seed=0)
     assert checks == {start.shape: 1, target.shape: 1}
+
+
+def test_columns_of_a_table():
+    """A sample in a table moves particles as the same sample in an array does."""
+    pl = pytest.importorskip("polars")
+    sample = sphereot.sphere.random_uniform(20, 3, seed=0)
+    table = pl.DataFrame(sample, schema=["x", "y", "z"]).with_columns(name=pl.lit("a"))
+    options = {"steps": 3, "n_projections": 10, "seed": 1}
+    found = sphereot.gradient_flow(table, columns=["x", "y", "z"], **options)
+    np.testing.assert_array_equal(found.particles, sphereot.gradient_flow(sample, **options).particles)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
 from sphereot._arrays.types import Method, Seed
@@ -77,6 +78,7 @@ def gradient_flow(
     snapshots: Sequence[int] = (),
     callback: Callback | None = None,
     progress: Progress = False,
+    columns: Columns | None = None,
 ) -> FlowResult:
     """Move particles along the gradient flow of their SSW distance to a target (Section 5.1, Appendix C.3).
 
@@ -122,6 +124,8 @@ def gradient_flow(
     progress : bool or callable (done, total)
         Show a progress bar, which needs rich (``pip install 'sphereot[cli]'``); or a function that is called with the
         number of steps taken and their total.
+    columns : str, int or sequence of them, optional
+        For samples in tables, as in `ssw`.
 
     Returns
     -------
@@ -152,7 +156,7 @@ def gradient_flow(
     (100, 3) True
     """
     given = None if start is None else as_points("start", start)
-    samples, like = _samples(target, given)
+    samples, like = _samples(target, given, columns)
     points = _start(samples, given, n_particles, dim, seed, like)
     require("torch", "sphereot.gradient_flow")
     from sphereot.particles.descent import ParticleFlow
@@ -205,7 +209,7 @@ def gradient_flow(
     return result(converged=False)
 
 
-def _samples(target: Any, start: Array | None) -> tuple[list[Array], Array]:
+def _samples(target: Any, start: Array | None, columns: Columns | None) -> tuple[list[Array], Array]:
     """Validate the target: its samples, none for the uniform distribution, and an array like the particles."""
     if target is None or (isinstance(target, str) and target == "uniform"):
         return [], np.zeros(1) if start is None else start
@@ -213,7 +217,9 @@ def _samples(target: Any, start: Array | None) -> tuple[list[Array], Array]:
         raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform distribution.")
     several = isinstance(target, list | tuple) and len(target) > 0 and getattr(target[0], "ndim", 0) == 2
     names = [f"target[{j}]" for j in range(len(target))] if several else ["target"]
-    samples = [as_points(name, sample) for name, sample in zip(names, target if several else [target], strict=True)]
+    samples = [
+        as_points(name, sample, columns) for name, sample in zip(names, target if several else [target], strict=True)
+    ]
     require_same_kind(**dict(zip(names, samples, strict=True)), start=start)
     for name, sample in zip(names, samples, strict=True):
         require_same_dim(names[0], samples[0], name, sample)
