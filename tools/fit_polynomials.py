@@ -3,120 +3,154 @@
     python tools/fit_polynomials.py          print the coefficients and their maximum errors
     python tools/fit_polynomials.py --check  compare them with those in cpp/, and exit with status 1 if they differ
 
-`octant_turn` in cpp/circle/grid.hpp is atan(a) / (2 pi) as a times a polynomial in a^2, on [0, 1] for float and on
-[0, tan(pi/8)] for double. Among the polynomials of its degree it has the least maximum absolute error. The series in
-cpp/support/exp.hpp, cpp/slicing/normal.hpp and cpp/expmap/block.hpp are Taylor series, whose coefficients are quotients
-and need no fit.
+Among the polynomials of its form, each has the least maximum error:
+
+- `octant_turn` in cpp/circle/grid.hpp: atan(a) / (2 pi) as a times a polynomial in a^2, on [0, 1] for float and on
+  [0, tan(pi/8)] for double; absolute error, in turns.
+- `power_of_two` in cpp/support/exp.hpp: 2^r on [-1/2, 1/2]; relative error.
+
+The series in cpp/slicing/normal.hpp and cpp/expmap/block.hpp are Taylor series, whose coefficients are quotients and
+need no fit.
 """
 
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from mpmath import mp, mpf
 
-HEADER = Path(__file__).resolve().parents[1] / "cpp" / "circle" / "grid.hpp"
+CPP = Path(__file__).resolve().parents[1] / "cpp"
 DIGITS = 60
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A polynomial to fit: atan(a) / (2 pi) = a P(a^2) on [0, high], with `terms` coefficients."""
+    """A polynomial to fit, with `terms` coefficients; term k has the exponent `exponent(k)`."""
 
+    name: str
+    header: Path
+    written: Callable[[str, str], list[str]]  # coefficients, ascending, by the text of the header and the type
     type_name: str
-    high: mpf
     terms: int
     written_digits: int  # significant digits of the coefficients in the header
-    claimed_error: float  # in turns
+    claimed_error: float
+    target: Callable[[mpf], mpf]
+    exponent: Callable[[int], int]
+    weight: Callable[[mpf], mpf]  # factor of the error: 1 for absolute, 1 / target for relative errors
+    point: Callable[[mpf], mpf]  # a point of the interval by a fraction from 0 to 1, dense where extrema are
+    first_nodes: list[mpf]  # near the extrema of the error, ascending: one more than terms
+
+    def error(self, coefficients: Sequence[mpf], a: mpf) -> mpf:
+        """The weighted error of a polynomial."""
+        value = sum((c * a ** self.exponent(k) for k, c in enumerate(coefficients)), mpf(0))
+        return (self.target(a) - value) * self.weight(a)
+
+    def grid(self, points_per_extremum: int) -> list[mpf]:
+        """Points of the interval, ascending."""
+        n = points_per_extremum * (self.terms + 1)
+        return [self.point(mpf(i) / n) for i in range(n + 1)]
 
 
-def fits() -> list[Fit]:
-    """The fits of the kernel."""
-    with mp.workdps(DIGITS):
-        return [
-            Fit("float", mpf(1), 8, 12, 6e-9),
-            Fit("double", mp.tan(mp.pi / 8), 11, 19, 1.1e-18),
-        ]
+def octant_turn(type_name: str, terms: int, written_digits: int, claimed_error: float, high: mpf) -> Fit:
+    """atan(a) / (2 pi) = a P(a^2) on [0, high]."""
+    return Fit(
+        "octant_turn", CPP / "circle" / "grid.hpp", written_in_steps, type_name, terms, written_digits, claimed_error,
+        target=lambda a: mp.atan(a) / (2 * mp.pi),
+        exponent=lambda k: 2 * k + 1,
+        weight=lambda a: mpf(1),
+        point=lambda fraction: high * mp.sin(mp.pi * fraction / 2),
+        # Positive extrema of the Chebyshev polynomial of degree 2 terms + 1: the error is odd.
+        first_nodes=[high * mp.cos(mp.pi * k / (2 * terms + 1)) for k in range(terms, -1, -1)],
+    )  # fmt: skip
 
 
-def target(a: mpf) -> mpf:
-    """The function that is fitted, atan(a) / (2 pi)."""
-    return mp.atan(a) / (2 * mp.pi)
+def power_of_two(type_name: str, terms: int, written_digits: int, claimed_error: float) -> Fit:
+    """2^r = P(r) on [-1/2, 1/2]."""
+    return Fit(
+        "power_of_two", CPP / "support" / "exp.hpp", written_as_array, type_name, terms, written_digits, claimed_error,
+        target=lambda r: mpf(2) ** r,
+        exponent=lambda k: k,
+        weight=lambda r: mpf(2) ** -r,
+        point=lambda fraction: -mp.cos(mp.pi * fraction) / 2,
+        first_nodes=[-mp.cos(mp.pi * k / terms) / 2 for k in range(terms + 1)],
+    )  # fmt: skip
 
 
-def evaluate(coefficients: Sequence[mpf], a: mpf) -> mpf:
-    """The value of a P(a^2), with coefficients in ascending order."""
-    return a * mp.polyval(list(reversed(coefficients)), a * a)
-
-
-def solve(nodes: Sequence[mpf]) -> tuple[list[mpf], mpf]:
-    """The coefficients, and the signed error, for which the error alternates between the nodes."""
-    terms = len(nodes) - 1
-    matrix, values = mp.matrix(terms + 1), mp.matrix(terms + 1, 1)
-    for i, a in enumerate(nodes):
-        for k in range(terms):
-            matrix[i, k] = a ** (2 * k + 1)
-        matrix[i, terms] = (-1) ** i
-        values[i] = target(a)
-    solution = mp.lu_solve(matrix, values)
-    return [solution[k] for k in range(terms)], solution[terms]
-
-
-def grid(high: mpf, terms: int) -> list[mpf]:
-    """Points of [0, high], dense near its end as the extrema are: 40 for each extremum."""
-    n = 40 * (terms + 1)
-    return [high * mp.cos(mp.pi * (n - i) / (2 * n)) for i in range(1, n + 1)]
-
-
-def extrema(coefficients: Sequence[mpf], points: Sequence[mpf]) -> list[mpf]:
-    """The points of largest error in each run of points where the error has one sign."""
-    errors = [target(a) - evaluate(coefficients, a) for a in points]
-    runs = [list(run) for _, run in groupby(range(len(points)), key=lambda i: errors[i] > 0)]
-    return [points[max(run, key=lambda i: abs(errors[i]))] for run in runs]
-
-
-def remez(high: mpf, terms: int) -> tuple[list[mpf], mpf]:
-    """The polynomial of least maximum error on the grid, in ascending order, and its error on a finer grid."""
-    points = grid(high, terms)
-    # Positive extrema of the Chebyshev polynomial of degree 2 terms + 1: the error is odd.
-    nodes = [high * mp.cos(mp.pi * k / (2 * terms + 1)) for k in range(terms, -1, -1)]
-    for _ in range(50):
-        coefficients, _ = solve(nodes)
-        exchanged = extrema(coefficients, points)
-        if exchanged == nodes:
-            fine = grid(high, 10 * (terms + 1) - 1)
-            return coefficients, max(abs(target(a) - evaluate(coefficients, a)) for a in fine)
-        nodes = exchanged
-    raise ArithmeticError("the exchange did not converge")
-
-
-def written_coefficients(type_name: str) -> list[str]:
-    """The coefficients in the header, in ascending order."""
-    source = HEADER.read_text()
-    body = re.search(rf"inline {type_name} octant_turn\({type_name} a\) {{(.*?)\n}}", source, re.DOTALL).group(1)
+def written_in_steps(source: str, type_name: str) -> list[str]:
+    """The coefficients of `octant_turn`, which has one line per step of Horner's rule."""
+    pattern = rf"inline {type_name} octant_turn\({type_name} a\) {{(.*?)\n}}"
+    body = re.search(pattern, source, re.DOTALL).group(1)
     first = re.search(rf"{type_name} s = (-?[\d.e-]+)f?;", body).group(1)
     others = re.findall(r"s = s \* z ([+-]) ([\d.e-]+)f?;", body)
     descending = [first, *(f"{'-' if sign == '-' else ''}{digits}" for sign, digits in others)]
     return descending[::-1]
 
 
+def written_as_array(source: str, type_name: str) -> list[str]:
+    """The coefficients of `power_of_two`."""
+    body = re.search(rf"static constexpr {type_name} polynomial\[\] = {{(.*?)}}", source, re.DOTALL).group(1)
+    return re.findall(r"-?\d[\d.]*(?:e-?\d+)?", body)[::-1]
+
+
+def fits() -> list[Fit]:
+    """The fits of the kernel."""
+    with mp.workdps(DIGITS):
+        return [
+            octant_turn("float", 8, 12, 6e-9, mpf(1)),
+            octant_turn("double", 11, 19, 1.1e-18, mp.tan(mp.pi / 8)),
+            power_of_two("float", 7, 12, 2.1e-9),
+            power_of_two("double", 12, 19, 3.2e-18),
+        ]
+
+
+def solve(fit: Fit, nodes: Sequence[mpf]) -> list[mpf]:
+    """The coefficients for which the error has one size, and alternating signs, at the nodes."""
+    terms = fit.terms
+    matrix, values = mp.matrix(terms + 1), mp.matrix(terms + 1, 1)
+    for i, a in enumerate(nodes):
+        for k in range(terms):
+            matrix[i, k] = a ** fit.exponent(k)
+        matrix[i, terms] = (-1) ** i / fit.weight(a)
+        values[i] = fit.target(a)
+    solution = mp.lu_solve(matrix, values)
+    return [solution[k] for k in range(terms)]
+
+
+def extrema(fit: Fit, coefficients: Sequence[mpf], points: Sequence[mpf]) -> list[mpf]:
+    """The points of largest error in each run of points where the error has one sign."""
+    errors = {a: fit.error(coefficients, a) for a in points}
+    runs = groupby((a for a in points if errors[a] != 0), key=lambda a: errors[a] > 0)
+    return [max(run, key=lambda a: abs(errors[a])) for _, run in runs]
+
+
+def remez(fit: Fit) -> tuple[list[mpf], mpf]:
+    """The polynomial of least maximum error on a grid, in ascending order, and its error on a finer grid."""
+    points, nodes = fit.grid(40), fit.first_nodes
+    for _ in range(50):
+        coefficients = solve(fit, nodes)
+        exchanged = extrema(fit, coefficients, points)
+        if exchanged == nodes:
+            return coefficients, max(abs(fit.error(coefficients, a)) for a in fit.grid(400))
+        nodes = exchanged
+    raise ArithmeticError("the exchange did not converge")
+
+
 def main() -> int:
-    """Print the fits, and with --check compare them with the header; returns the exit status."""
+    """Print the fits, and with --check compare them with the headers; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the coefficients in cpp/")
     check = parser.parse_args().check
     status = 0
     with mp.workdps(DIGITS):
         for fit in fits():
-            coefficients, error = remez(fit.high, fit.terms)
+            coefficients, error = remez(fit)
             texts = [mp.nstr(c, fit.written_digits, strip_zeros=False) for c in coefficients]
-            print(
-                f"octant_turn({fit.type_name}): maximum error {mp.nstr(error, 3)} turns on [0, {mp.nstr(fit.high, 6)}]"
-            )
+            low, high = (mp.nstr(fit.point(mpf(end)), 6) for end in (0, 1))
+            print(f"{fit.name}({fit.type_name}): maximum error {mp.nstr(error, 3)} on [{low}, {high}]")
             for text in reversed(texts):
                 print(f"  {text}")
             if check:
@@ -126,7 +160,7 @@ def main() -> int:
 
 def differs(fit: Fit, coefficients: Sequence[mpf], error: mpf) -> bool:
     """Whether the header differs from a fit by more than the rounding of its digits; prints where."""
-    written = written_coefficients(fit.type_name)
+    written = fit.written(fit.header.read_text(), fit.type_name)
     faults = []
     if len(written) != len(coefficients):
         faults.append(f"{len(written)} coefficients instead of {len(coefficients)}")
@@ -136,7 +170,7 @@ def differs(fit: Fit, coefficients: Sequence[mpf], error: mpf) -> bool:
     if error > fit.claimed_error:
         faults.append(f"the error exceeds the claimed {fit.claimed_error}")
     for fault in faults:
-        print(f"{HEADER.name}, {fit.type_name}: {fault}")
+        print(f"{fit.header.name}, {fit.type_name}: {fault}")
     return bool(faults)
 
 

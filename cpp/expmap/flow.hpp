@@ -83,24 +83,45 @@ struct alignas(cache_line) RunRows {
 template <Real T>
 constexpr T pole[3] = {T(0), T(0), T(1)};  // fills the columns without a point
 
+// The exponent of a component at a point, in powers of two: `power_of_two` takes fewer operations than exp.
+template <Real T>
+struct Exponent {
+    T a0, a1, a2, a3;
+
+    explicit Exponent(const T* slope)
+        : a0(slope[0] * T(log2_e)), a1(slope[1] * T(log2_e)), a2(slope[2] * T(log2_e)), a3(slope[3] * T(log2_e)) {}
+
+    SPHEREOT_INLINE T operator()(T x0, T x1, T x2) const { return a0 * x0 + (a1 * x1 + (a2 * x2 + a3)); }
+};
+
 // The moments of a block at a run of points.
 template <Real T, bool with_determinant>
 RunRows<T, rows<with_determinant>> moments(const FlowParameters<T>& flow, std::size_t block, const RunRows<T, 3>& x) {
-    RunRows<T, rows<with_determinant>> block_moments{};
-    alignas(cache_line) T power[run_size];
+    RunRows<T, rows<with_determinant>> sums{};
     for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
-        const T *slope = flow.slopes + 4 * k, a0 = slope[0], a1 = slope[1], a2 = slope[2], a3 = slope[3];
+        const Exponent<T> exponent(flow.slopes + 4 * k);
+        const T* load = flow.loads + columns<with_determinant> * k;
+        T g[3], h[6] = {};
+        for (std::size_t r = 0; r < 3; ++r) g[r] = load[r];
+        if constexpr (with_determinant)
+            for (std::size_t r = 0; r < 6; ++r) h[r] = load[hessian_upper[r]];
 #pragma omp simd
-        for (std::size_t i = 0; i < run_size; ++i)
-            power[i] = exponential(a0 * x.at[0][i] + a1 * x.at[1][i] + a2 * x.at[2][i] + a3);
-        for (std::size_t r = 0; r < rows<with_determinant>; ++r) {
-            const T load = flow.loads[columns<with_determinant> * k + (r < 3 ? r : hessian_upper[r - 3])];
-            T* row = block_moments.at[r];
-#pragma omp simd
-            for (std::size_t i = 0; i < run_size; ++i) row[i] += load * power[i];
+        for (std::size_t i = 0; i < run_size; ++i) {
+            const T power = power_of_two(exponent(x.at[0][i], x.at[1][i], x.at[2][i]));
+            sums.at[0][i] += g[0] * power;
+            sums.at[1][i] += g[1] * power;
+            sums.at[2][i] += g[2] * power;
+            if constexpr (with_determinant) {
+                sums.at[3][i] += h[0] * power;
+                sums.at[4][i] += h[1] * power;
+                sums.at[5][i] += h[2] * power;
+                sums.at[6][i] += h[3] * power;
+                sums.at[7][i] += h[4] * power;
+                sums.at[8][i] += h[5] * power;
+            }
         }
     }
-    return block_moments;
+    return sums;
 }
 
 // Moves the points [begin, begin + count) through all blocks.
@@ -130,7 +151,8 @@ template <Real T, bool with_determinant>
 void component_backward(const T* slope, const T* load, const RunRows<T, 3>& x,
                         const RunRows<T, rows<with_determinant>>& d, RunRows<T, 3>& d_x, T* d_slope, T* d_load) {
     T s0 = 0, s1 = 0, s2 = 0, s3 = 0, g0 = 0, g1 = 0, g2 = 0, h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0;
-    const T a0 = slope[0], a1 = slope[1], a2 = slope[2], a3 = slope[3], l0 = load[0], l1 = load[1], l2 = load[2];
+    const Exponent<T> exponent(slope);
+    const T a0 = slope[0], a1 = slope[1], a2 = slope[2], l0 = load[0], l1 = load[1], l2 = load[2];
     T m0 = 0, m1 = 0, m2 = 0, m3 = 0, m4 = 0, m5 = 0;
     if constexpr (with_determinant) {
         m0 = load[3];
@@ -143,7 +165,7 @@ void component_backward(const T* slope, const T* load, const RunRows<T, 3>& x,
 #pragma omp simd reduction(+ : s0, s1, s2, s3, g0, g1, g2, h0, h1, h2, h3, h4, h5)
     for (std::size_t i = 0; i < run_size; ++i) {
         const T x0 = x.at[0][i], x1 = x.at[1][i], x2 = x.at[2][i];
-        const T power = exponential(a0 * x0 + a1 * x1 + a2 * x2 + a3);
+        const T power = power_of_two(exponent(x0, x1, x2));
         T d_power = l0 * d.at[0][i] + l1 * d.at[1][i] + l2 * d.at[2][i];
         g0 += power * d.at[0][i];
         g1 += power * d.at[1][i];

@@ -1,59 +1,60 @@
-// The exponential function as a few sums and products, so that loops over it vectorize.
+// Powers of two as a few sums and products, so that loops over them vectorize.
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "support/real.hpp"
 
 namespace sphereot {
 
-// exp(x) = 2^k exp(r) with k the integer nearest to x / log 2 and r = x - k log 2.
+// 2^x = 2^k 2^r with k the integer nearest to x and r = x - k. The polynomial is that of least relative error for 2^r
+// on
+// [-1/2, 1/2]; its coefficients, the highest first, are by tools/fit_polynomials.py.
 template <Real T>
-struct ExponentialConstants;
+struct PowerConstants;
 
 template <>
-struct ExponentialConstants<float> {
+struct PowerConstants<float> {
     using Bits = std::uint32_t;
-    static constexpr int mantissa_bits = 23, degree = 7;
+    static constexpr int mantissa_bits = 23;
     static constexpr float rounder = 0x1.8p23f;  // x + rounder has the integer nearest to x in its lowest bits
-    static constexpr float log2_high = 0x1.62e4p-1f, log2_low = 0x1.7f7d1cp-20f;
-    static constexpr float least = -86.0f, most = 88.0f;
+    static constexpr float least = -125.0f, most = 127.0f;
+    static constexpr float polynomial[] = {0.000153457884180f, 0.00133999321015f, 0.00961848906854f, 0.0555032877377f,
+                                           0.240226468891f,    0.693147205740f,   1.00000000055f};
 };
 
 template <>
-struct ExponentialConstants<double> {
+struct PowerConstants<double> {
     using Bits = std::uint64_t;
-    static constexpr int mantissa_bits = 52, degree = 13;
+    static constexpr int mantissa_bits = 52;
     static constexpr double rounder = 0x1.8p52;
-    static constexpr double log2_high = 0x1.62e42fefa38p-1, log2_low = 0x1.ef35793c7673p-45;
-    static constexpr double least = -708.0, most = 709.0;
+    static constexpr double least = -1021.0, most = 1023.0;
+    static constexpr double polynomial[] = {
+        4.435285017207651730e-10,  7.074105706066400400e-9,  1.017819799848742867e-7, 1.321543308899367607e-6,
+        0.00001525273349006910064, 0.0001540353046251625803, 0.001333355814678980095, 0.009618129107588333190,
+        0.05550410866481992237,    0.2402265069591015621,    0.6931471805599453304,   0.9999999999999999971};
 };
+
+constexpr double log2_e = 1.4426950408889634074;  // exp(x) = power_of_two(log2_e x)
 
 constexpr double factorial(int k) { return k < 2 ? 1.0 : k * factorial(k - 1); }
 
-// The sum over j of r^j / (j + k)!, for j + k up to the degree, by Horner's rule; k = 0 gives exp(r).
-template <Real T, int k = 0>
-inline T exponential_series(T r) {
-    constexpr T first = static_cast<T>(1.0 / factorial(k));
-    if constexpr (k == ExponentialConstants<T>::degree) return first;
-    else return first + r * exponential_series<T, k + 1>(r);
-}
-
-// exp(x).
+// 2^x.
 //
 // Valid range: all numbers; below `least` and above `most` the result is that at the limit. NaN gives NaN.
 // Maximum error: 2 units in the last place.
 template <Real T>
-inline T exponential(T x) {
-    using C = ExponentialConstants<T>;
+inline T power_of_two(T x) {
+    using C = PowerConstants<T>;
     using Bits = typename C::Bits;
-    constexpr T log2_e = T(1.4426950408889634074);
     x = x < C::least ? C::least : x;
     x = x > C::most ? C::most : x;
-    const T shifted = x * log2_e + C::rounder, k = shifted - C::rounder;
-    const T r = (x - k * C::log2_high) - k * C::log2_low;
-    const T series = exponential_series(r);
+    const T shifted = x + C::rounder, r = x - (shifted - C::rounder);
+    T series = C::polynomial[0];
+    for (std::size_t j = 1; j < std::size(C::polynomial); ++j) series = series * r + C::polynomial[j];
     return std::bit_cast<T>(std::bit_cast<Bits>(series) + (std::bit_cast<Bits>(shifted) << C::mantissa_bits));
 }
 
