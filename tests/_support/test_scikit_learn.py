@@ -209,3 +209,50 @@ def test_names_of_columns_decide_the_order():
     table = pd.DataFrame({"lat": [48.0, 52.0], "lon": [2.0, 13.0]})
     expected = LonLat().fit_transform(np.array([[2.0, 48.0], [13.0, 52.0]]))
     np.testing.assert_array_equal(LonLat().fit_transform(table), expected)
+
+
+@pytest.mark.parametrize("model", ["SphericalKDE", "AdaptiveKDE", "VonMisesFisherMixture", "DensityEstimator"])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_a_table(model, library):
+    """Coordinates beside other columns, as for `ssw`: `columns` says which, also for scores, copies and files."""
+    package = pytest.importorskip(library)
+    data = {"name": ["a"] * 90, **dict(zip(("u", "v", "w"), X.T, strict=True))}
+    table = package.DataFrame(data)
+    if model == "DensityEstimator":
+        pytest.importorskip("torch")
+        kind, settings = pytest.importorskip("sphereot.density").DensityEstimator, {"model": "adaptive"}
+    else:
+        kind, settings = getattr(pytest.importorskip("sphereot.stats"), model), {}
+    if model == "VonMisesFisherMixture":
+        settings = {"n_components": 2, "seed": 0}
+    estimator = kind(**settings, columns=["u", "v", "w"]).fit(table)
+    plain = kind(**settings).fit(X)
+    assert estimator.score(table) == pytest.approx(plain.score(X), rel=1e-12)
+    assert_array_equal(estimator.density(table), estimator.density(X))  # arrays have no columns to choose from
+    assert clone(estimator).columns == ["u", "v", "w"]
+    with pytest.raises(TypeError, match=r"columns: got .* but x is no table"):
+        kind(**settings, columns=["u", "v", "w"]).fit(X)
+    with pytest.raises(TypeError, match="'name' holds text"):
+        kind(**settings).fit(table)
+
+
+def test_columns_of_a_table_in_a_file(tmp_path):
+    """A model file keeps the columns; longitude and latitude become unit vectors."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("torch")
+    from sphereot import sphere
+    from sphereot.density import DensityEstimator
+
+    table = pandas.DataFrame(sphere.to_lonlat(X), columns=["lon", "lat"]).assign(depth=1.0)
+    fitted = DensityEstimator("kde", columns=["lon", "lat"]).fit(table)
+    loaded = DensityEstimator.load(fitted.save(tmp_path / "model.safetensors"))
+    assert loaded.columns == ["lon", "lat"]
+    np.testing.assert_allclose(loaded.log_density(table), fitted.log_density(table), rtol=1e-12)
+
+
+def test_cross_validation_of_a_table():
+    """Parts of a DataFrame are DataFrames, so that `columns` holds in every fold."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=list("uvw")).assign(name="a")
+    by_name = cross_val_score(SphericalKDE(0.3, columns=["u", "v", "w"]), table, cv=3)
+    np.testing.assert_allclose(by_name, cross_val_score(SphericalKDE(0.3), X, cv=3), rtol=1e-12)

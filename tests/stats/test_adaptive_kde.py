@@ -153,7 +153,7 @@ def test_conventions_of_scikit_learn():
     x = clustered(60)
     model = AdaptiveKDE(neighbors=3, scale=1.0)
     copy = sklearn.base.clone(model)
-    assert copy.get_params() == {"neighbors": 3, "scale": 1.0, "weights": None}
+    assert copy.get_params() == {"neighbors": 3, "scale": 1.0, "weights": None, "columns": None}
     assert len(cross_val_score(model, x, cv=3)) == 3
     pipeline = make_pipeline(Normalizer(), AdaptiveKDE(3, 1.0)).fit(2 * x)
     assert pipeline.score(x) == pytest.approx(model.fit(x).score(x))

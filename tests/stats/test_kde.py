@@ -220,7 +220,7 @@ def test_equal_weights_are_no_weights(rng):
 def test_parameters_are_kept_and_attributes_end_with_an_underscore(rng):
     weights = [1, 2, 3]
     model = SphericalKDE(bandwidth="cv", weights=weights)
-    assert model.get_params() == {"bandwidth": "cv", "weights": weights}
+    assert model.get_params() == {"bandwidth": "cv", "weights": weights, "columns": None}
     assert model.weights is weights
     before = set(vars(model))
     assert model.fit(np.eye(3)) is model

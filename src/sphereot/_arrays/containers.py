@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sphereot._support.column_names import listed, lonlat_order
 
-__all__ = ["Columns", "as_plain_array", "points_of_container", "stacked"]
+__all__ = ["Columns", "as_plain_array", "is_table", "points_of_container", "stacked"]
 
 Columns = str | int | Sequence[str | int]
 """Columns of coordinates: names or numbers; a single name may be a column of lists."""
@@ -72,6 +72,15 @@ def points_of_container(name: str, value: Any, columns: Columns | None = None) -
     if columns is not None:
         raise TypeError(f"columns: got {columns!r}, but {name} is no table; leave columns out, or pass a DataFrame.")
     return value if points is None else points
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value has named columns, which `columns` chooses from: a DataFrame, an Arrow table."""
+    if _is_of(value, "geopandas"):
+        return False
+    if _is_of(value, "pandas") or _is_of(value, "polars"):
+        return hasattr(value, "columns")
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__dataframe__")
 
 
 def as_plain_array(name: str, value: Any) -> Any:

@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "ArrayLike",
     "ArrayT",
+    "Bandwidth",
     "EstimateMethod",
+    "Frames",
+    "Labels",
     "Method",
     "Numbers",
     "Points",
     "Seed",
+    "SkyCoordinates",
     "SupportsArray",
+    "SupportsArrowStream",
     "SupportsDLPack",
     "SupportsDataFrame",
     "UniformMethod",
@@ -30,6 +36,9 @@ UniformMethod: TypeAlias = Literal["iid", "orthogonal", "quasi", "exact"]
 
 EstimateMethod: TypeAlias = Literal["iid", "orthogonal", "quasi", "importance"]
 """The same for estimates, which can draw great circles near the poles of tight samples more often."""
+
+Bandwidth: TypeAlias = float | Literal["cv", "rule-of-thumb"]
+"""Bandwidth of a kernel estimate in radians, or how it is chosen; see `sphereot.stats.SphericalKDE`."""
 
 
 class SupportsArray(Protocol):
@@ -53,11 +62,52 @@ class SupportsDataFrame(Protocol):
         """The table for another library."""
 
 
-Points: TypeAlias = SupportsArray | SupportsDLPack | SupportsDataFrame | Sequence[Sequence[float]]
-"""Unit vectors (n, d): an array of any library, a table, or nested sequences."""
+class SupportsArrowStream(Protocol):
+    """A table with the stream protocol of Arrow."""
+
+    def __arrow_c_stream__(self) -> Any:
+        """A capsule with the columns."""
+
+
+class SkyCoordinates(Protocol):
+    """Sky coordinates of astropy."""
+
+    def transform_to(self, frame: Any, /) -> Any:
+        """The same locations in another frame."""
+
+
+Points: TypeAlias = (
+    SupportsArray
+    | SupportsDLPack
+    | SupportsDataFrame
+    | SupportsArrowStream
+    | SkyCoordinates
+    | Sequence[Sequence[float]]
+    | Sequence[SupportsArray]
+)
+"""Unit vectors (n, d): an array of any library, a table, sky coordinates, or nested sequences."""
+
+Frames: TypeAlias = (
+    SupportsArray | SupportsDLPack | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
+)
+"""Frames of great circles (L, d, 2), or of one (d, 2): an array of any library, or nested sequences."""
+
+Labels: TypeAlias = SupportsArray | Sequence[int] | Sequence[str]
+"""One label for each point (n,), all ints or all strings: an array of any library, a Series, or a sequence."""
 
 Numbers: TypeAlias = SupportsArray | SupportsDLPack | Sequence[float]
 """Weights (n,): an array of any library, a Series, or a sequence."""
+
+ArrayLike: TypeAlias = (
+    SupportsArray
+    | SupportsDLPack
+    | SupportsDataFrame
+    | float
+    | Sequence[float]
+    | Sequence[Sequence[float]]
+    | Sequence[Sequence[Sequence[float]]]
+)
+"""Real numbers of any shape: an array of any library, a table, a number, or nested sequences. Text is refused."""
 
 Seed: TypeAlias = "int | np.random.Generator | torch.Generator | jax.Array | None"
 """An int, a generator of the array's own library (a key of JAX), or None for new random numbers each time."""

@@ -14,7 +14,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns, as_plain_array, points_of_container
+from sphereot._arrays.containers import Columns, as_plain_array, is_table, points_of_container
 from sphereot._arrays.libraries import (
     Array,
     aligned,
@@ -39,6 +39,7 @@ __all__ = [
     "as_method",
     "as_order",
     "as_points",
+    "as_points_or_table",
     "as_positive",
     "as_reals",
     "as_same_kind",
@@ -149,6 +150,11 @@ def as_points(name: str, value: Any, columns: Columns | None = None) -> Array:
     if values is not None:
         _require_unit_rows(name, values, half)
     return points
+
+
+def as_points_or_table(name: str, value: Any, columns: Columns | None) -> Array:
+    """Validate points as `as_points` does; `columns` counts for tables alone."""
+    return as_points(name, value, columns if columns is not None and is_table(value) else None)
 
 
 def _require_unit_rows(name: str, points: Array, half: bool) -> None:

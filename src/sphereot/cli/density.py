@@ -91,9 +91,10 @@ def _fit(
     from sphereot import DivergenceError
     from sphereot.density import DensityEstimator
 
+    choices: Any = {"model": model, "loss": loss, "folds": folds}  # validated by the estimator
     estimator = DensityEstimator(
-        model, loss, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
-        validation_fraction=validation, patience=patience, bandwidth=bandwidth, folds=folds, seed=seed,
+        **choices, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
+        validation_fraction=validation, patience=patience, bandwidth=bandwidth, seed=seed,
         progress=True,
     )  # fmt: skip
     if has_folder and model in ("expmap", "stereo"):

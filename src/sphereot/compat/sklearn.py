@@ -1,5 +1,6 @@
 """Steps of scikit-learn pipelines that bring data to the sphere: unit vectors of rows, or of longitude and latitude."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sphereot._arrays.types import ArrayLike
 from sphereot._support.column_names import lonlat_order
 from sphereot.sphere import from_lonlat, to_lonlat
 
@@ -30,12 +32,12 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: 
     (100,)
     """
 
-    def fit(self, X: Any, y: None = None) -> "UnitNorm":
+    def fit(self, X: ArrayLike, y: None = None) -> "UnitNorm":
         """Remember the number of columns."""
         validate_data(self, X, dtype=[np.float64, np.float32])
         return self
 
-    def transform(self, X: Any) -> NDArray[np.floating[Any]]:
+    def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Unit vectors (n, d)."""
         check_is_fitted(self, "n_features_in_")
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
@@ -63,26 +65,26 @@ class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [0., 0., 1.]])
     """
 
-    def fit(self, X: Any, y: None = None) -> "LonLat":
+    def fit(self, X: ArrayLike, y: None = None) -> "LonLat":
         """Check that there are two columns."""
         self._degrees(X, reset=True)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Unit vectors (n, 3)."""
         check_is_fitted(self, "n_features_in_")
         return np.asarray(from_lonlat(self._degrees(X, reset=False)))
 
-    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+    def inverse_transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Longitudes and latitudes (n, 2) in degrees, of unit vectors (n, 3)."""
         check_is_fitted(self, "n_features_in_")
         return np.asarray(to_lonlat(np.asarray(X, np.float64)))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
         """Names of the three coordinates."""
         return np.array(["x", "y", "z"], dtype=object)
 
-    def _degrees(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
+    def _degrees(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
         degrees = validate_data(self, X, dtype=np.float64, reset=reset)
         if degrees.shape[1] != 2:
             raise ValueError(f"X: has {degrees.shape[1]} columns, but two are needed, longitude and latitude.")

@@ -4,16 +4,17 @@ import inspect
 import os
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator, torch_generator
-from sphereot._arrays.types import Method, Seed
-from sphereot._arrays.validation import as_int, as_points, require_same_dim
+from sphereot._arrays.types import ArrayT, Bandwidth, Method, Numbers, Points, Seed
+from sphereot._arrays.validation import as_int, as_points, as_points_or_table, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
@@ -78,6 +79,9 @@ class DensityEstimator:
     progress : bool or callable (done, total)
         Show a progress bar, or call a function with the number of epochs done and their total; as in
         `sphereot.gradient_flow`.
+    columns : str, int or sequence of them, optional
+        Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
+        become unit vectors. Tables of `fit` and of the other methods are read by it, arrays are taken as they are.
 
     Attributes
     ----------
@@ -115,8 +119,8 @@ class DensityEstimator:
 
     def __init__(
         self,
-        model: str = "expmap",
-        loss: str | None = None,
+        model: Literal["expmap", "stereo", "kde", "adaptive", "mixture", "auto"] = "expmap",
+        loss: Literal["ssw", "sw", "nll", "ssw+nll"] | None = None,
         *,
         n_blocks: int | None = None,
         n_components: int = 100,
@@ -126,26 +130,27 @@ class DensityEstimator:
         method: Method = "iid",
         validation_fraction: float = 0.0,
         patience: int | None = None,
-        bandwidth: float | str | None = None,
-        folds: str = "locations",
+        bandwidth: Bandwidth | None = None,
+        folds: Literal["locations", "rows"] = "locations",
         candidates: tuple[str, ...] = ("kernels", "mixtures"),
         seed: int | None = None,
         progress: Progress = False,
+        columns: Columns | None = None,
     ) -> None:
         self.model, self.loss = model, loss
         self.n_blocks, self.n_components = n_blocks, n_components
         self.epochs, self.lr, self.n_projections, self.method = epochs, lr, n_projections, method
         self.validation_fraction, self.patience = validation_fraction, patience
         self.bandwidth, self.folds, self.candidates = bandwidth, folds, candidates
-        self.seed, self.progress = seed, progress
+        self.seed, self.progress, self.columns = seed, progress, columns
 
     # ---- fitting ----
 
     def fit(
         self,
-        x: Array,
+        x: Points,
         y: None = None,
-        sample_weight: Array | None = None,
+        sample_weight: Numbers | None = None,
         *,
         checkpoint: str | os.PathLike[str] | CheckpointStore | None = None,
         callback: Callback | None = None,
@@ -181,7 +186,7 @@ class DensityEstimator:
         DivergenceError
             If the loss becomes NaN or infinite.
         """
-        points = as_points("x", x)
+        points = as_points("x", x, self.columns)
         check_parameters(self.get_params())
         self.n_features_in_ = int(points.shape[1])
         values = to_numpy(points)
@@ -237,7 +242,7 @@ class DensityEstimator:
             store.remove()
         return self
 
-    def _fit_average(self, points: NDArray[np.float64], weights: Array | None) -> DensityAverage:
+    def _fit_average(self, points: NDArray[np.float64], weights: Numbers | None) -> DensityAverage:
         """Fit a model of von Mises-Fisher components to points in float64."""
         generator = numpy_generator(self.seed)
         if self.model == "adaptive":
@@ -265,6 +270,7 @@ class DensityEstimator:
             "patience": self.patience or 300,
             "seed": seed,
             "progress": False,
+            "columns": None,
         }
         return DensityEstimator(**(self.get_params() | changes)).fit(points).flow_
 
@@ -272,7 +278,7 @@ class DensityEstimator:
         """What identifies a training: data, settings and seed, as plain values."""
         loss, lr = self._objective()
         settings = self.get_params() | {"loss": loss, "lr": lr, "version": version("sphereot")}
-        excluded = ("bandwidth", "folds", "candidates", "progress")
+        excluded = ("bandwidth", "folds", "candidates", "progress", "columns")
         plain = {name: _plain(value) for name, value in settings.items() if name not in excluded}
         return {"data": digest(data.numpy())} | plain
 
@@ -285,7 +291,13 @@ class DensityEstimator:
 
     # ---- densities and samples of a fitted model ----
 
-    def log_density(self, x: Array) -> Array:
+    @overload
+    def log_density(self, x: ArrayT) -> ArrayT: ...
+
+    @overload
+    def log_density(self, x: Points) -> Any: ...
+
+    def log_density(self, x: Points) -> Any:
         """Logarithm of the density at points (n, d), as an array of their library; without gradients.
 
         Returns
@@ -303,14 +315,20 @@ class DensityEstimator:
             values = torch.cat([self.flow_.log_prob(block) for block in torch.split(data, 1 << 14)])
         return to_kind(values.numpy(), points)
 
-    def density(self, x: Array) -> Array:
+    @overload
+    def density(self, x: ArrayT) -> ArrayT: ...
+
+    @overload
+    def density(self, x: Points) -> Any: ...
+
+    def density(self, x: Points) -> Any:
         """The density at points (n, d)."""
         values = self.log_density(x)
         return namespace(values).exp(values)
 
     score_samples = log_density
 
-    def score(self, x: Array, y: None = None) -> float:
+    def score(self, x: Points, y: None = None) -> float:
         """Mean log-likelihood of points (n, d)."""
         points = self._points(x)
         if self.model == "kde":
@@ -338,9 +356,9 @@ class DensityEstimator:
             return self.average_.sample(n, numpy_generator(seed))
         return np.asarray(self.flow_.sample((n,), seed=seed).numpy())
 
-    def _points(self, x: Array) -> Array:
+    def _points(self, x: Points) -> Array:
         self._require_fit()
-        points = as_points("x", x)
+        points = as_points_or_table("x", x, self.columns)
         if points.shape[1] != self.n_features_in_:
             require_same_dim("x", points, "the fitted sample", np.empty((1, self.n_features_in_)))
         return points

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.types import Numbers, Points
+from sphereot._arrays.types import Bandwidth, Numbers, Points
 from sphereot._arrays.validation import as_frames, as_points, require_same_dim
 from sphereot._support.text import plural
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
@@ -31,7 +31,7 @@ def circle_projections(
     ax: Any = None,
     labels: Sequence[str] | None = None,
     colors: Sequence[Any] | None = None,
-    bandwidth: float | str | None = None,
+    bandwidth: Bandwidth | None = None,
 ) -> Any:
     """Plot the projections of samples onto a great circle (Lemma 1): one mark per point, and their densities.
 
@@ -133,7 +133,7 @@ def _turns(sample: NDArray[np.float64], frame: Any) -> NDArray[np.float64]:
     return turns
 
 
-def _circle_kde(turns: NDArray[np.float64], bandwidth: float | str | None) -> SphericalKDE:
+def _circle_kde(turns: NDArray[np.float64], bandwidth: Bandwidth | None) -> SphericalKDE:
     return SphericalKDE(bandwidth).fit(_planar(2 * np.pi * turns))
 
 

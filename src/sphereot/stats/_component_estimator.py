@@ -1,13 +1,15 @@
 """What estimators whose density is a sum of von Mises-Fisher components have in common: the API of scikit-learn."""
 
 import inspect
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, is_numpy, to_kind
-from sphereot._arrays.validation import as_int, as_points, require_same_dim
+from sphereot._arrays.types import ArrayT, Points
+from sphereot._arrays.validation import as_int, as_points_or_table, require_same_dim
 from sphereot._support.scikit_learn import density_tags, not_fitted_error
 from sphereot.stats._kernels import normalized_float64
 from sphereot.stats.components import VonMisesFisherComponents
@@ -19,8 +21,15 @@ class ComponentEstimator:
     """Density estimator with the fitted attribute `components_`; see `AdaptiveKDE` and `VonMisesFisherMixture`."""
 
     components_: VonMisesFisherComponents
+    columns: Columns | None
 
-    def log_density(self, points: Array) -> Array:
+    @overload
+    def log_density(self, points: ArrayT) -> ArrayT: ...
+
+    @overload
+    def log_density(self, points: Points) -> Any: ...
+
+    def log_density(self, points: Points) -> Any:
         """Log-density at points.
 
         Parameters
@@ -39,13 +48,19 @@ class ComponentEstimator:
 
     score_samples = log_density
 
-    def density(self, points: Array) -> Array:
+    @overload
+    def density(self, points: ArrayT) -> ArrayT: ...
+
+    @overload
+    def density(self, points: Points) -> Any: ...
+
+    def density(self, points: Points) -> Any:
         """Density at points; see `log_density`."""
         at = self._as_points(points)
         values = np.exp(self.components_.log_density(normalized_float64(at)))
         return values if is_numpy(at) else to_kind(values, at)
 
-    def score(self, x: Array, y: None = None) -> float:
+    def score(self, x: Points, y: None = None) -> float:
         """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them."""
         return float(np.mean(self.components_.log_density(normalized_float64(self._as_points(x, "x")))))
 
@@ -96,9 +111,9 @@ class ComponentEstimator:
     def _parameter_names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
-    def _as_points(self, points: Array, name: str = "points") -> Array:
+    def _as_points(self, points: Points, name: str = "points") -> Array:
         self._require_fit()
-        at = as_points(name, points)
+        at = as_points_or_table(name, points, self.columns)
         require_same_dim(name, at, "the fitted sample", self.components_.means)
         return at
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array
+from sphereot._arrays.containers import Columns
+from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_points, as_positive
 from sphereot.stats._component_estimator import ComponentEstimator
 from sphereot.stats._kernels import log_sum_exp_in_single, maximizer, normalized_float64, row_blocks
@@ -42,6 +43,9 @@ class AdaptiveKDE(ComponentEstimator):
         Factor c of the bandwidths, about 1; chosen by default.
     weights : array, shape (n,), optional
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
+    columns : str, int or sequence of them, optional
+        Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
+        become unit vectors. Tables of `fit` and of the other methods are read by it, arrays are taken as they are.
 
     Attributes
     ----------
@@ -78,12 +82,20 @@ class AdaptiveKDE(ComponentEstimator):
     (True, True)
     """
 
-    def __init__(self, neighbors: int | None = None, scale: float | None = None, weights: Array | None = None) -> None:
+    def __init__(
+        self,
+        neighbors: int | None = None,
+        scale: float | None = None,
+        weights: Numbers | None = None,
+        *,
+        columns: Columns | None = None,
+    ) -> None:
         self.neighbors = neighbors
         self.scale = scale
         self.weights = weights
+        self.columns = columns
 
-    def fit(self, x: Array, y: None = None, sample_weight: Array | None = None) -> "AdaptiveKDE":
+    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> "AdaptiveKDE":
         """Fit the estimate to points: choose the bandwidths.
 
         Parameters
@@ -105,13 +117,13 @@ class AdaptiveKDE(ComponentEstimator):
         ValueError
             Also if all points are at the same location.
         """
-        x = as_points("x", x)
-        weights = scaled_weights(fit_weights(self.weights, sample_weight, x), len(x))
+        rows = as_points("x", x, self.columns)
+        weights = scaled_weights(fit_weights(self.weights, sample_weight, rows), len(rows))
         neighbors = (
             None if self.neighbors is None else as_int("neighbors", self.neighbors, 1, "the number of neighbors")
         )
         scale = None if self.scale is None else as_positive("scale", self.scale, "the factor of the bandwidths")
-        points = normalized_float64(x)[weights > 0]
+        points = normalized_float64(rows)[weights > 0]
         sample = _Sample(points, weights[weights > 0], max(_NEIGHBORS) + 1 if neighbors is None else neighbors + 1)
         self.neighbors_, self.scale_ = _chosen(sample, neighbors, scale)
         self.bandwidths_ = sample.bandwidths(self.neighbors_, self.scale_)[sample.location]

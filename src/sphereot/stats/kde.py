@@ -7,13 +7,15 @@ For small h the kernel is nearly a Gaussian of standard deviation h, in radians,
 
 import math
 from numbers import Real
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
-from sphereot._arrays.validation import as_int, as_points, require_same_dim
+from sphereot._arrays.types import ArrayT, Bandwidth, Numbers, Points
+from sphereot._arrays.validation import as_int, as_points, as_points_or_table, require_same_dim
 from sphereot._support.scikit_learn import density_tags, not_fitted_error
 from sphereot.stats._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64
 from sphereot.stats._near_components import near_components
@@ -38,6 +40,9 @@ class SphericalKDE:
         mean is zero.
     weights : array, shape (n,), optional
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
+    columns : str, int or sequence of them, optional
+        Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
+        become unit vectors. Tables of `fit` and of the other methods are read by it, arrays are taken as they are.
 
     Attributes
     ----------
@@ -77,11 +82,18 @@ class SphericalKDE:
     array([0.55, 0.01])
     """
 
-    def __init__(self, bandwidth: float | str | None = None, weights: Array | None = None) -> None:
+    def __init__(
+        self,
+        bandwidth: Bandwidth | None = None,
+        weights: Numbers | None = None,
+        *,
+        columns: Columns | None = None,
+    ) -> None:
         self.bandwidth = bandwidth
         self.weights = weights
+        self.columns = columns
 
-    def fit(self, x: Array, y: None = None, sample_weight: Array | None = None) -> "SphericalKDE":
+    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> "SphericalKDE":
         """Fit the estimate to points: store them, and choose the bandwidth if it is not given.
 
         Parameters
@@ -103,9 +115,9 @@ class SphericalKDE:
         ValueError
             If the bandwidth is not positive, or cannot be chosen because all points are at the same location.
         """
-        x = as_points("x", x)
-        weights = fit_weights(self.weights, sample_weight, x)
-        points = normalized_float64(x)
+        rows = as_points("x", x, self.columns)
+        weights = fit_weights(self.weights, sample_weight, rows)
+        points = normalized_float64(rows)
         masses = np.full(len(points), 1.0) if weights is None else to_numpy(weights).astype(np.float64)
         masses = masses / masses.max()  # the sum of very large weights would overflow
         self.points_ = points[masses > 0]
@@ -115,7 +127,13 @@ class SphericalKDE:
         self.concentration_ = self.bandwidth_**-2
         return self
 
-    def log_density(self, points: Array) -> Array:
+    @overload
+    def log_density(self, points: ArrayT) -> ArrayT: ...
+
+    @overload
+    def log_density(self, points: Points) -> Any: ...
+
+    def log_density(self, points: Points) -> Any:
         """Log-density at points.
 
         Parameters
@@ -132,7 +150,13 @@ class SphericalKDE:
 
     score_samples = log_density
 
-    def density(self, points: Array) -> Array:
+    @overload
+    def density(self, points: ArrayT) -> ArrayT: ...
+
+    @overload
+    def density(self, points: Points) -> Any: ...
+
+    def density(self, points: Points) -> Any:
         """Density at points; see `log_density`."""
         at = self._as_points(points)
         values = np.exp(to_numpy(self._log_density(at)))
@@ -153,7 +177,7 @@ class SphericalKDE:
         values += scaled_log_normalizer(self.n_features_in_, self.concentration_)
         return values if is_numpy(points) else to_kind(values, points)
 
-    def score(self, x: Array, y: None = None) -> float:
+    def score(self, x: Points, y: None = None) -> float:
         """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them."""
         return float(np.mean(to_numpy(self._log_density(self._as_points(x, "x")))))
 
@@ -180,13 +204,15 @@ class SphericalKDE:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name, for the API of scikit-learn."""
-        return {"bandwidth": self.bandwidth, "weights": self.weights}
+        return {"bandwidth": self.bandwidth, "weights": self.weights, "columns": self.columns}
 
     def set_params(self, **params: Any) -> "SphericalKDE":
         """Change constructor parameters; the next `fit` uses them."""
         for name, value in params.items():
             if name not in self.get_params():
-                raise ValueError(f"{name} is not a parameter of SphericalKDE; choose from bandwidth and weights.")
+                raise ValueError(
+                    f"{name} is not a parameter of SphericalKDE; choose from bandwidth, weights and columns."
+                )
             setattr(self, name, value)
         return self
 
@@ -196,9 +222,9 @@ class SphericalKDE:
     def __repr__(self) -> str:
         return f"SphericalKDE(bandwidth={self.bandwidth!r})"
 
-    def _as_points(self, points: Array, name: str = "points") -> Array:
+    def _as_points(self, points: Points, name: str = "points") -> Array:
         self._require_fit()
-        at = as_points(name, points)
+        at = as_points_or_table(name, points, self.columns)
         require_same_dim(name, at, "the fitted sample", self.points_)
         return at
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_points, as_positive
 from sphereot.stats._component_estimator import ComponentEstimator
 from sphereot.stats._kernels import normalized_float64, row_blocks
@@ -42,6 +43,9 @@ class VonMisesFisherMixture(ComponentEstimator):
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
     seed : int, numpy Generator or None
         Makes the start (k-means++ with the distance 1 - cosine), and with it the fit, reproducible.
+    columns : str, int or sequence of them, optional
+        Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
+        become unit vectors. Tables of `fit` and of the other methods are read by it, arrays are taken as they are.
 
     Attributes
     ----------
@@ -75,8 +79,9 @@ class VonMisesFisherMixture(ComponentEstimator):
         max_concentration: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,
-        weights: Array | None = None,
+        weights: Numbers | None = None,
         seed: int | np.random.Generator | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self.n_components = n_components
         self.max_concentration = max_concentration
@@ -84,8 +89,9 @@ class VonMisesFisherMixture(ComponentEstimator):
         self.max_iter = max_iter
         self.weights = weights
         self.seed = seed
+        self.columns = columns
 
-    def fit(self, x: Array, y: None = None, sample_weight: Array | None = None) -> "VonMisesFisherMixture":
+    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> "VonMisesFisherMixture":
         """Fit the mixture to points.
 
         Parameters
@@ -102,11 +108,11 @@ class VonMisesFisherMixture(ComponentEstimator):
         VonMisesFisherMixture
             This mixture.
         """
-        x = as_points("x", x)
-        weights = scaled_weights(fit_weights(self.weights, sample_weight, x), len(x))
+        rows = as_points("x", x, self.columns)
+        weights = scaled_weights(fit_weights(self.weights, sample_weight, rows), len(rows))
         tol = as_positive("tol", self.tol, "the least gain of a step")
         max_iter = as_int("max_iter", self.max_iter, 1, "the number of steps")
-        points, weights = normalized_float64(x)[weights > 0], weights[weights > 0]
+        points, weights = normalized_float64(rows)[weights > 0], weights[weights > 0]
         first, location = group_by_location(points)
         count = self.n_components
         if count is not None and as_int("n_components", count, 1, "the number of components") > len(first):
