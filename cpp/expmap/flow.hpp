@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <vector>
 
 #include "expmap/block.hpp"
+#include "support/compiler.hpp"
 #include "support/exp.hpp"
+#include "support/lanes.hpp"
 #include "support/parallel.hpp"
 #include "support/real.hpp"
 
@@ -46,7 +49,12 @@ namespace flow {
 
 constexpr std::size_t run_size = 256;  // points that go through the blocks together; _RUN in Python
 constexpr std::size_t cache_line = 64;
-constexpr std::size_t hessian_upper[6] = {3, 4, 5, 7, 8, 11};  // the columns of loads for the upper half of H
+
+// The column of loads for a row of moments: the gradient, and the upper half of the Hessian.
+constexpr std::size_t load_column(std::size_t row) {
+    constexpr std::size_t column[9] = {0, 1, 2, 3, 4, 5, 7, 8, 11};
+    return column[row];
+}
 
 template <bool with_determinant>
 constexpr std::size_t rows = with_determinant ? 9 : 3;
@@ -83,50 +91,65 @@ struct alignas(cache_line) RunRows {
 template <Real T>
 constexpr T pole[3] = {T(0), T(0), T(1)};  // fills the columns without a point
 
-// The exponent of a component at a point, in powers of two: `power_of_two` takes fewer operations than exp.
+// The parameters with slopes times log2_e: powers of two take fewer operations than those of e.
 template <Real T>
-struct Exponent {
-    T a0, a1, a2, a3;
+struct ScaledParameters : FlowParameters<T> {
+    std::vector<T> exponents;  // (blocks, components, 4)
 
-    explicit Exponent(const T* slope)
-        : a0(slope[0] * T(log2_e)), a1(slope[1] * T(log2_e)), a2(slope[2] * T(log2_e)), a3(slope[3] * T(log2_e)) {}
-
-    SPHEREOT_INLINE T operator()(T x0, T x1, T x2) const { return a0 * x0 + (a1 * x1 + (a2 * x2 + a3)); }
+    explicit ScaledParameters(const FlowParameters<T>& flow)
+        : FlowParameters<T>(flow), exponents(flow.slopes, flow.slopes + flow.blocks * flow.components * 4) {
+        for (T& exponent : exponents) exponent *= T(log2_e);
+    }
 };
+
+// Registers of points that are computed side by side (see `powers_of_two`), as many as the sums leave room for.
+template <bool with_determinant>
+constexpr std::size_t tile = with_determinant ? 1 : 2;
+
+template <Real T, std::size_t height>
+using Tile = Lanes<T>[height];
+
+// Reads the registers that start at a number of a row.
+template <Real T, std::size_t height>
+SPHEREOT_INLINE void read_tile(const T* row, Tile<T, height>& to) {
+    for (std::size_t v = 0; v < height; ++v) to[v] = Lanes<T>::read(row + v * Lanes<T>::count);
+}
+
+// exp(<slope, (x, 1)>) of a component, with its slope times log2_e.
+template <Real T, std::size_t height>
+SPHEREOT_INLINE void powers(const T* slope, const Tile<T, height> (&x)[3], Tile<T, height>& power) {
+    for (std::size_t v = 0; v < height; ++v) power[v] = multiply_add(slope[2], x[2][v], slope[3]);
+    for (std::size_t v = 0; v < height; ++v) power[v].add_multiple(slope[1], x[1][v]);
+    for (std::size_t v = 0; v < height; ++v) power[v].add_multiple(slope[0], x[0][v]);
+    powers_of_two(power);
+}
 
 // The moments of a block at a run of points.
 template <Real T, bool with_determinant>
-RunRows<T, rows<with_determinant>> moments(const FlowParameters<T>& flow, std::size_t block, const RunRows<T, 3>& x) {
-    RunRows<T, rows<with_determinant>> sums{};
-    for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
-        const Exponent<T> exponent(flow.slopes + 4 * k);
-        const T* load = flow.loads + columns<with_determinant> * k;
-        T g[3], h[6] = {};
-        for (std::size_t r = 0; r < 3; ++r) g[r] = load[r];
-        if constexpr (with_determinant)
-            for (std::size_t r = 0; r < 6; ++r) h[r] = load[hessian_upper[r]];
-#pragma omp simd
-        for (std::size_t i = 0; i < run_size; ++i) {
-            const T power = power_of_two(exponent(x.at[0][i], x.at[1][i], x.at[2][i]));
-            sums.at[0][i] += g[0] * power;
-            sums.at[1][i] += g[1] * power;
-            sums.at[2][i] += g[2] * power;
-            if constexpr (with_determinant) {
-                sums.at[3][i] += h[0] * power;
-                sums.at[4][i] += h[1] * power;
-                sums.at[5][i] += h[2] * power;
-                sums.at[6][i] += h[3] * power;
-                sums.at[7][i] += h[4] * power;
-                sums.at[8][i] += h[5] * power;
+RunRows<T, rows<with_determinant>> moments(const ScaledParameters<T>& flow, std::size_t block, const RunRows<T, 3>& x) {
+    constexpr std::size_t height = tile<with_determinant>, step = height * Lanes<T>::count;
+    RunRows<T, rows<with_determinant>> block_moments;
+    for (std::size_t i = 0; i < run_size; i += step) {
+        Tile<T, height> point[3], sums[rows<with_determinant>] = {};
+        for (std::size_t j = 0; j < 3; ++j) read_tile(x.at[j] + i, point[j]);
+        for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
+            const T* load = flow.loads + columns<with_determinant> * k;
+            Tile<T, height> power;
+            powers(flow.exponents.data() + 4 * k, point, power);
+            for (std::size_t r = 0; r < rows<with_determinant>; ++r) {
+                const T factor = load[load_column(r)];
+                for (std::size_t v = 0; v < height; ++v) sums[r][v].add_multiple(factor, power[v]);
             }
         }
+        for (std::size_t r = 0; r < rows<with_determinant>; ++r)
+            for (std::size_t v = 0; v < height; ++v) sums[r][v].write(block_moments.at[r] + i + v * Lanes<T>::count);
     }
-    return sums;
+    return block_moments;
 }
 
 // Moves the points [begin, begin + count) through all blocks.
 template <Real T, bool with_determinant>
-void forward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, std::size_t begin, std::size_t count) {
+void forward_run(const ScaledParameters<T>& flow, const FlowRecord<T>& record, std::size_t begin, std::size_t count) {
     const std::size_t n = flow.points;
     RunRows<T, 3> x;
     x.read(record.states + begin, n, count, pole<T>);
@@ -146,69 +169,49 @@ void forward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, std
     }
 }
 
-// Adds the gradients of the parameters of one component, and its part of the gradient of the points.
+// Adds the gradients of the parameters of component k, and its part of the gradient of the points.
 template <Real T, bool with_determinant>
-void component_backward(const T* slope, const T* load, const RunRows<T, 3>& x,
+void component_backward(const ScaledParameters<T>& flow, std::size_t k, const RunRows<T, 3>& x,
                         const RunRows<T, rows<with_determinant>>& d, RunRows<T, 3>& d_x, T* d_slope, T* d_load) {
-    T s0 = 0, s1 = 0, s2 = 0, s3 = 0, g0 = 0, g1 = 0, g2 = 0, h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0;
-    const Exponent<T> exponent(slope);
-    const T a0 = slope[0], a1 = slope[1], a2 = slope[2], l0 = load[0], l1 = load[1], l2 = load[2];
-    T m0 = 0, m1 = 0, m2 = 0, m3 = 0, m4 = 0, m5 = 0;
-    if constexpr (with_determinant) {
-        m0 = load[3];
-        m1 = load[4];
-        m2 = load[5];
-        m3 = load[7];
-        m4 = load[8];
-        m5 = load[11];
-    }
-#pragma omp simd reduction(+ : s0, s1, s2, s3, g0, g1, g2, h0, h1, h2, h3, h4, h5)
-    for (std::size_t i = 0; i < run_size; ++i) {
-        const T x0 = x.at[0][i], x1 = x.at[1][i], x2 = x.at[2][i];
-        const T power = power_of_two(exponent(x0, x1, x2));
-        T d_power = l0 * d.at[0][i] + l1 * d.at[1][i] + l2 * d.at[2][i];
-        g0 += power * d.at[0][i];
-        g1 += power * d.at[1][i];
-        g2 += power * d.at[2][i];
-        if constexpr (with_determinant) {
-            d_power += m0 * d.at[3][i] + m1 * d.at[4][i] + m2 * d.at[5][i] + m3 * d.at[6][i] + m4 * d.at[7][i] +
-                       m5 * d.at[8][i];
-            h0 += power * d.at[3][i];
-            h1 += power * d.at[4][i];
-            h2 += power * d.at[5][i];
-            h3 += power * d.at[6][i];
-            h4 += power * d.at[7][i];
-            h5 += power * d.at[8][i];
+    constexpr std::size_t height = tile<with_determinant>, count = Lanes<T>::count;
+    // Copies: what is written to d_x could, for all that the compiler knows, change the parameters.
+    T exponent[4], slope[3], load[rows<with_determinant>];
+    std::copy_n(flow.exponents.data() + 4 * k, 4, exponent);
+    std::copy_n(flow.slopes + 4 * k, 3, slope);
+    for (std::size_t r = 0; r < rows<with_determinant>; ++r)
+        load[r] = flow.loads[columns<with_determinant> * k + load_column(r)];
+    Lanes<T> slope_sums[4] = {}, load_sums[rows<with_determinant>] = {};
+    for (std::size_t i = 0; i < run_size; i += height * count) {
+        Tile<T, height> point[3], power, d_exponent;
+        for (std::size_t j = 0; j < 3; ++j) read_tile(x.at[j] + i, point[j]);
+        powers(exponent, point, power);
+        for (std::size_t r = 0; r < rows<with_determinant>; ++r) {
+            Tile<T, height> d_moment;
+            read_tile(d.at[r] + i, d_moment);
+            for (std::size_t v = 0; v < height; ++v) {
+                if (r == 0) d_exponent[v] = load[r] * d_moment[v];
+                else d_exponent[v].add_multiple(load[r], d_moment[v]);
+                load_sums[r].add_product(power[v], d_moment[v]);
+            }
         }
-        const T d_exponent = power * d_power;
-        s0 += d_exponent * x0;
-        s1 += d_exponent * x1;
-        s2 += d_exponent * x2;
-        s3 += d_exponent;
-        d_x.at[0][i] += d_exponent * a0;
-        d_x.at[1][i] += d_exponent * a1;
-        d_x.at[2][i] += d_exponent * a2;
+        for (std::size_t v = 0; v < height; ++v) d_exponent[v] = d_exponent[v] * power[v];
+        for (std::size_t j = 0; j < 3; ++j)
+            for (std::size_t v = 0; v < height; ++v) {
+                slope_sums[j].add_product(d_exponent[v], point[j][v]);
+                T* d_point = d_x.at[j] + i + v * count;
+                Lanes<T> sum = Lanes<T>::read(d_point);
+                sum.add_multiple(slope[j], d_exponent[v]);
+                sum.write(d_point);
+            }
+        for (std::size_t v = 0; v < height; ++v) slope_sums[3] = slope_sums[3] + d_exponent[v];
     }
-    d_slope[0] += s0;
-    d_slope[1] += s1;
-    d_slope[2] += s2;
-    d_slope[3] += s3;
-    d_load[0] += g0;
-    d_load[1] += g1;
-    d_load[2] += g2;
-    if constexpr (with_determinant) {
-        d_load[3] += h0;
-        d_load[4] += h1;
-        d_load[5] += h2;
-        d_load[7] += h3;
-        d_load[8] += h4;
-        d_load[11] += h5;
-    }
+    for (std::size_t j = 0; j < 4; ++j) d_slope[j] += slope_sums[j].sum();
+    for (std::size_t r = 0; r < rows<with_determinant>; ++r) d_load[load_column(r)] += load_sums[r].sum();
 }
 
 // The backward pass of the points [begin, begin + count), which belong to one group.
 template <Real T, bool with_determinant>
-void backward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
+void backward_run(const ScaledParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
                   const FlowGradient<T>& out, std::size_t group, std::size_t begin, std::size_t count) {
     constexpr std::size_t height = rows<with_determinant>, width = columns<with_determinant>;
     const std::size_t n = flow.points;
@@ -237,8 +240,8 @@ void backward_run(const FlowParameters<T>& flow, const FlowRecord<T>& record, co
         }
         for (std::size_t k = block * flow.components; k < (block + 1) * flow.components; ++k) {
             const std::size_t own = group * flow.blocks * flow.components + k;
-            component_backward<T, with_determinant>(flow.slopes + 4 * k, flow.loads + width * k, x, d_moments, d_x,
-                                                    out.slopes + 4 * own, out.loads + width * own);
+            component_backward<T, with_determinant>(flow, k, x, d_moments, d_x, out.slopes + 4 * own,
+                                                    out.loads + width * own);
         }
     }
     d_x.write(out.points + begin, n, count);
@@ -262,7 +265,8 @@ void parallel_for_runs(const FlowParameters<T>& flow, std::size_t groups, const 
 
 // Moves the points states[0] through the blocks and writes the rest of the record.
 template <Real T>
-void flow_forward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const Execution& execution) {
+void flow_forward(const FlowParameters<T>& parameters, const FlowRecord<T>& record, const Execution& execution) {
+    const flow::ScaledParameters<T> flow(parameters);
     const std::size_t runs = (flow.points + flow::run_size - 1) / flow::run_size;
     flow::parallel_for_runs(flow, runs, execution, [&](std::size_t begin, std::size_t count, std::size_t) {
         if (record.determinants) flow::forward_run<T, true>(flow, record, begin, count);
@@ -273,8 +277,9 @@ void flow_forward(const FlowParameters<T>& flow, const FlowRecord<T>& record, co
 // The backward pass, from cotangents of the images (3, points) and, with determinants, of the sums of their logarithms
 // (points). Adds to the gradients of the parameters.
 template <Real T>
-void flow_backward(const FlowParameters<T>& flow, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
+void flow_backward(const FlowParameters<T>& parameters, const FlowRecord<T>& record, const T* d_y, const T* d_log_det,
                    const FlowGradient<T>& out, const Execution& execution) {
+    const flow::ScaledParameters<T> flow(parameters);
     flow::parallel_for_runs(flow, out.groups, execution, [&](std::size_t begin, std::size_t count, std::size_t group) {
         if (record.determinants) flow::backward_run<T, true>(flow, record, d_y, d_log_det, out, group, begin, count);
         else flow::backward_run<T, false>(flow, record, d_y, d_log_det, out, group, begin, count);

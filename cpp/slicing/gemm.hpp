@@ -4,46 +4,21 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "slicing/transpose.hpp"
+#include "support/lanes.hpp"
 #include "support/real.hpp"
 
 namespace sphereot {
 
 #if defined(__AVX512F__)
-constexpr std::size_t register_bytes = 64, gemm_rows = 8;
-#elif defined(__AVX__)
-constexpr std::size_t register_bytes = 32, gemm_rows = 4;
+constexpr std::size_t gemm_rows = 8;
 #else
-constexpr std::size_t register_bytes = 16, gemm_rows = 4;
+constexpr std::size_t gemm_rows = 4;
 #endif
-
-// One vector register.
-template <Real T>
-struct Lanes {
-    static constexpr std::size_t count = register_bytes / sizeof(T);
-#if defined(__GNUC__) || defined(__clang__)
-    typedef T Values __attribute__((vector_size(register_bytes)));
-    Values values;
-    // *this += factor * other
-    void add_multiple(T factor, const Lanes& other) { values += factor * other.values; }
-#else
-    T values[count];
-    void add_multiple(T factor, const Lanes& other) {
-        for (std::size_t i = 0; i < count; ++i) values[i] += factor * other.values[i];
-    }
-#endif
-    static Lanes read(const T* from) {
-        Lanes lanes;
-        std::memcpy(&lanes.values, from, sizeof lanes.values);
-        return lanes;
-    }
-    void write(T* to) const { std::memcpy(to, &values, sizeof values); }
-};
 
 // A view of a row-major matrix.
 template <Real T>

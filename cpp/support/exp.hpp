@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "support/compiler.hpp"
+#include "support/lanes.hpp"
 #include "support/real.hpp"
 
 namespace sphereot {
@@ -38,24 +40,46 @@ struct PowerConstants<double> {
         0.05550410866481992237,    0.2402265069591015621,    0.6931471805599453304,   0.9999999999999999971};
 };
 
-constexpr double log2_e = 1.4426950408889634074;  // exp(x) = power_of_two(log2_e x)
+constexpr double log2_e = 1.4426950408889634074;  // exp(x) = 2^(log2_e x)
 
 constexpr double factorial(int k) { return k < 2 ? 1.0 : k * factorial(k - 1); }
 
-// 2^x.
+// series times 2^k, with k in the lowest bits of `shifted`: k is added to the exponent of the number.
+template <Real T>
+SPHEREOT_INLINE Lanes<T> scaled_by_low_bits(const Lanes<T>& series, const Lanes<T>& shifted) {
+    using C = PowerConstants<T>;
+    using Bits = typename C::Bits;
+#if defined(__GNUC__) || defined(__clang__)
+    typedef Bits BitLanes __attribute__((vector_size(register_bytes)));
+    using Values = typename Lanes<T>::Values;
+    const BitLanes bits = std::bit_cast<BitLanes>(series.values);
+    return {std::bit_cast<Values>(bits + (std::bit_cast<BitLanes>(shifted.values) << C::mantissa_bits))};
+#else
+    Lanes<T> product;
+    for (std::size_t i = 0; i < Lanes<T>::count; ++i)
+        product.values[i] = std::bit_cast<T>(std::bit_cast<Bits>(series.values[i]) +
+                                             (std::bit_cast<Bits>(shifted.values[i]) << C::mantissa_bits));
+    return product;
+#endif
+}
+
+// Replaces the numbers x in `count` registers by 2^x.
 //
 // Valid range: all numbers; below `least` and above `most` the result is that at the limit. NaN gives NaN.
 // Maximum error: 2 units in the last place.
-template <Real T>
-inline T power_of_two(T x) {
+// The registers go through the steps side by side: each step waits for the one before, and a register alone would leave
+// the processor idle.
+template <std::size_t count, Real T>
+SPHEREOT_INLINE void powers_of_two(Lanes<T> (&x)[count]) {
     using C = PowerConstants<T>;
-    using Bits = typename C::Bits;
-    x = x < C::least ? C::least : x;
-    x = x > C::most ? C::most : x;
-    const T shifted = x + C::rounder, r = x - (shifted - C::rounder);
-    T series = C::polynomial[0];
-    for (std::size_t j = 1; j < std::size(C::polynomial); ++j) series = series * r + C::polynomial[j];
-    return std::bit_cast<T>(std::bit_cast<Bits>(series) + (std::bit_cast<Bits>(shifted) << C::mantissa_bits));
+    Lanes<T> shifted[count], series[count];
+    for (std::size_t i = 0; i < count; ++i) x[i] = at_most(C::most, at_least(C::least, x[i]));
+    for (std::size_t i = 0; i < count; ++i) shifted[i] = x[i] + C::rounder;
+    for (std::size_t i = 0; i < count; ++i) x[i] = x[i] - (shifted[i] - C::rounder);
+    for (std::size_t i = 0; i < count; ++i) series[i] = multiply_add(C::polynomial[0], x[i], C::polynomial[1]);
+    for (std::size_t j = 2; j < std::size(C::polynomial); ++j)
+        for (std::size_t i = 0; i < count; ++i) series[i] = multiply_add(series[i], x[i], C::polynomial[j]);
+    for (std::size_t i = 0; i < count; ++i) x[i] = scaled_by_low_bits(series[i], shifted[i]);
 }
 
 }  // namespace sphereot
