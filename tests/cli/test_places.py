@@ -61,3 +61,24 @@ def test_density_with_weights(places):
     points = from_lonlat(table.select("lon", "lat").to_numpy())
     expected = SphericalKDE(0.1).fit(points, sample_weight=table["people"].to_numpy()).score(points)
     assert f"mean log-likelihood of these points: {expected:.4f}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "model"),
+    [
+        ([], "auto"),
+        (["--weights", "people"], "adaptive"),
+        (["--weights", "-"], "auto"),
+        (["--bandwidth", "0.1"], "kde"),
+        (["--epochs", "2", "--blocks", "1", "--components", "2"], "expmap"),
+    ],
+)
+def test_model_by_default(places, options, model):
+    """Without --model, the one with the largest likelihood among those that take the other options."""
+    pytest.importorskip("torch")
+    density = pytest.importorskip("sphereot.density")
+    pytest.importorskip("safetensors")
+    out = places / "m.safetensors"
+    done = run("density", "fit", places / "a.csv", "--lonlat", *options, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert density.DensityEstimator.load(out).model == model

@@ -30,6 +30,15 @@ Data = Annotated[
 Model = Annotated[Path, typer.Argument(help="A model file that `density fit` wrote.", show_default=False)]
 
 
+def _default_model(is_training_set: bool, is_bandwidth_set: bool, reading: WeightedReadOptions) -> str:
+    """The model with the largest likelihood among those that take the given options."""
+    if is_training_set:
+        return "expmap"
+    if is_bandwidth_set:
+        return "kde"
+    return "adaptive" if any(column != "-" for column in reading.weights or []) else "auto"
+
+
 @density.command("fit")
 @reports_errors("density")
 @reads_points
@@ -37,23 +46,32 @@ def _fit(
     data: Data,
     reading: WeightedReadOptions,
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="auto (average with the best likelihood), expmap (flow on the sphere), stereo (flow on the plane), "
-            "kde (kernel density), adaptive (kernels narrow where points are dense) or mixture (von Mises-Fisher)."
+            "kde (kernel density), adaptive (kernels narrow where points are dense) or mixture (von Mises-Fisher).",
+            show_default="auto; adaptive with --weights; kde with --bandwidth; expmap with options of its training",
         ),
-    ] = "expmap",
+    ] = None,
     loss: Annotated[
         str | None, typer.Option(help="ssw, sw, nll or ssw+nll.", show_default="ssw for expmap, sw for stereo")
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Number of epochs, each one step on all points.")] = 2000,
+    epochs: Annotated[
+        int | None, typer.Option(help="Number of epochs, each one step on all points.", show_default="2000")
+    ] = None,
     blocks: Annotated[
         int | None, typer.Option(help="Number of blocks of the flow.", show_default="48, 10 for stereo")
     ] = None,
-    components: Annotated[int, typer.Option(help="Number of components of each block of expmap.")] = 100,
+    components: Annotated[
+        int | None, typer.Option(help="Number of components of each block of expmap.", show_default="100")
+    ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.1, 0.001 for stereo")] = None,
-    projections: Annotated[int, typer.Option(help="Number of great circles in each step.")] = 20,
-    validation: Annotated[float, typer.Option(help="Fraction of the points held out to monitor the likelihood.")] = 0.0,
+    projections: Annotated[
+        int | None, typer.Option(help="Number of great circles in each step.", show_default="20")
+    ] = None,
+    validation: Annotated[
+        float | None, typer.Option(help="Fraction of the points held out to monitor the likelihood.", show_default="0")
+    ] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after this many epochs without a better likelihood; needs --validation.")
     ] = None,
@@ -75,13 +93,13 @@ def _fit(
     model, with the suffix .unfinished. The learning curve is written next to the model too, as PNG.
 
     Locations on the earth, by the model with the largest likelihood of new points: sphereot density fit quakes.csv
-    --lonlat --model auto --out quakes.safetensors
+    --lonlat --out quakes.safetensors
 
-    Cities with their population: sphereot density fit cities.csv --lonlat --weights population --model kde
+    Cities with their population: sphereot density fit cities.csv --lonlat --weights population
 
-    The paper's flow, in minutes: sphereot density fit quakes.csv --lonlat
+    The paper's flow, in minutes: sphereot density fit quakes.csv --lonlat --model expmap
 
-    With early stopping: sphereot density fit flood --loss ssw+nll --validation 0.1 --patience 500
+    With early stopping: sphereot density fit flood --model expmap --loss ssw+nll --validation 0.1 --patience 500
     """
     require_writable("--out", [out], [data])
     has_folder = not is_stream(out)  # no files can be written next to a device or a FIFO
@@ -91,12 +109,14 @@ def _fit(
     from sphereot import DivergenceError
     from sphereot.density import DensityEstimator
 
-    choices: Any = {"model": model, "loss": loss, "folds": folds}  # validated by the estimator
-    estimator = DensityEstimator(
-        **choices, n_blocks=blocks, n_components=components, epochs=epochs, lr=lr, n_projections=projections,
-        validation_fraction=validation, patience=patience, bandwidth=bandwidth, seed=seed,
-        progress=True,
-    )  # fmt: skip
+    of_training = {
+        "loss": loss, "n_blocks": blocks, "n_components": components, "epochs": epochs, "lr": lr,
+        "n_projections": projections, "validation_fraction": validation, "patience": patience,
+    }  # fmt: skip
+    given: Any = {name: value for name, value in of_training.items() if value is not None}
+    model = model or _default_model(bool(given), bandwidth is not None, reading)
+    choices: Any = {"model": model, "folds": folds}  # validated by the estimator
+    estimator = DensityEstimator(**choices, **given, bandwidth=bandwidth, seed=seed, progress=True)
     if has_folder and model in ("expmap", "stereo"):
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
     points, name, weights = _read(data, reading)
