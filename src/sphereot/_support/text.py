@@ -1,6 +1,11 @@
 """Text for terminals and pages: printable and short labels, plurals, names and units of SSW_p^p."""
 
-__all__ = ["cost_name", "cost_unit", "p_value_text", "plural", "printable", "shortened"]
+import re
+
+__all__ = ["cost_name", "cost_unit", "p_value_text", "plural", "printable", "shortened", "typeset"]
+
+_LOWERED, _RAISED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"), str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_INDEXED = re.compile(r"\b(SSW)_(\d+)(?:\^(\d+))?(?![\d.]*\d)|\b(turns)\^(\d+)(?![\d.]*\d)")
 
 
 def cost_name(p: float) -> str:
@@ -19,6 +24,20 @@ def cost_unit(p: float) -> str:
     ('turns', 'turns^2', 'turns^1.5')
     """
     return "turns" if p == 1 else f"turns^{p:g}"
+
+
+def typeset(text: str) -> str:
+    """Indices and exponents of distances as small digits; orders with a decimal point stay as they are.
+
+    >>> typeset("SSW_1, SSW_2^2 in turns^2 and SSW_1.5^1.5 in turns^1.5.")
+    'SSW₁, SSW₂² in turns² and SSW_1.5^1.5 in turns^1.5.'
+    """
+
+    def small(match: re.Match[str]) -> str:
+        name, index, power, unit, exponent = match.groups("")
+        return name + index.translate(_LOWERED) + power.translate(_RAISED) + unit + exponent.translate(_RAISED)
+
+    return _INDEXED.sub(small, text)
 
 
 def p_value_text(p_value: float) -> str:

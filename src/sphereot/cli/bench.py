@@ -10,7 +10,7 @@ import typer
 from sphereot._support.progress import progress_bar
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import AsJson
-from sphereot.cli.outputs import print_json
+from sphereot.cli.outputs import for_reader, print_json
 
 __all__ = ["bench"]
 
@@ -73,7 +73,7 @@ def bench(as_json: AsJson = False) -> None:
     typer.echo(f"{_SLICES} great circles, float32, {sphereot.get_num_threads()} threads, POT {ot.__version__}")
     typer.echo(f"  {'':<42}{'sphereot':>12}{'POT':>12}{'ratio':>9}")
     for case, ours, theirs in rows:
-        typer.echo(f"  {case!s:<42}{1e3 * ours:>9.2f} ms{1e3 * theirs:>9.1f} ms{theirs / ours:>8.0f}x")
+        typer.echo(f"  {for_reader(str(case)):<42}{1e3 * ours:>9.2f} ms{1e3 * theirs:>9.1f} ms{theirs / ours:>8.0f}x")
 
 
 def _times(case: _Case, sphereot: Any, ot: Any) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from sphereot.cli.options import (
     order_for,
     reads_points,
 )
-from sphereot.cli.outputs import finite_or_none, print_json
+from sphereot.cli.outputs import finite_or_none, for_reader, print_json
 from sphereot.cli.points import file_summary, input_files, read_files, status
 from sphereot.cli.sketch_distances import any_sketch, print_pairs
 from sphereot.cli.units import PER_TURN, Unit, as_unit
@@ -143,14 +143,14 @@ def distance(
         return
     drawn = f"({count} great circles, {estimate.method})"
     if p == 1:  # the distance is its own power
-        typer.echo(f"SSW_1 = {number.root()}   {drawn}")
+        typer.echo(for_reader(f"SSW_1 = {number.root()}   {drawn}"))
     else:
-        power = cost_name(p)
-        typer.echo(f"{power} = {number.power()} {cost_unit(p)}   {drawn}")
-        typer.echo(f"{f'SSW_{p:g}':<{len(power)}} = {number.root()}")
+        power, root = for_reader(cost_name(p)), for_reader(f"SSW_{p:g}")
+        typer.echo(f"{power} = {number.power()} {for_reader(cost_unit(p))}   {drawn}")
+        typer.echo(f"{root:<{len(power)}} = {number.root()}")
     if bootstrap is not None:
         _print_sampling(estimate, number)
-    typer.echo(_note([number]))
+    typer.echo(for_reader(_note([number])))
     typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
     _warn_if_inaccurate(rtol, [number], count)
     if not estimate.reliable:
@@ -230,11 +230,11 @@ def pairwise(
     for k, points in enumerate(sets):
         typer.echo(f"[{k}] {file_summary(points)}")
     head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
-    typer.echo(f"{head}; {count} great circles, {estimate.method}")
+    typer.echo(for_reader(f"{head}; {count} great circles, {estimate.method}"))
     for (i, j), number in pairs.items():
         power = "" if p == 1 else f"{number.power():<26} "
         typer.echo(f"[{i}] [{j}]  {power}{number.root()}")
-    typer.echo(_note(list(pairs.values())))
+    typer.echo(for_reader(_note(list(pairs.values()))))
     _warn_if_inaccurate(rtol, list(pairs.values()), count)
 
 
@@ -295,7 +295,7 @@ def _print_sampling(estimate: "SSWEstimate", number: _Number) -> None:
     low, high, chance = (
         PER_TURN[unit] * value ** (1 / number.p) for value in (*estimate.sampling_interval(), estimate.noise_floor)
     )
-    name = f"SSW_{number.p:g}"
+    name = for_reader(f"SSW_{number.p:g}")
     typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {unit} with probability 95%.")
     typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {unit}.")
 

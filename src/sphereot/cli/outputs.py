@@ -1,8 +1,9 @@
-"""Output of commands: JSON, checks that output files can be written, one-line warnings."""
+"""Output of commands: text for a terminal, JSON, checks that output files can be written, one-line warnings."""
 
 import json
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,21 @@ from typing import Any
 import typer
 
 from sphereot._support.checkpoints import CheckpointWarning
+from sphereot._support.text import typeset
 
-__all__ = ["finite_or_none", "print_json", "require_writable", "warnings_in_one_line"]
+__all__ = ["finite_or_none", "for_reader", "print_json", "require_writable", "warnings_in_one_line"]
+
+
+def for_reader(text: str) -> str:
+    """Names of distances with small digits, SSW₁, on a terminal that has them; plain for files and other programs."""
+    if not sys.stdout.isatty():
+        return text
+    try:
+        small = typeset(text)
+        small.encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return text
+    return small
 
 
 def print_json(record: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from sphereot._support.text import printable
 from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
-from sphereot.cli.outputs import print_json
+from sphereot.cli.outputs import for_reader, print_json
 from sphereot.cli.points import load_sketch
 from sphereot.cli.units import PER_TURN, as_unit
 
@@ -49,7 +49,8 @@ def print_pairs(
     for k, item in enumerate(files):
         typer.echo(f"[{k}] {printable(str(item['path']))}: {item['points']:,} points")
     for i, j in combinations(range(len(paths)), 2):
-        typer.echo(f"[{i}] [{j}]  SSW_{p:g} = {_in_units(values[i][j], bounds[i][j], sketches[0].dim, unit)}")
+        name = for_reader(f"SSW_{p:g}")
+        typer.echo(f"[{i}] [{j}]  {name} = {_in_units(values[i][j], bounds[i][j], sketches[0].dim, unit)}")
     typer.echo(_NOTE)
 
 
@@ -61,7 +62,8 @@ def print_uniformity(path: Path, reading: ReadOptions, p: float, *, as_json: boo
         record = {"distance_turns": distance.value, "error_bound": distance.error_bound, "p": p, "points": sketch.n}
         print_json({**record, "n_projections": sketch.n_projections, "bins": sketch.bins, "note": _NOTE})
         return
-    typer.echo(f"SSW_{p:g} to uniform = {_in_units(distance.value, distance.error_bound, sketch.dim)}")
+    name = for_reader(f"SSW_{p:g}")
+    typer.echo(f"{name} to uniform = {_in_units(distance.value, distance.error_bound, sketch.dim)}")
     typer.echo(
         f"{printable(str(path))}: {sketch.n:,} points. {_NOTE} A test with a p-value needs the points themselves."
     )

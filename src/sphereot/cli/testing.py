@@ -25,7 +25,7 @@ from sphereot.cli.options import (
     order_for,
     reads_points,
 )
-from sphereot.cli.outputs import finite_or_none, print_json, require_writable
+from sphereot.cli.outputs import finite_or_none, for_reader, print_json, require_writable
 from sphereot.cli.points import file_summary, read_files, refuse_weights, status
 from sphereot.cli.sketch_distances import any_sketch, print_uniformity
 from sphereot.cli.units import PER_TURN
@@ -100,12 +100,12 @@ def two_samples(
     )
     shown = None if picture is None else draw_difference(picture, x, y, result, seed)
     if not as_json:
-        typer.echo(str(result))
+        typer.echo(for_reader(str(result)))
         if x.lonlat is not None:
             root = result.statistic ** (1 / p)
             units = ["degrees"] if name_sky(x.columns) else ["degrees", "km"]
             lengths = [f"{PER_TURN[unit] * root:.4g} {unit}" for unit in units]
-            typer.echo(f"  SSW_{p:g} is {' = '.join(lengths)}")
+            typer.echo(for_reader(f"  SSW_{p:g} is {' = '.join(lengths)}"))
         if len(x.columns) == result.dim and result.circles:
             typer.echo(f"  its plane is mostly that of the columns {', '.join(_leading_columns(result, x.columns))}")
         typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
@@ -202,7 +202,7 @@ def uniformity(
         progress=True,
     )
     if not as_json:
-        typer.echo(f"{result}\n{file_summary(x)}")
+        typer.echo(f"{for_reader(str(result))}\n{file_summary(x)}")
         return
     record = {
         "statistic": result.statistic,

@@ -1,0 +1,63 @@
+"""Text of commands: small digits for readers, plain names for programs."""
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sphereot import sphere
+
+pytest.importorskip("typer")
+from sphereot.cli.outputs import for_reader
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal of some encoding."""
+
+    def __init__(self, encoding):
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self):
+        return self._encoding
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (Terminal("utf-8"), "SSW₁ = 0.1 turns²"),
+        (Terminal("ascii"), "SSW_1 = 0.1 turns^2"),
+        (Terminal("latin-1"), "SSW_1 = 0.1 turns^2"),  # it has ², but not ₁
+        (Terminal(None), "SSW_1 = 0.1 turns^2"),
+        (io.StringIO(), "SSW_1 = 0.1 turns^2"),
+    ],
+)
+def test_small_digits_where_they_can_be_shown(stream, expected, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert for_reader("SSW_1 = 0.1 turns^2") == expected
+
+
+def test_command_in_a_terminal(tmp_path):
+    """The names are aligned after they have become shorter; into a pipe they are plain."""
+    np.save(tmp_path / "a.npy", sphere.random_uniform(50, 3, seed=0))
+    np.save(tmp_path / "b.npy", sphere.random_uniform(50, 3, seed=1))
+    command = [sys.executable, "-m", "sphereot", "distance", "a.npy", "b.npy", "--projections", "20"]
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "200"}
+    reader, terminal = pty.openpty()
+    subprocess.run(command, stdout=terminal, stderr=terminal, cwd=tmp_path, env=environment, check=True)
+    os.close(terminal)
+    shown = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    assert re.search(r"SSW₂² = \S+ ± \S+ turns²", shown)
+    assert re.search(r"^SSW₂  = ", shown, re.MULTILINE)
+    piped = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=True)
+    assert "SSW_2^2 = " in piped.stdout
