@@ -7,6 +7,7 @@ are installed into new environments in build/clean and run tests/packaging/smoke
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,19 @@ def problems_of_source(files: set[str]) -> list[str]:
     return sorted(problems)
 
 
+def problems_of_description(metadata: str) -> list[str]:
+    """What is wrong with the description of a package index: links and pictures there need complete addresses."""
+    links = re.findall(r"\]\(([^)]+)\)", metadata)
+    problems = [] if links else ["the description has no links: README is missing"]
+    return problems + [f"the description has the relative link {link}" for link in links if "://" not in link]
+
+
+def metadata_of_wheel(path: Path) -> str:
+    """The metadata of a wheel, which end with the description."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(f"sphereot-{version()}.dist-info/METADATA").decode()
+
+
 def install_and_run(distribution: Path, environment: Path, path: str) -> None:
     """Install a distribution into a new environment where no compiler is found, and run the smoke test."""
     shutil.rmtree(environment, ignore_errors=True)
@@ -121,6 +135,7 @@ def main() -> int:
     source_files = files_of_source(source())
     problems = [f"{source().name}: {problem}" for problem in problems_of_source(source_files)]
     for wheel in wheels():
+        problems += [f"{wheel.name}: {problem}" for problem in problems_of_description(metadata_of_wheel(wheel))]
         problems += [f"{wheel.name}: {problem}" for problem in problems_of_wheel(files_of_wheel(wheel), source_files)]
     for problem in problems:
         print(problem)

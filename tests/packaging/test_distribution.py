@@ -50,6 +50,23 @@ def test_urls():
     assert all(url.startswith("https://") for url in PROJECT["urls"].values())
 
 
+def test_description_has_complete_addresses():
+    """The substitutions of pyproject.toml leave no relative link of README, and point to files that exist."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    hook = tools["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    readme = (ROOT / "README.md").read_text()
+    assert check_distribution.problems_of_description(readme)  # as it is, it has relative links
+    description = readme
+    for rule in hook["substitutions"]:
+        replacement = rule["replacement"].replace("$HFPR_VERSION", PROJECT["version"])
+        description = re.sub(rule["pattern"], replacement, description)
+    assert check_distribution.problems_of_description(description) == []
+    tag = f"/v{PROJECT['version']}/"
+    linked = [link.partition(tag)[2] for link in re.findall(r"\]\(([^)]+)\)", description) if tag in link]
+    assert len(linked) > 20
+    assert all((ROOT / file).is_file() for file in linked)
+
+
 def test_license():
     assert PROJECT["license"] == "MIT"
     assert PROJECT["license-files"] == ["LICENSE"]
