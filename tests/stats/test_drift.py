@@ -127,7 +127,7 @@ def test_sentence_and_table():
     )
     found = drift_test(X, [WINDOWS[0], *[WINDOWS[1]] * 5], labels=list("abcdef"), permutations=199, seed=0)
     assert found.summary.startswith("Drift in 5 of 6 windows at level 0.05: ")
-    assert found.summary.endswith(", and 2 more.")
+    assert found.summary.endswith(", and 2 more. The first is b.")
     rows = str(found).splitlines()
     assert [row.split()[0] for row in rows[2:8]] == list("abcdef")
     assert [row.endswith("drift") for row in rows[2:8]] == [False, *[True] * 5]

@@ -148,7 +148,10 @@ class DriftResult:
         ]
         more = [f"and {len(drifted) - _NAMED_WINDOWS} more"] if len(drifted) > _NAMED_WINDOWS else []
         where = "the window" if count == 1 else f"{len(drifted)} of {count} windows"
-        return f"Drift in {where} at level {self.alpha:g}: {', '.join(names + more)}."
+        # The largest are named first; whoever looks for the cause needs the beginning.
+        start = next(window.label for window in self.windows if window.drifted)
+        beginning = f" The first is {shortened(start)}." if len(drifted) > 1 else ""
+        return f"Drift in {where} at level {self.alpha:g}: {', '.join(names + more)}.{beginning}"
 
     def __str__(self) -> str:
         power = cost_name(self.p)
