@@ -5,9 +5,10 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from sphereot._arrays.libraries import Array, device, namespace
+from sphereot._arrays.types import ArrayLike, ArrayT
 from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
@@ -16,10 +17,22 @@ from sphereot._support.keyword_options import options_by_name
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 
 
+@overload
+def wasserstein(
+    u: ArrayT, v: ArrayT, *, p: float = ..., u_weights: ArrayLike | None = ..., v_weights: ArrayLike | None = ...
+) -> ArrayT: ...
+
+
+@overload
+def wasserstein(
+    u: ArrayLike, v: ArrayLike, *, p: float = ..., u_weights: ArrayLike | None = ..., v_weights: ArrayLike | None = ...
+) -> Any: ...
+
+
 @options_by_name
 def wasserstein(
-    u: Array, v: Array, *, p: float = 2, u_weights: Array | None = None, v_weights: Array | None = None
-) -> Array:
+    u: ArrayLike, v: ArrayLike, *, p: float = 2, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None
+) -> Any:
     """W_p^p between discrete measures on the circle.
 
     Parameters
@@ -59,20 +72,25 @@ def wasserstein(
     array([0.     , 0.03625])
     """
     p = as_order(p)
-    u, v = as_turns("u", u), as_turns("v", v)
-    u, v = as_same_kind(u=u, v=v)
-    u, v = _same_dtype(u, v)
-    a = as_circle_weights("u_weights", u_weights, "u", u)
-    b = as_circle_weights("v_weights", v_weights, "v", v)
-    shape, u_rows, v_rows = _flat_batches(Measure(u, a), Measure(v, b))
+    first, second = _two_measures(as_turns("u", u), as_turns("v", v), u_weights, v_weights)
+    shape, u_rows, v_rows = _flat_batches(first, second)
+    atoms = first.points
     if 0 in shape:
-        return namespace(u).zeros(shape, dtype=u.dtype, device=device(u))
-    costs = backend_for(u).circle_costs((u_rows, v_rows), p)
+        return namespace(atoms).zeros(shape, dtype=atoms.dtype, device=device(atoms))
+    costs = backend_for(atoms).circle_costs((u_rows, v_rows), p)
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
 
+@overload
+def wasserstein_uniform(u: ArrayT, *, p: float = ..., weights: ArrayLike | None = ...) -> ArrayT: ...
+
+
+@overload
+def wasserstein_uniform(u: ArrayLike, *, p: float = ..., weights: ArrayLike | None = ...) -> Any: ...
+
+
 @options_by_name
-def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None) -> Array:
+def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None = None) -> Any:
     """W_p^p between a discrete measure on the circle and the uniform measure.
 
     Parameters
@@ -99,12 +117,11 @@ def wasserstein_uniform(u: Array, *, p: float = 2, weights: Array | None = None)
     1.0
     """
     p = as_order(p)
-    u = as_turns("u", u)
-    a = as_circle_weights("weights", weights, "u", u)
-    shape, rows = _flat_batches(Measure(u, a))
+    atoms = as_turns("u", u)
+    shape, rows = _flat_batches(Measure(atoms, as_circle_weights("weights", weights, "u", atoms)))
     if 0 in shape:
-        return namespace(u).zeros(shape, dtype=u.dtype, device=device(u))
-    costs = backend_for(u).circle_costs((rows,), p)
+        return namespace(atoms).zeros(shape, dtype=atoms.dtype, device=device(atoms))
+    costs = backend_for(atoms).circle_costs((rows,), p)
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
 
 
@@ -133,7 +150,7 @@ class CirclePlan:
 
 @options_by_name
 def transport_plan(
-    u: Array, v: Array, *, p: float = 2, u_weights: Array | None = None, v_weights: Array | None = None
+    u: ArrayLike, v: ArrayLike, *, p: float = 2, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None
 ) -> CirclePlan:
     """Optimal transport plan between two discrete measures on the circle.
 
@@ -164,24 +181,26 @@ def transport_plan(
     0.00625
     """
     p = as_order(p)
-    u, v = as_turns("u", u), as_turns("v", v)
-    for name, turns in (("u", u), ("v", v)):
+    atoms = {"u": as_turns("u", u), "v": as_turns("v", v)}
+    for name, turns in atoms.items():
         if turns.ndim != 1:
             raise ValueError(
                 f"{name}: shape is {tuple(turns.shape)}, but a plan needs one pair of measures, shape (n,)."
             )
+    first, second = _two_measures(atoms["u"], atoms["v"], u_weights, v_weights)
+    _, u_row, v_row = _flat_batches(first, second)
+    return CirclePlan(*backend_for(first.points).circle_plan(u_row, v_row, p))
+
+
+def _two_measures(u: Array, v: Array, u_weights: Any, v_weights: Any) -> tuple[Measure, Measure]:
+    """Measures of one library and dtype, from atoms and weights that may be None."""
     u, v = as_same_kind(u=u, v=v)
-    u, v = _same_dtype(u, v)
-    a = as_circle_weights("u_weights", u_weights, "u", u)
-    b = as_circle_weights("v_weights", v_weights, "v", v)
-    _, u_row, v_row = _flat_batches(Measure(u, a), Measure(v, b))
-    return CirclePlan(*backend_for(u).circle_plan(u_row, v_row, p))
-
-
-def _same_dtype(u: Array, v: Array) -> tuple[Array, Array]:
     xp = namespace(u)
     dtype = xp.result_type(u, v)
-    return xp.astype(u, dtype), xp.astype(v, dtype)
+    u, v = xp.astype(u, dtype), xp.astype(v, dtype)
+    a = as_circle_weights("u_weights", u_weights, "u", u)
+    b = as_circle_weights("v_weights", v_weights, "v", v)
+    return Measure(u, a), Measure(v, b)
 
 
 def _flat_batches(*measures: Measure) -> Any:

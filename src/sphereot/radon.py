@@ -11,13 +11,13 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind
-from sphereot._arrays.types import Seed
+from sphereot._arrays.types import ArrayLike, ArrayT, Frames, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing.circles import great_circles, project
 from sphereot.sphere.area import log_area
@@ -29,15 +29,39 @@ _NODES = {4: 40, 5: 16}  # by dimension of the half sphere, so that a product ru
 _COORDINATES_PER_CALL = 1 << 22  # of the function: 32 MB
 
 
+@overload
 def radon_transform(
-    f: Callable[[Array], Array],
-    projections: Array,
-    turns: Array,
+    f: Callable[[ArrayT], SupportsDLPack],
+    projections: ArrayT,
+    turns: ArrayT,
+    *,
+    n_nodes: int | None = ...,
+    n_directions: int = ...,
+    seed: Seed = ...,
+) -> ArrayT: ...
+
+
+@overload
+def radon_transform(
+    f: Callable[[Any], SupportsDLPack],
+    projections: Frames,
+    turns: ArrayLike,
+    *,
+    n_nodes: int | None = ...,
+    n_directions: int = ...,
+    seed: Seed = ...,
+) -> Any: ...
+
+
+def radon_transform(
+    f: Callable[[Any], SupportsDLPack],
+    projections: Frames,
+    turns: ArrayLike,
     *,
     n_nodes: int | None = None,
     n_directions: int = 2048,
     seed: Seed = 0,
-) -> Array:
+) -> Any:
     """Spherical Radon transform: integrals of a function over the points that project to given turns.
 
     Parameters
@@ -99,27 +123,49 @@ def radon_transform(
     >>> radon_transform(lambda x: x[..., 0] ** 2, equator, turns).round(12) / (4 * np.pi)
     array([[0.66666667, 0.        , 0.66666667]])
     """
-    turns = as_turns("turns", turns)
-    frames = _as_frames("projections", projections, turns)
+    given = as_turns("turns", turns)
+    frames = _as_frames("projections", projections, given)
     count, dim, _ = frames.shape
-    if turns.ndim > 2 or (turns.ndim == 2 and turns.shape[0] != count):
-        raise ValueError(f"turns: got shape {tuple(turns.shape)}, but {count} frames need shape (n,) or ({count}, n).")
+    if given.ndim > 2 or (given.ndim == 2 and given.shape[0] != count):
+        raise ValueError(f"turns: got shape {tuple(given.shape)}, but {count} frames need shape (n,) or ({count}, n).")
     rule = _rule(dim - 1, 1, n_nodes, n_directions, seed)
-    xp = namespace(turns)
+    xp = namespace(given)
     sides = _complement(frames)
-    turns = xp.broadcast_to(turns, (count, turns.shape[-1]))
-    poles = [_on_circle(frames[i, :, :], turns[i, :]) for i in range(count)]
+    each = xp.broadcast_to(given, (count, given.shape[-1]))
+    poles = [_on_circle(frames[i, :, :], each[i, :]) for i in range(count)]
     return 2.0 * math.pi * xp.stack([_integrals(f, poles[i], sides[i, :, :], rule) for i in range(count)])
 
 
+@overload
 def dual_radon_transform(
-    g: Callable[[Array, Array], Array],
-    x: Array,
+    g: Callable[[ArrayT, ArrayT], SupportsDLPack],
+    x: ArrayT,
+    *,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    seed: Seed = ...,
+) -> ArrayT: ...
+
+
+@overload
+def dual_radon_transform(
+    g: Callable[[Any, Any], SupportsDLPack],
+    x: Points,
+    *,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    seed: Seed = ...,
+) -> Any: ...
+
+
+def dual_radon_transform(
+    g: Callable[[Any, Any], SupportsDLPack],
+    x: Points,
     *,
     n_projections: int | None = None,
-    projections: Array | None = None,
+    projections: Frames | None = None,
     seed: Seed = None,
-) -> Array:
+) -> Any:
     """Dual Radon transform (back-projection): mean of a function on great circles over the projections of a point.
 
     Parameters
@@ -155,24 +201,46 @@ def dual_radon_transform(
     >>> dual_radon_transform(lambda turns, frames: np.cos(2 * np.pi * turns), x, projections=equator).round(12)
     array([ 1., -0.])
     """
-    x = as_points("x", x)
+    points = as_points("x", x)
     if projections is None:
-        frames = great_circles(as_slice_count(n_projections), x.shape[1], seed=seed, like=x)
+        frames = great_circles(as_slice_count(n_projections), points.shape[1], seed=seed, like=points)
     else:
-        frames = as_frames(projections, x)
+        frames = as_frames(projections, points)
         as_slice_count(n_projections, frames)
-    turns = project(x, frames)
-    return namespace(x).mean(_checked("g", g(turns, frames), tuple(turns.shape)), axis=0)
+    turns = project(points, frames)
+    return namespace(points).mean(_checked("g", g(turns, frames), tuple(turns.shape)), axis=0)
+
+
+@overload
+def hemispherical_transform(
+    f: Callable[[ArrayT], SupportsDLPack],
+    directions: ArrayT,
+    *,
+    n_nodes: int | None = ...,
+    n_directions: int = ...,
+    seed: Seed = ...,
+) -> ArrayT: ...
+
+
+@overload
+def hemispherical_transform(
+    f: Callable[[Any], SupportsDLPack],
+    directions: Points,
+    *,
+    n_nodes: int | None = ...,
+    n_directions: int = ...,
+    seed: Seed = ...,
+) -> Any: ...
 
 
 def hemispherical_transform(
-    f: Callable[[Array], Array],
-    directions: Array,
+    f: Callable[[Any], SupportsDLPack],
+    directions: Points,
     *,
     n_nodes: int | None = None,
     n_directions: int = 2048,
     seed: Seed = 0,
-) -> Array:
+) -> Any:
     """Hemispherical transform: integrals of a function over the hemispheres around given directions.
 
     Parameters
@@ -206,11 +274,11 @@ def hemispherical_transform(
     >>> hemispherical_transform(lambda y: 1 + y[..., 2], np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])) / np.pi
     array([3., 2.])
     """
-    directions = as_points("directions", directions)
-    rule = _rule(directions.shape[1], 0, n_nodes, n_directions, seed)
-    sides = _complement(directions[:, :, None])
-    each = [_integrals(f, directions[i : i + 1, :], sides[i, :, :], rule) for i in range(directions.shape[0])]
-    return namespace(directions).concat(each)
+    centers = as_points("directions", directions)
+    rule = _rule(centers.shape[1], 0, n_nodes, n_directions, seed)
+    sides = _complement(centers[:, :, None])
+    each = [_integrals(f, centers[i : i + 1, :], sides[i, :, :], rule) for i in range(centers.shape[0])]
+    return namespace(centers).concat(each)
 
 
 @dataclass(frozen=True)
@@ -230,7 +298,7 @@ class IntegrationSet:
 
 
 def integration_set(
-    frame: Array, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Seed = 0
+    frame: Frames, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Seed = 0
 ) -> IntegrationSet:
     """Integration rule on the half great subsphere {x : P^U(x) = z} of the Radon transform (Proposition 6).
 

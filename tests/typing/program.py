@@ -1,12 +1,22 @@
 """A program of a user, for type checkers: what is right has no message; what is wrong is marked with the reason."""
 
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import sphereot
+from sphereot import circle, datasets, plotting, radon, sphere
+from sphereot.autoencoders import UniformSSW
+from sphereot.compat import pot
+from sphereot.distributions import projected_von_mises_fisher_density
+from sphereot.optim import RiemannianAdam
+from sphereot.report import drift_page
 from sphereot.stats import drift_test, two_sample_test, uniformity_test
 
 x: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=0)
@@ -25,6 +35,65 @@ uniform: float = uniformity_test(x).p_value
 total: sphereot.Sketch = sphereot.Sketch(3).update(x) + sphereot.Sketch(3).update(y)
 tensor: torch.Tensor = sphereot.ssw(torch.eye(3), torch.eye(3), seed=0)
 
+# The sphere: results are arrays of the library of the points.
+unit: NDArray[np.float64] = sphere.normalize(x + 1.0)
+angles: NDArray[np.float64] = sphere.geodesic_distance(x, y)
+tangent: NDArray[np.float64] = sphere.to_tangent(x, sphere.log(x, y))
+moved: NDArray[np.float64] = sphere.parallel_transport(x, y, tangent)
+mean: NDArray[np.float64] = sphere.frechet_mean(sphere.exp(x, tangent), weights=[1.0] * 10, max_steps=10)
+degrees: NDArray[np.float64] = sphere.to_lonlat(sphere.from_lonlat(np.array([[10.0, 50.0]])))
+places: NDArray[np.float64] = sphere.from_lonlat(np.arange(8).reshape(4, 2))
+ring: NDArray[np.float64] = sphere.from_spherical(1.0, np.linspace(0.0, 6.0, 10))
+theta, phi = sphere.to_spherical(x)
+colatitudes: NDArray[np.float64] = theta
+plane: NDArray[np.float64] = sphere.stereographic(sphere.inverse_stereographic(x))
+lists = sphere.normalize([[1.0, 2.0], [3.0, 4.0]])
+place = sphere.from_lonlat(10.0, [50.0, 60.0])
+table: NDArray[np.floating[Any]] = sphere.from_table([[3.0, 4.0]], normalize=True)
+t: torch.Tensor = sphere.normalize(torch.ones(2, 3))
+drawn: torch.Tensor = sphere.random_uniform(5, 3, like=t, seed=torch.Generator())
+
+# Great circles, the circle, the Radon transform.
+frames: NDArray[np.float64] = sphereot.great_circles(5, 3, method="quasi", seed=0)
+frames_t: torch.Tensor = sphereot.great_circles(5, 3, like=t)
+turns: NDArray[np.float64] = sphereot.project(x, frames)
+turns_t: torch.Tensor = sphereot.project(t, frames_t)
+costs: NDArray[np.float64] = circle.wasserstein(turns, turns, p=1, u_weights=[0.1] * 10)
+costs_t: torch.Tensor = circle.wasserstein_uniform(turns_t)
+plan: circle.CirclePlan = circle.transport_plan([0.1, 0.2], [0.3])
+kernel: NDArray[np.float64] = sphereot.uniform_kernel(x @ x.T, 3)
+
+
+def density(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A function of points."""
+    return np.exp(points[..., 0])
+
+
+transform: NDArray[np.float64] = radon.radon_transform(density, frames, turns)
+halves: NDArray[np.float64] = radon.hemispherical_transform(density, x, n_nodes=8)
+back: torch.Tensor = radon.dual_radon_transform(lambda z, u: torch.cos(z), t, seed=0)
+projected: NDArray[np.float64] = projected_von_mises_fisher_density(turns, [0.0, 0.0, 1.0], 5.0, frames)
+
+# Flows, sketches, time windows, other packages.
+particles = sphereot.gradient_flow([x, y], start=x, method="orthogonal").particles
+particles = sphereot.gradient_flow("uniform", dim=3).particles
+sphereot.Sketch(3, groups=4).update(x, np.ones(10), ["a", "b"] * 5).update([[1.0, 0.0, 0.0]], groups=[3])
+weeks = datasets.time_windows([date(2026, 3, 1), date(2026, 3, 9)], every="week")
+days = datasets.time_windows(np.array(["2026-03-01"], dtype="datetime64[D]"), every="day")
+pot_value = pot.sliced_wasserstein_sphere(x, y, seed=np.random.RandomState(0), log=True)
+pot_costs: NDArray[np.float64] = pot.wasserstein_circle(turns[0], turns[1], p=2)
+divergence: torch.Tensor = UniformSSW(50)(t, seed=torch.Generator())
+optimizer = RiemannianAdam([t], lr=0.1)
+
+# Plots.
+axes: Axes = plotting.density_map(density, points=x, ax=Figure().add_subplot(projection="mollweide"), cmap="magma")
+axes = plotting.scatter_sphere(x, color=(0.1, 0.2, 0.3), size=np.ones(10))
+axes = plotting.circle_projections([x, y], frames[0], colors=["red", "#0072B2"], ax=Figure().add_subplot())
+axes = plotting.evolution([1, 2, 3], [[1.0, 2.0, 3.0]], color="C0")
+files: list[Path] = plotting.save(axes, "figure")
+page: Path = plotting.globe_page("globe.html", density=np.ones((4, 8)), points=[x, y])
+page = drift_page("drift.html", drift_test(x, [y]), x, [y])
+
 # Wrong: each line with this mark must have a message of the type checker.
 sphereot.ssw(x, "abc")  # WRONG
 sphereot.ssw(x, y, method="sobol")  # WRONG
@@ -32,3 +101,21 @@ sphereot.ssw_uniform(x, method="importance")  # WRONG
 two_sample_test(x, 3)  # WRONG
 drift_test(x, [y], permutations="many")  # WRONG
 uniformity_test(x, null="exact")  # WRONG
+sphere.normalize("abc")  # WRONG
+sphere.geodesic_distance(x, "north")  # WRONG
+sphere.random_uniform(5, 3, like="numpy")  # WRONG
+sphere.frechet_mean(1.0)  # WRONG
+sphere.from_lonlat("10 50")  # WRONG
+sphereot.great_circles(5, 3, method="sobol")  # WRONG
+sphereot.project(x, 100)  # WRONG
+sphereot.ssw(x, y, projections=100)  # WRONG
+sphereot.gradient_flow("vmf")  # WRONG
+circle.wasserstein(turns, None)  # WRONG
+radon.radon_transform(1.0, frames, turns)  # WRONG
+sphereot.Sketch(3).update(x, groups=3)  # WRONG
+datasets.time_windows(20260301)  # WRONG
+pot.sliced_wasserstein_sphere([[1.0, 0.0]], [[1.0, 0.0]])  # WRONG
+plotting.density_map("density")  # WRONG
+plotting.evolution([1, 2, 3], "runs")  # WRONG
+plotting.scatter_map(x, ax="map")  # WRONG
+drift_page("drift.html", drift_test(x, [y]), 5, [y])  # WRONG

@@ -83,13 +83,10 @@ Points: TypeAlias = (
     | SupportsArrowStream
     | SkyCoordinates
     | Sequence[Sequence[float]]
-    | Sequence[SupportsArray]
 )
 """Unit vectors (n, d): an array of any library, a table, sky coordinates, or nested sequences."""
 
-Frames: TypeAlias = (
-    SupportsArray | SupportsDLPack | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
-)
+Frames: TypeAlias = SupportsArray | SupportsDLPack | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
 """Frames of great circles (L, d, 2), or of one (d, 2): an array of any library, or nested sequences."""
 
 Labels: TypeAlias = SupportsArray | Sequence[int] | Sequence[str]

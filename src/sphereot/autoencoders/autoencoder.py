@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.libraries import is_torch_traced
-from sphereot._arrays.random import Seed, torch_generator
+from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_int, as_weight_factor
 from sphereot._support.errors import NotFiniteError
 from sphereot.autoencoders.divergences import Divergence
@@ -163,7 +163,7 @@ class SphericalAutoencoder(nn.Module):
         """Decode unit vectors (n, d)."""
         return self.decoder(codes)
 
-    def losses(self, batch: Tensor, seed: Seed = None) -> Losses:
+    def losses(self, batch: Tensor, seed: int | torch.Generator | None = None) -> Losses:
         """Reconstruction error and divergence of a batch, separately.
 
         Parameters
@@ -178,7 +178,7 @@ class SphericalAutoencoder(nn.Module):
             self.reconstruction_loss(self.decode(codes), batch), self.code_divergence(codes, seed), self.weight
         )
 
-    def code_divergence(self, codes: Tensor, seed: Seed = None) -> Tensor:
+    def code_divergence(self, codes: Tensor, seed: int | torch.Generator | None = None) -> Tensor:
         """Divergence between codes (n, d) and the prior."""
         arguments: list[Tensor] = [codes]
         slices_seed = seed
@@ -193,7 +193,7 @@ class SphericalAutoencoder(nn.Module):
             slices_seed = _generator_on(codes.device, slices_seed)
         return self.divergence(*arguments, seed=slices_seed)
 
-    def sample(self, n: int, seed: Seed = None, batch_size: int = 1000) -> Tensor:
+    def sample(self, n: int, seed: int | torch.Generator | None = None, batch_size: int = 1000) -> Tensor:
         """Generate n images: decode codes drawn from the prior, in evaluation mode and without gradients.
 
         Parameters

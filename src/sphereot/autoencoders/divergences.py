@@ -9,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from sphereot._arrays.random import Seed
 from sphereot._arrays.types import Method, UniformMethod
 from sphereot._arrays.validation import as_int, as_method, as_positive
 from sphereot._support.extras import require
@@ -43,7 +42,7 @@ class Divergence(nn.Module):
 
     to_uniform: ClassVar[bool] = False
 
-    def forward(self, codes: Tensor, target: Tensor | None = None, seed: Seed = None) -> Tensor:
+    def forward(self, codes: Tensor, target: Tensor | None = None, seed: int | torch.Generator | None = None) -> Tensor:
         """Divergence between codes (n, d) and a sample of the prior (m, d), as a scalar.
 
         Parameters
@@ -72,11 +71,11 @@ class Divergence(nn.Module):
         with torch.autocast(codes.device.type, enabled=False):
             return self.between(codes, target.to(codes), seed)
 
-    def from_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
+    def from_uniform(self, codes: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """Divergence between codes (n, d) and the uniform distribution."""
         raise NotImplementedError(f"{type(self).__name__} has to_uniform = True, but no method from_uniform.")
 
-    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """Divergence between codes (n, d) and points (m, d) of the prior."""
         raise NotImplementedError(f"{type(self).__name__} has no method between(codes, target, seed).")
 
@@ -112,7 +111,7 @@ class UniformSSW(Divergence):
         """The options."""
         return "method='exact'" if self.method == "exact" else f"{self.n_projections}, method={self.method!r}"
 
-    def from_uniform(self, codes: Tensor, seed: Seed) -> Tensor:
+    def from_uniform(self, codes: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """SSW_2^2 to the uniform distribution."""
         value: Tensor
         if self.method == "exact":
@@ -149,7 +148,7 @@ class SSW(Divergence):
         """The options."""
         return f"{self.n_projections}, method={self.method!r}"
 
-    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """SSW_2^2 between codes and target."""
         value: Tensor = ssw(codes, target, n_projections=self.n_projections, method=self.method, seed=seed)
         return value
@@ -179,7 +178,7 @@ class SW(Divergence):
         """The options."""
         return f"{self.n_projections}"
 
-    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """SW_2^2 between codes and target."""
         return sliced_wasserstein(codes, target, self.n_projections, seed)
 
@@ -213,7 +212,7 @@ class CircularGSW(Divergence):
         """The options."""
         return f"{self.n_projections}, radius={self.radius:g}"
 
-    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """Circular GSW_2^2 between codes and target."""
         return circular_sliced_wasserstein(codes, target, self.n_projections, self.radius, seed)
 
@@ -253,7 +252,7 @@ class MMD(Divergence):
         """The options."""
         return f"{self.kernel!r}" + ("" if self.scale is None else f", scale={self.scale:g}")
 
-    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """Unbiased estimate of the squared MMD."""
         n, m = codes.shape[0], target.shape[0]
         if min(n, m) < 2:
@@ -306,7 +305,7 @@ class Sinkhorn(Divergence):
         """The options."""
         return f"blur={self.blur:g}, scaling={self.scaling:g}"
 
-    def between(self, codes: Tensor, target: Tensor, seed: Seed) -> Tensor:
+    def between(self, codes: Tensor, target: Tensor, seed: int | torch.Generator | None) -> Tensor:
         """Sinkhorn divergence between codes and target."""
         from geomloss import SamplesLoss
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int, as_positive
 from sphereot._support.callbacks import Callback, asks_to_stop
@@ -48,7 +48,7 @@ def train(
     lr: float = 1e-3,
     seed: int = 0,
     checkpoint: CheckpointStore | str | os.PathLike[str] | None = None,
-    optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
+    optimizer: Callable[[Iterator[nn.Parameter]], torch.optim.Optimizer] | None = None,
     progress: Progress = False,
     callback: Callback | None = None,
 ) -> TrainingHistory:

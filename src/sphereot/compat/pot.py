@@ -10,7 +10,7 @@ import numpy as np
 
 from sphereot import circle
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind
-from sphereot._arrays.types import Seed
+from sphereot._arrays.types import ArrayT, Frames, Numbers, Seed, SupportsDLPack
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.slicing.circles import project
 from sphereot.sphere import normalize
@@ -27,14 +27,14 @@ _TOLERANCE = 1e-4  # of squared lengths, as in POT
 
 
 def sliced_wasserstein_sphere(
-    X_s: Array,
-    X_t: Array,
-    a: Array | None = None,
-    b: Array | None = None,
+    X_s: SupportsDLPack,
+    X_t: SupportsDLPack,
+    a: Numbers | None = None,
+    b: Numbers | None = None,
     n_projections: int = 50,
     p: float = 2,
-    projections: Array | None = None,
-    seed: Seed = None,
+    projections: Frames | None = None,
+    seed: "Seed | np.random.RandomState" = None,
     log: bool = False,
     root: bool = True,
 ) -> Any:
@@ -72,9 +72,7 @@ def sliced_wasserstein_sphere(
     >>> float(sliced_wasserstein_sphere(x, x, seed=0))
     0.0
     """
-    if X_s.shape[-1] != X_t.shape[-1]:
-        raise ValueError(f"X_s, X_t: points have {X_s.shape[-1]} and {X_t.shape[-1]} coordinates; give as many.")
-    x, y = _on_the_sphere("X_s", X_s), _on_the_sphere("X_t", X_t)
+    x, y = _two_samples(X_s, X_t)
     frames = _frames(x, n_projections, seed) if projections is None else projections
     if not log:
         return ssw(x, y, p=p, x_weights=a, y_weights=b, projections=frames, root=root)
@@ -83,11 +81,11 @@ def sliced_wasserstein_sphere(
 
 
 def sliced_wasserstein_sphere_unif(
-    X_s: Array,
-    a: Array | None = None,
+    X_s: SupportsDLPack,
+    a: Numbers | None = None,
     n_projections: int = 50,
-    projections: Array | None = None,
-    seed: Seed = None,
+    projections: Frames | None = None,
+    seed: "Seed | np.random.RandomState" = None,
     log: bool = False,
     root: bool = True,
 ) -> Any:
@@ -105,10 +103,10 @@ def sliced_wasserstein_sphere_unif(
 
 
 def wasserstein_circle(
-    u_values: Array,
-    v_values: Array,
-    u_weights: Array | None = None,
-    v_weights: Array | None = None,
+    u_values: ArrayT,
+    v_values: ArrayT,
+    u_weights: SupportsDLPack | None = None,
+    v_weights: SupportsDLPack | None = None,
     p: float = 1,
     Lm: float = 10,
     Lp: float = 10,
@@ -116,7 +114,7 @@ def wasserstein_circle(
     tp: float = 1,
     eps: float = 1e-6,
     require_sort: bool = True,
-) -> Array:
+) -> ArrayT:
     """W_p^p between measures on the circle, as `ot.wasserstein_circle`.
 
     Parameters
@@ -143,14 +141,15 @@ def wasserstein_circle(
     array([0.1])
     """
     u, v, a, b = _batches(u_values, v_values, u_weights, v_weights)
-    return circle.wasserstein(u, v, p=p, u_weights=a, v_weights=b)
+    costs: ArrayT = circle.wasserstein(u, v, p=p, u_weights=a, v_weights=b)
+    return costs
 
 
 def binary_search_circle(
-    u_values: Array,
-    v_values: Array,
-    u_weights: Array | None = None,
-    v_weights: Array | None = None,
+    u_values: SupportsDLPack,
+    v_values: SupportsDLPack,
+    u_weights: SupportsDLPack | None = None,
+    v_weights: SupportsDLPack | None = None,
     p: float = 1,
     Lm: float = 10,
     Lp: float = 10,
@@ -176,7 +175,7 @@ def binary_search_circle(
     return costs, {"optimal_theta": namespace(costs).stack(cuts)}
 
 
-def semidiscrete_wasserstein2_unif_circle(u_values: Array, u_weights: Array | None = None) -> Array:
+def semidiscrete_wasserstein2_unif_circle(u_values: ArrayT, u_weights: SupportsDLPack | None = None) -> ArrayT:
     """W_2^2 between measures on the circle and the uniform one, as `ot.semidiscrete_wasserstein2_unif_circle`.
 
     Parameters
@@ -198,7 +197,8 @@ def semidiscrete_wasserstein2_unif_circle(u_values: Array, u_weights: Array | No
     >>> semidiscrete_wasserstein2_unif_circle(np.array([[0.0], [0.2], [0.4]])).round(8)
     array([0.02111111])
     """
-    return circle.wasserstein_uniform(_rows(u_values), weights=_rows_of_weights(u_weights))
+    costs: ArrayT = circle.wasserstein_uniform(_rows(u_values), weights=_rows_of_weights(u_weights))
+    return costs
 
 
 def _batches(u: Array, v: Array, a: Array | None, b: Array | None) -> tuple[Array, Array, Array | None, Array | None]:
@@ -219,6 +219,13 @@ def _rows(values: Array) -> Array:
 
 def _rows_of_weights(weights: Array | None) -> Array | None:
     return weights if weights is None or weights.ndim == 1 else weights.T
+
+
+def _two_samples(first: Array, second: Array) -> tuple[Array, Array]:
+    """Both samples, on one sphere."""
+    if first.shape[-1] != second.shape[-1]:
+        raise ValueError(f"X_s, X_t: points have {first.shape[-1]} and {second.shape[-1]} coordinates; give as many.")
+    return _on_the_sphere("X_s", first), _on_the_sphere("X_t", second)
 
 
 def _on_the_sphere(name: str, points: Array) -> Array:

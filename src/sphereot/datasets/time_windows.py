@@ -1,9 +1,12 @@
 """Windows of time: which rows belong to which hour, day, week, month or year."""
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any, Literal, get_args
 
 import numpy as np
+
+from sphereot._arrays.types import SupportsArray
 
 __all__ = ["Period", "period_labels", "time_windows"]
 
@@ -14,7 +17,9 @@ _EPOCH_WEEKDAY = 3  # 1970-01-01 was a Thursday
 _EPOCH_DIGITS = {10: 1, 13: 1_000, 16: 1_000_000}  # length of the number: ticks per second
 
 
-def time_windows(times: Any, every: Period = "week") -> dict[str, np.ndarray[Any, Any]]:
+def time_windows(
+    times: SupportsArray | Iterable[str | date | np.datetime64], every: Period = "week"
+) -> dict[str, np.ndarray[Any, Any]]:
     """Divide rows by the calendar: the rows of each hour, day, week, month, quarter or year.
 
     Parameters

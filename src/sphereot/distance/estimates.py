@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
-from sphereot._arrays.types import EstimateMethod, Numbers, Points, Seed
+from sphereot._arrays.types import EstimateMethod, Frames, Numbers, Points, Seed
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
@@ -159,7 +159,7 @@ def ssw_estimate(
     x_weights: Numbers | None = None,
     y_weights: Numbers | None = None,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     method: EstimateMethod | None = None,
     seed: Seed = None,
     rtol: float | None = None,

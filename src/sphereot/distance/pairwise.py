@@ -6,7 +6,7 @@ from typing import Any
 
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, device, namespace
-from sphereot._arrays.types import Method, Numbers, Points, Seed, SupportsDLPack
+from sphereot._arrays.types import Frames, Method, Numbers, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_order, as_points, as_same_kind, as_weights, require_same_dim
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
@@ -23,7 +23,7 @@ def pairwise_ssw(
     p: float = 2,
     weights: Sequence[Numbers | None] | None = None,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     method: Method = "iid",
     seed: Seed = None,
     root: bool = False,

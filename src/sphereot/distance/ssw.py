@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.orders import rooted
-from sphereot._arrays.types import ArrayT, Method, Numbers, Points, Seed, UniformMethod
+from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_order, as_points, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
@@ -26,7 +26,7 @@ def ssw(
     x_weights: Numbers | None = ...,
     y_weights: Numbers | None = ...,
     n_projections: int | None = ...,
-    projections: Numbers | None = ...,
+    projections: Frames | None = ...,
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
@@ -43,7 +43,7 @@ def ssw(
     x_weights: Numbers | None = ...,
     y_weights: Numbers | None = ...,
     n_projections: int | None = ...,
-    projections: Numbers | None = ...,
+    projections: Frames | None = ...,
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
@@ -60,7 +60,7 @@ def ssw(
     x_weights: Numbers | None = ...,
     y_weights: Numbers | None = ...,
     n_projections: int | None = ...,
-    projections: Numbers | None = ...,
+    projections: Frames | None = ...,
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
@@ -77,7 +77,7 @@ def ssw(
     x_weights: Numbers | None = None,
     y_weights: Numbers | None = None,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     method: Method = "iid",
     seed: Seed = None,
     root: bool = False,
@@ -155,7 +155,7 @@ def ssw_uniform(
     p: float = ...,
     weights: Numbers | None = ...,
     n_projections: int | None = ...,
-    projections: Numbers | None = ...,
+    projections: Frames | None = ...,
     method: UniformMethod = ...,
     seed: Seed = ...,
     root: bool = ...,
@@ -171,7 +171,7 @@ def ssw_uniform(
     p: float = ...,
     weights: Numbers | None = ...,
     n_projections: int | None = ...,
-    projections: Numbers | None = ...,
+    projections: Frames | None = ...,
     method: UniformMethod = ...,
     seed: Seed = ...,
     root: bool = ...,
@@ -187,7 +187,7 @@ def ssw_uniform(
     p: float = ...,
     weights: Numbers | None = ...,
     n_projections: int | None = ...,
-    projections: Numbers | None = ...,
+    projections: Frames | None = ...,
     method: UniformMethod = ...,
     seed: Seed = ...,
     root: bool = ...,
@@ -203,7 +203,7 @@ def ssw_uniform(
     p: float = 2,
     weights: Numbers | None = None,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     method: UniformMethod = "iid",
     seed: Seed = None,
     root: bool = False,

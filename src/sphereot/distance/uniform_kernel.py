@@ -1,13 +1,24 @@
 """The kernel whose double sum is SSW_2 to the uniform distribution, without slices."""
 
-from sphereot._arrays.libraries import Array, namespace, readable
+from typing import Any, overload
+
+from sphereot._arrays.libraries import namespace, readable
+from sphereot._arrays.types import ArrayLike, ArrayT
 from sphereot._arrays.validation import as_int, as_reals
 from sphereot._support.uniform_kernel import kernel_value
 
 __all__ = ["uniform_kernel"]
 
 
-def uniform_kernel(cosines: Array, dim: int) -> Array:
+@overload
+def uniform_kernel(cosines: ArrayT, dim: int) -> ArrayT: ...
+
+
+@overload
+def uniform_kernel(cosines: ArrayLike, dim: int) -> Any: ...
+
+
+def uniform_kernel(cosines: ArrayLike, dim: int) -> Any:
     """The kernel K_d of SSW_2 to the uniform distribution, from the cosines of angles between points.
 
     For unit vectors x_i with weights a_i that add up to 1, the mean over all great circles is a double sum,
@@ -53,8 +64,8 @@ def uniform_kernel(cosines: Array, dim: int) -> Array:
     0.090597
     """
     dim = as_int("dim", dim, 2, "the dimension")
-    cosines = as_reals("cosines", cosines)
-    values = readable(cosines)
+    array = as_reals("cosines", cosines)
+    values = readable(array)
     if values is not None:
         xp = namespace(values)
         outside = xp.abs(values) > 1.0 + 1e3 * float(xp.finfo(values.dtype).eps)
@@ -64,4 +75,4 @@ def uniform_kernel(cosines: Array, dim: int) -> Array:
                 f"cosines: there is a value of size {largest:.4g}, but cosines lie in [-1, 1]; normalize the points "
                 "first with sphereot.sphere.normalize(x)."
             )
-    return kernel_value(0.5 - 0.5 * cosines, dim)
+    return kernel_value(0.5 - 0.5 * array, dim)

@@ -8,11 +8,12 @@ values are right in any dimension, and from the uniform distribution to one that
 import math
 from functools import cache
 from numbers import Real
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from sphereot._arrays.libraries import Array, device, namespace, to_kind
+from sphereot._arrays.types import ArrayLike, ArrayT, Frames, Numbers, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_points, as_turns, require_same_kind
 from sphereot._support.bessel import log_mean_exponential
 
@@ -24,9 +25,21 @@ _NEGLIGIBLE = 45.0  # exp(-45) of the peak is below the rounding of the sum
 _BLOCK = 1 << 14  # turns at a time: memory stays at some tens of megabytes
 
 
+@overload
 def projected_von_mises_fisher_density(
-    turns: Array, mean_direction: Array, concentration: float | Array, frame: Array
-) -> Array:
+    turns: ArrayT, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+) -> ArrayT: ...
+
+
+@overload
+def projected_von_mises_fisher_density(
+    turns: ArrayLike, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+) -> Any: ...
+
+
+def projected_von_mises_fisher_density(
+    turns: ArrayLike, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+) -> Any:
     """Density, in turns, of a von Mises-Fisher distribution projected on a great circle.
 
     Parameters
@@ -81,15 +94,15 @@ def projected_von_mises_fisher_density(
     >>> bool(np.isclose(density.mean(), 1.0, atol=0.001))  # eight turns are nearly enough for the integral
     True
     """
-    turns = as_turns("turns", turns)
-    mean = _as_mean_direction(mean_direction, turns)
+    given = as_turns("turns", turns)
+    mean = _as_mean_direction(mean_direction, given)
     frames = _as_frame(frame, mean)
-    xp = namespace(turns)
-    kappa = _as_concentration(concentration, turns)
+    xp = namespace(given)
+    kappa = _as_concentration(concentration, given)
     batch = tuple(frames.shape[:-2])
-    if batch and turns.ndim > 1 and tuple(turns.shape[:-1]) != batch:
+    if batch and given.ndim > 1 and tuple(given.shape[:-1]) != batch:
         raise ValueError(
-            f"turns: got shape {tuple(turns.shape)}, but {batch[0]} frames need turns of shape (n,) or ({batch[0]}, n)."
+            f"turns: got shape {tuple(given.shape)}, but {batch[0]} frames need turns of shape (n,) or ({batch[0]}, n)."
         )
 
     planar = xp.matmul(xp.matrix_transpose(frames), mean[:, None])  # (..., 2, 1)
@@ -98,7 +111,7 @@ def projected_von_mises_fisher_density(
     length = xp.sqrt(xp.sum(planar * planar, axis=(-2, -1)) + xp.sum(beside * beside, axis=-1))[..., None]
     first, second = planar[..., 0, :] / length, planar[..., 1, :] / length
     sine = _root(xp.sum(beside * beside, axis=-1))[..., None] / length
-    angle = 2.0 * math.pi * (turns - xp.floor(turns))
+    angle = 2.0 * math.pi * (given - xp.floor(given))
     along = first * xp.cos(angle) + second * xp.sin(angle)  # cos(delta) cos(t)
     across = second * xp.cos(angle) - first * xp.sin(angle)  # cos(delta) sin(t), up to its sign
     dim = int(mean.shape[0])

@@ -122,7 +122,7 @@ class RiemannianSGD(_SphereOptimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
         lr: float,
         *,
         momentum: float = 0.0,
@@ -186,7 +186,7 @@ class RiemannianAdam(_SphereOptimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
         lr: float = 1e-3,
         *,
         betas: tuple[float, float] = (0.9, 0.999),

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.types import Method, Seed
+from sphereot._arrays.types import Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_points, require_same_dim, require_same_kind
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.errors import DivergenceError
@@ -59,10 +59,10 @@ class FlowResult:
 
 
 def gradient_flow(
-    target: Array | Sequence[Array] | str | None,
+    target: Points | Sequence[Points] | Literal["uniform"] | None,
     *,
     n_particles: int | None = None,
-    start: Array | None = None,
+    start: Points | None = None,
     dim: int | None = None,
     weights: Sequence[float] | None = None,
     steps: int = 500,

@@ -1,7 +1,7 @@
 """Axes, samples, colors, markers and legends: what all plots share."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,6 +23,8 @@ __all__ = [
     "points_in_space",
     "require_axes",
 ]
+
+AxesT = TypeVar("AxesT", bound=Axes)
 
 RASTER_FROM = 5000
 """Number of points above which they are drawn as an image, since a vector file would open slowly."""
@@ -54,10 +56,10 @@ def new_axes(figsize: tuple[float, float], **kwargs: Any) -> Any:
         return figure.add_subplot(**kwargs)
 
 
-def require_axes(ax: Any, kind: Any, what: str, remedy: str) -> None:
-    """Raise unless `ax` are Axes of the `kind` that a plot needs; the kind Axes means plain rectilinear ones."""
+def require_axes(ax: Any, kind: type[AxesT], what: str, remedy: str) -> AxesT:
+    """The Axes; raise unless they are of the `kind` that a plot needs. The kind Axes means plain rectilinear ones."""
     if isinstance(ax, kind) and (kind is not Axes or ax.name == "rectilinear"):
-        return
+        return ax
     got = f"Axes with projection {ax.name!r}" if isinstance(ax, Axes) else type(ax).__name__
     raise TypeError(f"ax: got {got}, but {what}; make them with {remedy}, or leave ax out.")
 

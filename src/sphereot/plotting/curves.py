@@ -1,15 +1,19 @@
 """Plot of repeated runs: mean or median curve with a band."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.types import ArrayLike
 from sphereot._arrays.validation import as_reals
 from sphereot.plotting._axes import new_axes, require_axes
 from sphereot.plotting.styling import style
+
+if TYPE_CHECKING:
+    from matplotlib.typing import ColorType
 
 __all__ = ["evolution"]
 
@@ -18,16 +22,16 @@ _LOG = {False: (), True: ("y",), "x": ("x",), "y": ("y",), "both": ("x", "y")}
 
 
 def evolution(
-    x: Any,
-    runs: Any,
+    x: ArrayLike,
+    runs: ArrayLike,
     *,
-    ax: Any = None,
+    ax: Axes | None = None,
     label: str | None = None,
-    color: Any = None,
+    color: "ColorType | None" = None,
     band: str | None = "std",
     log: bool | str = False,
     **kwargs: Any,
-) -> Any:
+) -> Axes:
     """Plot the mean of repeated runs as a curve, with a band that shows their spread.
 
     Parameters
@@ -76,21 +80,20 @@ def evolution(
     on_log_y = "y" in _LOG[log]
     if on_log_y and not np.all(values > 0):
         raise ValueError(f"runs: got the value {values.min():.4g}, but a logarithmic axis needs positive values.")
-    if ax is None:
-        ax = new_axes((3.4, 2.4))
-    require_axes(ax, Axes, "a curve needs plain Axes", "fig.add_subplot()")
+    given = new_axes((3.4, 2.4)) if ax is None else ax
+    axes = require_axes(given, Axes, "a curve needs plain Axes", "fig.add_subplot()")
     middle, low, high = _middle_and_band(values, band)
     if on_log_y:
         low = np.where(low > 0, low, np.minimum(values.min(axis=0), middle))
     with style():
-        (line,) = ax.plot(where, middle, label=label, **({"color": color} if color is not None else {}), **kwargs)
+        (line,) = axes.plot(where, middle, label=label, **({"color": color} if color is not None else {}), **kwargs)
         if band is not None and len(values) > 1:
-            ax.fill_between(
+            axes.fill_between(
                 where, low, high, color=line.get_color(), alpha=0.2, linewidth=0, zorder=line.get_zorder() - 1
             )
         for axis in _LOG[log]:
-            getattr(ax, f"set_{axis}scale")("log")
-    return ax
+            getattr(axes, f"set_{axis}scale")("log")
+    return axes
 
 
 def _middle_and_band(

@@ -4,7 +4,9 @@ import math
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import AsinhNorm, LinearSegmentedColormap, Normalize
+from matplotlib.projections.geo import GeoAxes
 
 from sphereot._arrays.types import Points
 from sphereot.plotting._axes import points_in_space
@@ -26,11 +28,11 @@ def difference_map(
     x: Points | None = None,
     y: Points | None = None,
     labels: tuple[str, str] = ("x", "y"),
-    ax: Any = None,
+    ax: Axes | None = None,
     coastlines: bool = False,
     colorbar: bool = True,
     sky: bool = False,
-) -> Any:
+) -> GeoAxes:
     """Draw where two samples differ: a Mollweide map of the difference of their densities.
 
     Parameters
@@ -64,7 +66,7 @@ def difference_map(
     >>> plotting.difference_map(result, labels=("before", "after")).name
     'mollweide'
     """
-    ax = density_map(
+    axes = density_map(
         result.difference,
         ax=ax,
         cmap=DIFFERENCE_COLORS,
@@ -75,7 +77,7 @@ def difference_map(
         coastlines=coastlines,
         sky=sky,
     )
-    bar = ax.collections[0].colorbar
+    bar = axes.collections[0].colorbar
     if bar is not None:
         top = _leading_digit(float(np.abs(result.difference).max()))
         ticks = [-top, -top / 10, 0.0, top / 10, top]
@@ -84,9 +86,9 @@ def difference_map(
         if sample is not None:
             points = points_in_space(name, sample)
             few = points[:: max(1, -(-len(points) // _DRAWN))]
-            scatter_map(few, ax=ax, sky=sky, color=color, size=1.5, linewidths=0)
-    _surround(ax, result.region[:, ::-1] if sky else result.region)
-    return ax
+            scatter_map(few, ax=axes, sky=sky, color=color, size=1.5, linewidths=0)
+    _surround(axes, result.region[:, ::-1] if sky else result.region)
+    return axes
 
 
 def difference_norm(result: DifferenceMap) -> Normalize:

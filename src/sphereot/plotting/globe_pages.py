@@ -16,7 +16,7 @@ from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator
 from numpy.typing import NDArray
 
-from sphereot._arrays.types import Points
+from sphereot._arrays.types import ArrayLike, Points
 from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import plural
@@ -40,7 +40,7 @@ _HELP = "Drag or use the arrow keys to rotate (with Shift: finely), + and − or
 def globe_page(
     path: str | os.PathLike[str],
     *,
-    density: Callable[[NDArray[np.float64]], Any] | Any = None,
+    density: Callable[[NDArray[np.float64]], ArrayLike] | ArrayLike | None = None,
     points: Points | Sequence[Points] | None = None,
     labels: Sequence[str] | None = None,
     title: str = "Globe",
@@ -91,7 +91,7 @@ def globe_page(
 
 def globe_figure(
     *,
-    density: Callable[[NDArray[np.float64]], Any] | Any = None,
+    density: Callable[[NDArray[np.float64]], ArrayLike] | ArrayLike | None = None,
     points: Points | Sequence[Points] | None = None,
     labels: Sequence[str] | None = None,
     name: str = "Globe",

@@ -1,7 +1,7 @@
 """Plot of samples projected onto a great circle, as in one slice of SSW."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,13 +9,16 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.types import Bandwidth, Numbers, Points
+from sphereot._arrays.types import Bandwidth, Frames, Points
 from sphereot._arrays.validation import as_frames, as_points, require_same_dim
 from sphereot._support.text import plural
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing.circles import project
 from sphereot.stats import SphericalKDE
+
+if TYPE_CHECKING:
+    from matplotlib.typing import ColorType
 
 __all__ = ["circle_projections"]
 
@@ -26,13 +29,13 @@ _DIRECTIONS = 361
 
 def circle_projections(
     points: Points | Sequence[Points],
-    frame: Numbers,
+    frame: Frames,
     *,
-    ax: Any = None,
+    ax: Axes | None = None,
     labels: Sequence[str] | None = None,
-    colors: Sequence[Any] | None = None,
+    colors: "Sequence[ColorType] | None" = None,
     bandwidth: Bandwidth | None = None,
-) -> Any:
+) -> Axes:
     """Plot the projections of samples onto a great circle (Lemma 1): one mark per point, and their densities.
 
     Parameters
@@ -72,9 +75,8 @@ def circle_projections(
     for name, values in (("labels", labels), ("colors", colors)):
         if values is not None and len(values) != len(samples):
             raise ValueError(f"{name}: got {len(values)} for {plural(len(samples), 'sample')}; give one each.")
-    if ax is None:
-        ax = new_axes((2.6, 2.6))
-    require_axes(ax, Axes, "a circle needs plain Axes", "fig.add_subplot()")
+    given = new_axes((2.6, 2.6)) if ax is None else ax
+    axes = require_axes(given, Axes, "a circle needs plain Axes", "fig.add_subplot()")
     angle = np.linspace(0, 2 * np.pi, _DIRECTIONS)
     densities = [2 * np.pi * _circle_kde(t, bandwidth).density(_planar(angle)) for t in turns]  # per turn: uniform is 1
     scale = _DENSITY_HEIGHT / max(density.max() for density in densities)
@@ -83,14 +85,14 @@ def circle_projections(
             color = PALETTE[k % len(PALETTE)] if colors is None else colors[k]
             curve = _planar(angle, 1 + scale * density)
             ring = np.concatenate([curve, _planar(angle)[::-1]])
-            ax.fill(*ring.T, color=color, alpha=0.18, linewidth=0, zorder=1)
-            ax.plot(*curve.T, color=color, linewidth=1.0, zorder=3, label=None if labels is None else labels[k])
+            axes.fill(*ring.T, color=color, alpha=0.18, linewidth=0, zorder=1)
+            axes.plot(*curve.T, color=color, linewidth=1.0, zorder=3, label=None if labels is None else labels[k])
             outer = 1 - _TICK * (1.25 * k + 0.25)
             marks = np.stack([_planar(2 * np.pi * turn, outer), _planar(2 * np.pi * turn, outer - _TICK)], axis=1)
             opacity = float(np.clip(60 / len(turn), 0.15, 0.8))
-            ax.add_collection(LineCollection(list(marks), colors=[color], linewidths=0.5, alpha=opacity, zorder=2))
-        ax.plot(*_planar(angle).T, color=INK, linewidth=0.7, zorder=4)
-        ax.plot(
+            axes.add_collection(LineCollection(list(marks), colors=[color], linewidths=0.5, alpha=opacity, zorder=2))
+        axes.plot(*_planar(angle).T, color=INK, linewidth=0.7, zorder=4)
+        axes.plot(
             *_planar(angle, 1 + scale).T,
             color=GRID_COLOR,
             linewidth=0.6,
@@ -100,14 +102,17 @@ def circle_projections(
         )
         inner = 1 - _TICK * (1.25 * len(samples) + 1.3)
         for quarter, name in enumerate(("0", "1/4", "1/2", "3/4")):
-            ax.text(*_planar(np.pi / 2 * quarter, inner), name, ha="center", va="center", fontsize=6, color=INK)
-        ax.text(0, 0, "turns", ha="center", va="center", fontsize=6, color=INK)
+            across, up = _planar(np.pi / 2 * quarter, inner)
+            axes.text(across, up, name, ha="center", va="center", fontsize=6, color=INK)
+        axes.text(0, 0, "turns", ha="center", va="center", fontsize=6, color=INK)
         limit = 1.04 + _DENSITY_HEIGHT
-        ax.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
-        ax.set_axis_off()
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+        axes.set_axis_off()
         if labels is not None:
-            ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=min(3, len(samples) + 1), handlelength=1.2)
-    return ax
+            axes.legend(
+                loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=min(3, len(samples) + 1), handlelength=1.2
+            )
+    return axes
 
 
 def _samples(points: Any) -> list[Any]:

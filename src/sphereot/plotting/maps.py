@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import patheffects
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.types import Points
+from sphereot._arrays.types import ArrayLike, Points, SupportsArray
 from sphereot._arrays.validation import as_int
 from sphereot.plotting._axes import (
     RASTER_FROM,
@@ -27,6 +28,9 @@ from sphereot.plotting._axes import (
 from sphereot.plotting._contrast import is_light, runs_of_equal_value
 from sphereot.plotting.coastlines import read_coastlines
 from sphereot.plotting.styling import GRID_COLOR, INK, style
+
+if TYPE_CHECKING:
+    from matplotlib.typing import ColorType
 
 __all__ = ["density_map", "grid_values", "linear_norm", "map_points", "scatter_map"]
 
@@ -65,22 +69,22 @@ def map_points(resolution: int = 180) -> NDArray[np.float64]:
 
 
 def density_map(
-    density: Callable[[NDArray[np.float64]], Any] | Any,
+    density: Callable[[NDArray[np.float64]], ArrayLike] | ArrayLike,
     *,
     points: Points | None = None,
-    ax: Any = None,
+    ax: Axes | None = None,
     resolution: int = 180,
     label: str | None = "density (sr$^{-1}$)",
     levels: int | Sequence[float] | None = None,
-    cmap: Any = "viridis",
+    cmap: str | Colormap = "viridis",
     vmin: float | None = 0.0,
     vmax: float | None = None,
-    norm: Any = None,
+    norm: Normalize | None = None,
     colorbar: bool = True,
     graticule: bool | str = True,
     coastlines: bool = False,
     sky: bool = False,
-) -> Any:
+) -> GeoAxes:
     """Mollweide map of a density on S^2.
 
     Parameters
@@ -128,34 +132,35 @@ def density_map(
     values = grid_values(density, resolution)
     overlay = None if points is None else points_in_space("points", points)
     shores = read_coastlines() if coastlines else []
-    ax = _map_axes(ax, sky, tall=colorbar)
+    axes = _map_axes(ax, sky, tall=colorbar)
     if sky:
         values = values[:, ::-1]
     rows, columns = values.shape
     if norm is None:
         norm = linear_norm(vmin, vmax, values)
+    artist: Any
     with style():
         if levels is None:
             longitude, latitude = _edges(-180, 180, columns), _edges(-90, 90, rows)
             # As an image: in a vector file tens of thousands of cells would show seams and open slowly.
-            artist = ax.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
+            artist = axes.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
         else:
             longitude, latitude, padded = _closed(values)
-            artist = ax.contourf(longitude, latitude, padded, levels=levels, cmap=cmap, norm=norm, zorder=0)
+            artist = axes.contourf(longitude, latitude, padded, levels=levels, cmap=cmap, norm=norm, zorder=0)
             artist.set_rasterized(True)
         light = is_light(artist.to_rgba(values))
-        _draw_coastlines(ax, shores, light)
-        _finish_map(ax, graticule, light)
+        _draw_coastlines(axes, shores, light)
+        _finish_map(axes, graticule, light)
         if overlay is not None:
-            _draw_overlay(ax, overlay, sky)
+            _draw_overlay(axes, overlay, sky)
         if colorbar:
-            bar = ax.figure.colorbar(artist, ax=ax, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
+            bar = axes.figure.colorbar(artist, ax=axes, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
             bar.outline.set_linewidth(0.4)
             bar.ax.tick_params(length=2, width=0.5)
             bar.set_label(label or "")
             if levels is not None:
                 bar.set_ticks(artist.levels[:: max(1, -(-len(artist.levels) // 6))])
-    return ax
+    return axes
 
 
 def _draw_overlay(ax: Any, points: NDArray[np.float64], sky: bool) -> None:
@@ -171,14 +176,14 @@ def _draw_overlay(ax: Any, points: NDArray[np.float64], sky: bool) -> None:
 def scatter_map(
     points: Points,
     *,
-    ax: Any = None,
-    color: Any = None,
-    size: Any = None,
+    ax: Axes | None = None,
+    color: "ColorType | None" = None,
+    size: float | SupportsArray | None = None,
     label: str | None = None,
     coastlines: bool = False,
     sky: bool = False,
     **kwargs: Any,
-) -> Any:
+) -> GeoAxes:
     """Mollweide map of points on S^2.
 
     Parameters
@@ -213,16 +218,16 @@ def scatter_map(
     """
     vectors = points_in_space("points", points)
     shores = read_coastlines() if coastlines else []
-    ax = _map_axes(ax, sky)
+    axes = _map_axes(ax, sky)
     longitude = np.arctan2(vectors[:, 1], vectors[:, 0])
     if sky:
         longitude = -longitude
     latitude = np.arctan2(vectors[:, 2], np.hypot(vectors[:, 0], vectors[:, 1]))
-    size = marker_size(len(vectors)) if size is None else size
+    area: Any = marker_size(len(vectors)) if size is None else size
     if color is None and "c" not in kwargs:
-        color = next_color(ax)
+        color = next_color(axes)
     # Not clipped, so that a marker on the rim of the map is complete.
-    options = {
+    options: dict[str, Any] = {
         "clip_on": False,
         "linewidths": 0,
         "alpha": marker_opacity(len(vectors)),
@@ -231,26 +236,27 @@ def scatter_map(
         "gid": "points",
     } | kwargs
     with style():
-        artist = ax.scatter(longitude, latitude, s=size, color=color, **options)
+        artist = axes.scatter(longitude, latitude, s=area, color=color, **options)
         if label is not None:
-            add_legend_entry(ax, artist, label, size, color, kwargs)
-        _draw_coastlines(ax, shores)
-        _finish_map(ax, graticule=True)
-    return ax
+            add_legend_entry(axes, artist, label, area, color, kwargs)
+        _draw_coastlines(axes, shores)
+        _finish_map(axes, graticule=True)
+    return axes
 
 
-def _map_axes(ax: Any, sky: bool, *, tall: bool = False) -> Any:
+def _map_axes(ax: Axes | None, sky: bool, *, tall: bool = False) -> GeoAxes:
     """Axes for a map, labeled as one of the earth or of the sky; both cannot be drawn on the same."""
-    if ax is None:
-        ax = new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + (0.45 if tall else 0)), projection="mollweide")
-    require_axes(ax, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
+    given = ax
+    if given is None:
+        given = new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + (0.45 if tall else 0)), projection="mollweide")
+    axes = require_axes(given, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
     kind = _SKY if sky else _EARTH
-    if ax.get_label() in (_EARTH, _SKY) and ax.get_label() != kind:
+    if axes.get_label() in (_EARTH, _SKY) and axes.get_label() != kind:
         raise ValueError(
             f"sky: got {sky}, but the Axes show the other side; give the same value for all that is drawn."
         )
-    ax.set_label(kind)
-    return ax
+    axes.set_label(kind)
+    return axes
 
 
 def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None = None) -> None:
@@ -339,7 +345,9 @@ def _degrees(value: int, negative: str, positive: str) -> str:
     return f"{abs(value)}°{negative if value < 0 else positive}"
 
 
-def grid_values(density: Any, resolution: int) -> NDArray[np.float64]:
+def grid_values(
+    density: Callable[[NDArray[np.float64]], ArrayLike] | ArrayLike, resolution: int
+) -> NDArray[np.float64]:
     """Values on the cells of a map, shape (n_lat, n_lon), from an array or a function of unit vectors."""
     if callable(density):
         grid = map_points(resolution)

@@ -1,13 +1,14 @@
 """Three-dimensional plots of the sphere S^2, seen from one side."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
-from sphereot._arrays.types import Points
+from sphereot._arrays.types import Points, SupportsArray
 from sphereot.plotting._axes import (
     RASTER_FROM,
     add_legend_entry,
@@ -19,10 +20,13 @@ from sphereot.plotting._axes import (
 )
 from sphereot.plotting.styling import GRID_COLOR, INK, style
 
+if TYPE_CHECKING:
+    from matplotlib.typing import ColorType
+
 __all__ = ["scatter_sphere", "sphere_axes"]
 
 
-def sphere_axes(ax: Any = None, *, elev: float = 20.0, azim: float = 30.0) -> Any:
+def sphere_axes(ax: Axes | None = None, *, elev: float = 20.0, azim: float = 30.0) -> Axes3D:
     """Draw an empty sphere: outline and light wireframe, equal aspect, no box.
 
     Parameters
@@ -48,43 +52,42 @@ def sphere_axes(ax: Any = None, *, elev: float = 20.0, azim: float = 30.0) -> An
     >>> ax.get_proj().shape
     (4, 4)
     """
-    if ax is None:
-        ax = new_axes((2.4, 2.4), projection="3d")
-    require_axes(ax, Axes3D, "a sphere needs three-dimensional Axes", 'fig.add_subplot(projection="3d")')
-    ax.set_proj_type("ortho")
-    ax.view_init(elev=elev, azim=azim)
-    ax.set_box_aspect((1, 1, 1), zoom=1.5)
-    ax.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
-    half = (ax.viewLim.width + ax.viewLim.height) / 4
-    ax.viewLim.intervalx = ax.viewLim.intervaly = (-half, half)  # matplotlib's default is a little off-center
-    ax.set_axis_off()
-    ax.patch.set_alpha(0)
+    given = new_axes((2.4, 2.4), projection="3d") if ax is None else ax
+    axes = require_axes(given, Axes3D, "a sphere needs three-dimensional Axes", 'fig.add_subplot(projection="3d")')
+    axes.set_proj_type("ortho")
+    axes.view_init(elev=elev, azim=azim)
+    axes.set_box_aspect((1, 1, 1), zoom=1.5)
+    axes.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
+    half = (axes.viewLim.width + axes.viewLim.height) / 4
+    axes.viewLim.intervalx = axes.viewLim.intervaly = (-half, half)  # matplotlib's default is a little off-center
+    axes.set_axis_off()
+    axes.patch.set_alpha(0)
     # matplotlib would order whole artists by the distance of their centers, with far points before near lines.
-    ax.computed_zorder = False
-    ax.set_gid("sphere")
-    toward = _toward_viewer(ax)
+    axes.computed_zorder = False
+    axes.set_gid("sphere")
+    toward = _toward_viewer(axes)
     for line in _wireframe():
         front = line @ toward >= 0
-        _broken_line(ax, line, ~front, alpha=0.25, zorder=1)
-        _broken_line(ax, line, front, alpha=0.7, zorder=3)
+        _broken_line(axes, line, ~front, alpha=0.25, zorder=1)
+        _broken_line(axes, line, front, alpha=0.7, zorder=3)
     across, up = _screen_axes(toward)
     angle = np.linspace(0, 2 * np.pi, 181)[:, None]
     outline = np.cos(angle) * across + np.sin(angle) * up
-    ax.add_collection3d(Poly3DCollection([outline], facecolors="#F6F6F6", edgecolors="none", zorder=0))
-    ax.plot(*outline.T, color=INK, linewidth=0.7, zorder=4)
-    return ax
+    axes.add_collection3d(Poly3DCollection([outline], facecolors="#F6F6F6", edgecolors="none", zorder=0))
+    axes.plot(*outline.T, color=INK, linewidth=0.7, zorder=4)
+    return axes
 
 
 def scatter_sphere(
     points: Points,
     *,
-    ax: Any = None,
-    color: Any = None,
-    size: Any = None,
+    ax: Axes | None = None,
+    color: "ColorType | None" = None,
+    size: float | SupportsArray | None = None,
     label: str | None = None,
     fade: float = 0.15,
     **kwargs: Any,
-) -> Any:
+) -> Axes3D:
     """Scatter plot of points on S^2, seen from one side; points behind the sphere are faded.
 
     Parameters
@@ -119,27 +122,28 @@ def scatter_sphere(
     vectors = points_in_space("points", points)
     if not 0.0 <= fade <= 1.0:
         raise ValueError(f"fade: got {fade}, but an opacity is a number from 0 to 1.")
+    axes: Any = ax
     if ax is None or getattr(ax, "get_gid", lambda: None)() != "sphere":
-        ax = sphere_axes(ax)
-    size = marker_size(len(vectors)) if size is None else size
+        axes = sphere_axes(ax)
+    areas: Any = marker_size(len(vectors)) if size is None else size
     if color is None and "c" not in kwargs:
-        color = next_color(ax)
+        color = next_color(axes)
     values = kwargs.pop("c", None)
     if values is not None:
         # Both halves share one color scale.
         values = np.asarray(values)
         kwargs = {"vmin": values.min(), "vmax": values.max()} | kwargs if values.ndim == 1 else kwargs
-    front = vectors @ _toward_viewer(ax) >= 0
-    options = {"linewidths": 0, "depthshade": False, "rasterized": len(vectors) > RASTER_FROM} | kwargs
+    front = vectors @ _toward_viewer(axes) >= 0
+    options: dict[str, Any] = {"linewidths": 0, "depthshade": False, "rasterized": len(vectors) > RASTER_FROM} | kwargs
     with style():
         for half, alpha, zorder, gid in ((~front, fade, 2, "far"), (front, None, 5, "points")):
-            half_options = {"alpha": alpha} if alpha is not None else {}
+            half_options: dict[str, Any] = {"alpha": alpha} if alpha is not None else {}
             half_options |= {"color": color} if values is None else {"c": values[half]}
-            area = size[half] if np.ndim(size) else size
-            artist = ax.scatter(*vectors[half].T, s=area, zorder=zorder, gid=gid, **(options | half_options))
+            area = areas[half] if np.ndim(areas) else areas
+            artist = axes.scatter(*vectors[half].T, s=area, zorder=zorder, gid=gid, **(options | half_options))
         if label is not None:
-            add_legend_entry(ax, artist, label, size, color, kwargs)
-    return ax
+            add_legend_entry(axes, artist, label, areas, color, kwargs)
+    return axes
 
 
 def _wireframe() -> list[NDArray[np.float64]]:

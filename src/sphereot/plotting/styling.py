@@ -4,12 +4,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from cycler import cycler
 
 from sphereot._support.atomic_write import write_aside
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["GRID_COLOR", "INK", "PALETTE", "save", "style"]
 
@@ -97,7 +101,12 @@ def style(**rc_params: Any) -> Iterator[None]:
         yield
 
 
-def save(fig: Any, path: str | os.PathLike[str], formats: Sequence[str] = ("png", "pdf"), **options: Any) -> list[Path]:
+def save(
+    fig: "Figure | SubFigure | Axes",
+    path: str | os.PathLike[str],
+    formats: Sequence[str] = ("png", "pdf"),
+    **options: Any,
+) -> list[Path]:
     """Save a figure in one or more formats; files are written atomically.
 
     Parameters

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
+from sphereot._arrays.types import Points
 from sphereot._arrays.validation import as_points, require_same_dim
 from sphereot._html.page import asset, html_page
 from sphereot._support.atomic_write import write_text
@@ -33,8 +34,8 @@ _BAND_NOTE = (
 def drift_page(
     path: str | os.PathLike[str],
     result: DriftResult,
-    reference: Any = None,
-    windows: Sequence[Any] | None = None,
+    reference: Points | None = None,
+    windows: Sequence[Points] | None = None,
     *,
     title: str = "Drift report",
     columns: Sequence[str] | None = None,

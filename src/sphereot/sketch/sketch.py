@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import Array, readable, to_numpy
+from sphereot._arrays.libraries import readable, to_numpy
+from sphereot._arrays.types import Labels, Numbers, Points
 from sphereot._arrays.validation import as_masses, as_order, as_points
 from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
@@ -175,7 +176,12 @@ class Sketch:
     # ---- points ----
 
     def update(
-        self, x: Array, weights: Array | None = None, groups: Any = None, *, columns: Columns | None = None
+        self,
+        x: Points,
+        weights: Numbers | None = None,
+        groups: Labels | None = None,
+        *,
+        columns: Columns | None = None,
     ) -> "Sketch":
         """Add points.
 

@@ -6,10 +6,13 @@ is uniform too, give the same expectation with less variance. Points go to turns
 (Lemma 1).
 """
 
-from typing import Any
+from typing import Any, overload
 
-from sphereot._arrays.libraries import Array, is_torch_compiling
-from sphereot._arrays.types import Method, Seed
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import is_torch_compiling
+from sphereot._arrays.types import ArrayT, Frames, Method, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
 from sphereot._backends import backend_for
 from sphereot._backends.native.frames import FrameSeed
@@ -19,10 +22,20 @@ from sphereot.slicing.drawing import draw_frames, fresh_frames
 __all__ = ["fresh_circles", "great_circles", "project"]
 
 
+@overload
+def great_circles(
+    n_projections: int, dim: int, *, method: Method = ..., seed: Seed = ..., like: None = ...
+) -> NDArray[np.float64]: ...
+
+
+@overload
+def great_circles(n_projections: int, dim: int, *, method: Method = ..., seed: Seed = ..., like: ArrayT) -> ArrayT: ...
+
+
 @options_by_name
 def great_circles(
-    n_projections: int, dim: int, *, method: Method = "iid", seed: Seed = None, like: Array | None = None
-) -> Array:
+    n_projections: int, dim: int, *, method: Method = "iid", seed: Seed = None, like: SupportsDLPack | None = None
+) -> Any:
     """Draw great circles of the sphere S^{d-1}, as orthonormal frames of the planes that hold them.
 
     Parameters
@@ -94,14 +107,22 @@ def great_circles(
     return draw_frames(n_projections, dim, method, seed, like)
 
 
-def fresh_circles(n_projections: int, dim: int, *, method: Method, like: Array) -> Array | FrameSeed:
+def fresh_circles(n_projections: int, dim: int, *, method: Method, like: ArrayT) -> ArrayT | FrameSeed:
     """Draw new great circles for a loss; only a seed where the kernel can draw the frames itself."""
     if is_torch_compiling(like):
         return great_circles(n_projections, dim, method=method, like=like)
     return fresh_frames(n_projections, dim, method, like)
 
 
-def project(x: Array, projections: Array) -> Array:
+@overload
+def project(x: ArrayT, projections: Frames) -> ArrayT: ...
+
+
+@overload
+def project(x: Points, projections: Frames) -> Any: ...
+
+
+def project(x: Points, projections: Frames) -> Any:
     """Project points onto great circles (Lemma 1).
 
     Parameters
@@ -124,5 +145,5 @@ def project(x: Array, projections: Array) -> Array:
     >>> sphereot.project(np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -1.0, 0.0]]), equator)
     array([[0.  , 0.25, 0.75]])
     """
-    x = as_points("x", x)
-    return backend_for(x).project(x, as_frames(projections, x))
+    points = as_points("x", x)
+    return backend_for(points).project(points, as_frames(projections, points))

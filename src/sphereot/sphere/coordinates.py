@@ -3,9 +3,13 @@
 import math
 import warnings
 from numbers import Real
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, peek
+from sphereot._arrays.types import ArrayLike, ArrayT
 from sphereot._arrays.validation import as_reals, as_same_kind, as_unit_vectors
 from sphereot._support.column_names import lonlat_order
 from sphereot.sphere.norms import safe_norm
@@ -23,7 +27,25 @@ __all__ = [
 _MANY = 100
 
 
-def from_lonlat(lonlat: Array, latitude: Array | None = None) -> Array:
+@overload
+def from_lonlat(
+    lonlat: NDArray[np.integer[Any]], latitude: NDArray[np.integer[Any]] | float | None = ...
+) -> NDArray[np.float64]: ...
+
+
+@overload
+def from_lonlat(lonlat: ArrayT, latitude: ArrayT | float | None = ...) -> ArrayT: ...
+
+
+@overload
+def from_lonlat(lonlat: float, latitude: ArrayT) -> ArrayT: ...
+
+
+@overload
+def from_lonlat(lonlat: ArrayLike, latitude: ArrayLike | None = ...) -> Any: ...
+
+
+def from_lonlat(lonlat: ArrayLike, latitude: ArrayLike | None = None) -> Any:
     """Unit vectors of S^2 from longitudes and latitudes in degrees.
 
     Parameters
@@ -108,7 +130,15 @@ def _check_degrees(longitude: float | None, latitude: float | None, count: int) 
         )
 
 
-def to_lonlat(x: Array) -> Array:
+@overload
+def to_lonlat(x: ArrayT) -> ArrayT: ...
+
+
+@overload
+def to_lonlat(x: ArrayLike) -> Any: ...
+
+
+def to_lonlat(x: ArrayLike) -> Any:
     """Longitudes and latitudes, in degrees, of unit vectors of S^2; the inverse of `from_lonlat`.
 
     Parameters
@@ -130,15 +160,27 @@ def to_lonlat(x: Array) -> Array:
            [   0.  ,   53.13],
            [-180.  ,    0.  ]])
     """
-    x = _on_s2(x)
-    xp = namespace(x)
-    longitude = _azimuth(x) * (180 / math.pi)
+    points = _on_s2(x)
+    xp = namespace(points)
+    longitude = _azimuth(points) * (180 / math.pi)
     longitude = xp.where(longitude >= 180, longitude - 360, longitude)
-    latitude = xp.atan2(x[..., 2], safe_norm(x[..., :2])[..., 0]) * (180 / math.pi)
+    latitude = xp.atan2(points[..., 2], safe_norm(points[..., :2])[..., 0]) * (180 / math.pi)
     return xp.stack([longitude, latitude], axis=-1)
 
 
-def from_spherical(theta: Array, phi: Array) -> Array:
+@overload
+def from_spherical(theta: ArrayT, phi: ArrayT | float) -> ArrayT: ...
+
+
+@overload
+def from_spherical(theta: float, phi: ArrayT) -> ArrayT: ...
+
+
+@overload
+def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any: ...
+
+
+def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
     """Unit vectors of S^2 from spherical coordinates (colatitude and azimuth).
 
     Parameters
@@ -161,13 +203,21 @@ def from_spherical(theta: Array, phi: Array) -> Array:
     array([[1., 0., 0.],
            [0., 1., 0.]])
     """
-    theta, phi = _broadcast_pair("theta", theta, "phi", phi)
-    xp = namespace(theta)
-    ring = xp.sin(theta)
-    return xp.stack([ring * xp.cos(phi), ring * xp.sin(phi), xp.cos(theta)], axis=-1)
+    colatitude, azimuth = _broadcast_pair("theta", theta, "phi", phi)
+    xp = namespace(colatitude)
+    ring = xp.sin(colatitude)
+    return xp.stack([ring * xp.cos(azimuth), ring * xp.sin(azimuth), xp.cos(colatitude)], axis=-1)
 
 
-def to_spherical(x: Array) -> tuple[Array, Array]:
+@overload
+def to_spherical(x: ArrayT) -> tuple[ArrayT, ArrayT]: ...
+
+
+@overload
+def to_spherical(x: ArrayLike) -> tuple[Any, Any]: ...
+
+
+def to_spherical(x: ArrayLike) -> tuple[Any, Any]:
     """Spherical coordinates of unit vectors of S^2; the inverse of `from_spherical`.
 
     Parameters
@@ -190,11 +240,19 @@ def to_spherical(x: Array) -> tuple[Array, Array]:
     >>> float(theta / np.pi), float(phi / np.pi)
     (0.5, 0.5)
     """
-    x = _on_s2(x)
-    return namespace(x).atan2(safe_norm(x[..., :2])[..., 0], x[..., 2]), _azimuth(x)
+    points = _on_s2(x)
+    return namespace(points).atan2(safe_norm(points[..., :2])[..., 0], points[..., 2]), _azimuth(points)
 
 
-def stereographic(x: Array) -> Array:
+@overload
+def stereographic(x: ArrayT) -> ArrayT: ...
+
+
+@overload
+def stereographic(x: ArrayLike) -> Any: ...
+
+
+def stereographic(x: ArrayLike) -> Any:
     """Stereographic projection of the sphere S^{d-1}, without one point, onto R^{d-1}.
 
     Parameters
@@ -226,12 +284,12 @@ def stereographic(x: Array) -> Array:
     array([[0. , 0. ],
            [0.6, 0.8]])
     """
-    x = as_unit_vectors("x", x)
-    xp = namespace(x)
-    first, rest = x[..., :1], x[..., 1:]
+    points = as_unit_vectors("x", x)
+    xp = namespace(points)
+    first, rest = points[..., :1], points[..., 1:]
     squares = xp.sum(rest**2, axis=-1, keepdims=True)
     near_pole = first < 0
-    if 0 not in x.shape and peek(xp.min(xp.where(near_pole, squares, 1 + 0 * squares))) == 0:
+    if 0 not in points.shape and peek(xp.min(xp.where(near_pole, squares, 1 + 0 * squares))) == 0:
         raise ValueError(
             "x: got the point (-1, 0, ..., 0), which the stereographic projection maps to infinity; remove it, or "
             "rotate the points first."
@@ -241,7 +299,15 @@ def stereographic(x: Array) -> Array:
     return rest * scale
 
 
-def inverse_stereographic(u: Array) -> Array:
+@overload
+def inverse_stereographic(u: ArrayT) -> ArrayT: ...
+
+
+@overload
+def inverse_stereographic(u: ArrayLike) -> Any: ...
+
+
+def inverse_stereographic(u: ArrayLike) -> Any:
     """Inverse stereographic projection, from R^{d-1} to the sphere S^{d-1}.
 
     Parameters
@@ -262,17 +328,19 @@ def inverse_stereographic(u: Array) -> Array:
     array([[1. , 0. , 0. ],
            [0. , 0.6, 0.8]])
     """
-    u = as_reals("u", u)
-    if u.ndim < 1 or u.shape[-1] < 1:
-        raise ValueError(f"u: got shape {tuple(u.shape)}, but vectors need shape (..., d-1), with d-1 at least 1.")
-    xp = namespace(u)
-    length = safe_norm(u)
+    vectors = as_reals("u", u)
+    if vectors.ndim < 1 or vectors.shape[-1] < 1:
+        raise ValueError(
+            f"u: got shape {tuple(vectors.shape)}, but vectors need shape (..., d-1), with d-1 at least 1."
+        )
+    xp = namespace(vectors)
+    length = safe_norm(vectors)
     far = length > 1
     # With 1 / |u| in place of |u| outside the unit ball, no square overflows.
     inverse = 1 / xp.where(far, length, xp.ones_like(length))
     square = xp.where(far, inverse, length) ** 2
     first = xp.where(far, square - 1, 1 - square) / (1 + square)
-    rest = 2 * (u * inverse) * inverse / (1 + square)
+    rest = 2 * (vectors * inverse) * inverse / (1 + square)
     return xp.concat([first, rest], axis=-1)
 
 

@@ -1,10 +1,14 @@
 """Exponential and logarithm map, geodesic distance, parallel transport and Fréchet mean on the sphere."""
 
 import warnings
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, peek
 from sphereot._arrays.random import normal_source
-from sphereot._arrays.types import Seed
+from sphereot._arrays.types import ArrayLike, ArrayT, Numbers, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import (
     as_int,
     as_points,
@@ -34,7 +38,15 @@ _MAX_STEPS = 1000
 _TRACED_STEPS = 50
 
 
-def normalize(x: Array) -> Array:
+@overload
+def normalize(x: ArrayT) -> ArrayT: ...
+
+
+@overload
+def normalize(x: ArrayLike) -> Any: ...
+
+
+def normalize(x: ArrayLike) -> Any:
     """Scale vectors to unit length.
 
     Parameters
@@ -59,15 +71,23 @@ def normalize(x: Array) -> Array:
     >>> sphere.normalize(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
     """
-    x = as_vectors("x", x)
-    xp = namespace(x)
+    vectors = as_vectors("x", x)
+    xp = namespace(vectors)
     # Scaling first keeps the squares of very long and very short vectors within range.
-    x = x / xp.max(xp.abs(x), axis=-1, keepdims=True)
-    return x / xp.linalg.vector_norm(x, axis=-1, keepdims=True)
+    vectors = vectors / xp.max(xp.abs(vectors), axis=-1, keepdims=True)
+    return vectors / xp.linalg.vector_norm(vectors, axis=-1, keepdims=True)
+
+
+@overload
+def random_uniform(n: int, dim: int, *, seed: Seed = ..., like: None = ...) -> NDArray[np.float64]: ...
+
+
+@overload
+def random_uniform(n: int, dim: int, *, seed: Seed = ..., like: ArrayT) -> ArrayT: ...
 
 
 @options_by_name
-def random_uniform(n: int, dim: int, *, seed: Seed = None, like: Array | None = None) -> Array:
+def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack | None = None) -> Any:
     """Draw points from the uniform distribution on the sphere.
 
     Parameters
@@ -97,7 +117,15 @@ def random_uniform(n: int, dim: int, *, seed: Seed = None, like: Array | None = 
     return normalize(normal_source(seed, like)((n, dim)))
 
 
-def to_tangent(x: Array, v: Array) -> Array:
+@overload
+def to_tangent(x: ArrayT, v: ArrayT) -> ArrayT: ...
+
+
+@overload
+def to_tangent(x: ArrayLike, v: ArrayLike) -> Any: ...
+
+
+def to_tangent(x: ArrayLike, v: ArrayLike) -> Any:
     """Project vectors orthogonally onto the tangent space at points: v - <x, v> x.
 
     Parameters
@@ -119,11 +147,18 @@ def to_tangent(x: Array, v: Array) -> Array:
     >>> sphere.to_tangent(np.array([0.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0]))
     array([1., 2., 0.])
     """
-    x, v = _point_and_vector(x, v)
-    return _tangent_part(x, v)
+    return _tangent_part(*_point_and_vector(x, v))
 
 
-def exp(x: Array, v: Array) -> Array:
+@overload
+def exp(x: ArrayT, v: ArrayT) -> ArrayT: ...
+
+
+@overload
+def exp(x: ArrayLike, v: ArrayLike) -> Any: ...
+
+
+def exp(x: ArrayLike, v: ArrayLike) -> Any:
     """Exponential map: the end of the geodesic from `x` with velocity `v` after unit time.
 
     Parameters
@@ -146,11 +181,19 @@ def exp(x: Array, v: Array) -> Array:
     >>> sphere.exp(np.array([1.0, 0.0, 0.0]), np.array([0.0, np.pi / 2, 0.0])).round(12)
     array([0., 1., 0.])
     """
-    x, v = _point_and_vector(x, v)
-    return _exp(x, _tangent_part(x, v))
+    points, vectors = _point_and_vector(x, v)
+    return _exp(points, _tangent_part(points, vectors))
 
 
-def log(x: Array, y: Array) -> Array:
+@overload
+def log(x: ArrayT, y: ArrayT) -> ArrayT: ...
+
+
+@overload
+def log(x: ArrayLike, y: ArrayLike) -> Any: ...
+
+
+def log(x: ArrayLike, y: ArrayLike) -> Any:
     """Logarithm map: the velocity of the shortest geodesic from `x` to `y` in unit time.
 
     Parameters
@@ -171,11 +214,18 @@ def log(x: Array, y: Array) -> Array:
     >>> sphere.log(np.array([1.0, 0.0]), np.array([0.0, 1.0])) / np.pi
     array([0. , 0.5])
     """
-    x, y = _two_points(x, y)
-    return _log(x, y)
+    return _log(*_two_points(x, y))
 
 
-def geodesic_distance(x: Array, y: Array) -> Array:
+@overload
+def geodesic_distance(x: ArrayT, y: ArrayT) -> ArrayT: ...
+
+
+@overload
+def geodesic_distance(x: ArrayLike, y: ArrayLike) -> Any: ...
+
+
+def geodesic_distance(x: ArrayLike, y: ArrayLike) -> Any:
     """Geodesic distance between points on the sphere: the length of the shortest arc, in radians.
 
     Parameters
@@ -203,11 +253,18 @@ def geodesic_distance(x: Array, y: Array) -> Array:
     >>> print(*sphere.geodesic_distance(x, y))
     0.0 1.5707963267948966 1e-12
     """
-    x, y = _two_points(x, y)
-    return _distance(x, y)[..., 0]
+    return _distance(*_two_points(x, y))[..., 0]
 
 
-def parallel_transport(x: Array, y: Array, v: Array) -> Array:
+@overload
+def parallel_transport(x: ArrayT, y: ArrayT, v: ArrayT) -> ArrayT: ...
+
+
+@overload
+def parallel_transport(x: ArrayLike, y: ArrayLike, v: ArrayLike) -> Any: ...
+
+
+def parallel_transport(x: ArrayLike, y: ArrayLike, v: ArrayLike) -> Any:
     """Parallel transport of tangent vectors from `x` to `y` along the shortest geodesic.
 
     Parameters
@@ -235,19 +292,31 @@ def parallel_transport(x: Array, y: Array, v: Array) -> Array:
     >>> sphere.parallel_transport(x, y, np.array([0.0, 2.0, 1.0])).round(12)
     array([-2.,  0.,  1.])
     """
-    x, y = _two_points(x, y)
-    _, v = _point_and_vector(x, v)
-    xp = namespace(x)
-    v = _tangent_part(x, v)
-    middle, length = unit_or_zero(x + y)
-    middle = xp.where(length == 0, _some_tangent(x), middle)
-    return v - 2 * xp.sum(middle * v, axis=-1, keepdims=True) * middle
+    start, end = _two_points(x, y)
+    _, vectors = _point_and_vector(start, v)
+    xp = namespace(start)
+    tangent = _tangent_part(start, vectors)
+    middle, length = unit_or_zero(start + end)
+    middle = xp.where(length == 0, _some_tangent(start), middle)
+    return tangent - 2 * xp.sum(middle * tangent, axis=-1, keepdims=True) * middle
+
+
+@overload
+def frechet_mean(
+    x: ArrayT, *, weights: Numbers | None = ..., tolerance: float | None = ..., max_steps: int | None = ...
+) -> ArrayT: ...
+
+
+@overload
+def frechet_mean(
+    x: Points, *, weights: Numbers | None = ..., tolerance: float | None = ..., max_steps: int | None = ...
+) -> Any: ...
 
 
 @options_by_name
 def frechet_mean(
-    x: Array, *, weights: Array | None = None, tolerance: float | None = None, max_steps: int | None = None
-) -> Array:
+    x: Points, *, weights: Numbers | None = None, tolerance: float | None = None, max_steps: int | None = None
+) -> Any:
     """Fréchet mean: the point that minimizes the mean squared geodesic distance to a sample.
 
     Parameters
@@ -291,19 +360,19 @@ def frechet_mean(
     >>> sphere.frechet_mean(np.array([[1.0, 0.0], [0.0, 1.0]])).round(4)
     array([0.7071, 0.7071])
     """
-    x = as_points("x", x)
-    share = as_weights("weights", weights, "x", x)
+    points = as_points("x", x)
+    share = as_weights("weights", weights, "x", points)
     steps = None if max_steps is None else as_int("max_steps", max_steps, 1, "the number of steps")
-    xp = namespace(x)
-    rounding = float(xp.finfo(x.dtype).eps)
+    xp = namespace(points)
+    rounding = float(xp.finfo(points.dtype).eps)
     tolerance = 64 * rounding if tolerance is None else float(tolerance)
     if not tolerance > 0:
         raise ValueError(f"tolerance: got {tolerance}, but radians above 0 are needed; leave it out for the default.")
     if share is None:
-        share = xp.ones(x.shape[0], dtype=x.dtype, device=device(x))
-    share = xp.astype(share / xp.max(share), x.dtype)
+        share = xp.ones(points.shape[0], dtype=points.dtype, device=device(points))
+    share = xp.astype(share / xp.max(share), points.dtype)
     share = (share / xp.sum(share))[:, None]
-    mean, length = unit_or_zero(xp.sum(share * x, axis=0))
+    mean, length = unit_or_zero(xp.sum(share * points, axis=0))
     mean_length = peek(length[0])
     if mean_length is not None and mean_length <= 1e3 * rounding:
         raise ValueError(
@@ -312,13 +381,13 @@ def frechet_mean(
         )
     step_length: float | None = None
     for _ in range(steps or (_TRACED_STEPS if mean_length is None else _MAX_STEPS)):
-        step = xp.sum(share * _log(mean, x), axis=0)
+        step = xp.sum(share * _log(mean, points), axis=0)
         mean = _exp(mean, _tangent_part(mean, step))
         step_length = peek(safe_norm(step)[0])
         if step_length is not None and step_length <= tolerance:
             break
     if step_length is not None:
-        _warn_about_mean(step_length, tolerance, peek(xp.max(xp.where(share > 0, _distance(mean, x), 0 * share))))
+        _warn_about_mean(step_length, tolerance, peek(xp.max(xp.where(share > 0, _distance(mean, points), 0 * share))))
     return mean
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns, points_of_container
+from sphereot._arrays.types import Points
 from sphereot._arrays.validation import as_points, as_vectors
 from sphereot._support.keyword_options import options_by_name
 from sphereot.sphere.maps import normalize as normalized
@@ -14,7 +15,7 @@ __all__ = ["from_table"]
 
 
 @options_by_name
-def from_table(table: Any, *, columns: Columns | None = None, normalize: bool = False) -> NDArray[np.floating[Any]]:
+def from_table(table: Points, *, columns: Columns | None = None, normalize: bool = False) -> NDArray[np.floating[Any]]:
     """Unit vectors of a table or of another container of points, as all functions that take points read them.
 
     Parameters
