@@ -58,3 +58,16 @@ def test_ticks_of_the_color_bar_are_round():
     top = bar.get_ticks()[-1]
     assert 0.5 < top / np.abs(RESULT.difference).max() <= 1
     np.testing.assert_allclose(bar.get_ticks(), [-top, -top / 10, 0, top / 10, top])
+
+
+def test_finer_cells_of_a_smooth_function():
+    """Catmull-Rom interpolation has an error of third order, 8 times smaller on half the cells; the date line is none."""
+    from sphereot.plotting.difference import _finer
+
+    def smooth(rows):
+        longitude, latitude = (np.pi * ((np.arange(n) + 0.5) / n * span) for n, span in ((2 * rows, 2), (rows, 1)))
+        return np.cos(longitude) * np.sin(latitude)[:, None] ** 2
+
+    errors = [np.abs(_finer(smooth(rows)) - smooth(4 * rows))[8:-8].max() for rows in (20, 40)]
+    assert errors[0] < 2e-3
+    assert errors[1] < errors[0] / 7

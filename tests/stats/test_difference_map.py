@@ -31,6 +31,8 @@ def test_regions_are_where_the_samples_differ():
     assert result.p_value == 1 / 200
     assert all(0.02 < share < 0.5 for share in result.share)
     assert "x is denser on" in str(result)
+    assert ((result.standardized > result.threshold) == (result.region == 1)).all()
+    assert ((result.standardized < -result.threshold) == (result.region == -1)).all()
     other = difference_map(Y, X, permutations=199, resolution=30, seed=0)
     assert other.region[15, 30] == -1
 

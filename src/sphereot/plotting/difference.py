@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import AsinhNorm, LinearSegmentedColormap, Normalize
 from matplotlib.projections.geo import GeoAxes
+from numpy.typing import NDArray
 
 from sphereot._arrays.types import Points
 from sphereot.plotting._axes import points_in_space
@@ -20,6 +21,7 @@ DIFFERENCE_COLORS = LinearSegmentedColormap.from_list("difference", ["#B2480B", 
 """Orange where y is denser, white where both are equal, blue where x is."""
 
 _DRAWN = 1000  # points of a sample: more would hide the map
+_FINER = 4  # cells of the picture in a cell of the result, in each direction
 
 
 def difference_map(
@@ -67,7 +69,7 @@ def difference_map(
     'mollweide'
     """
     axes = density_map(
-        result.difference,
+        _finer(result.difference),
         ax=ax,
         cmap=DIFFERENCE_COLORS,
         norm=difference_norm(result),
@@ -82,12 +84,17 @@ def difference_map(
         top = _leading_digit(float(np.abs(result.difference).max()))
         ticks = [-top, -top / 10, 0.0, top / 10, top]
         bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
+        bar.ax.minorticks_off()
+    for artist in axes.collections:
+        if artist.get_gid() == "coastlines":  # thinner than the lines around regions
+            artist.set(linewidth=0.3, alpha=0.4)
     for name, sample, color in (("x", x, PALETTE[0]), ("y", y, PALETTE[1])):
         if sample is not None:
             points = points_in_space(name, sample)
             few = points[:: max(1, -(-len(points) // _DRAWN))]
             scatter_map(few, ax=axes, sky=sky, color=color, size=1.5, linewidths=0)
-    _surround(axes, result.region[:, ::-1] if sky else result.region)
+    beyond = _finer(result.standardized)
+    _surround(axes, beyond[:, ::-1] if sky else beyond, result.threshold)
     return axes
 
 
@@ -110,14 +117,39 @@ def _leading_digit(value: float) -> float:
     return float(f"{math.floor(value / 10.0**exponent)}e{exponent}")
 
 
-def _surround(ax: Any, region: Any) -> None:
+def _finer(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of a smooth function on cells a quarter as wide, by cubic interpolation, across the date line too."""
+    rows, columns = values.shape
+    wrapped = np.concatenate([values[:, -2:], values, values[:, :2]], axis=1)
+    across = _interpolated(wrapped, columns, axis=1)
+    edged = np.concatenate([across[:1], across[:1], across, across[-1:], across[-1:]])
+    return _interpolated(edged, rows, axis=0)
+
+
+def _interpolated(padded: NDArray[np.float64], count: int, axis: int) -> NDArray[np.float64]:
+    """Catmull-Rom interpolation of `count` values, padded by two at both ends, at four positions in each cell."""
+    position = (np.arange(count * _FINER) + 0.5) / _FINER + 1.5  # a value is at the center of its cell
+    first = np.floor(position).astype(int)
+    t = position - first
+    factors = (
+        ((2 - t) * t - 1) * t / 2,
+        ((3 * t - 5) * t * t + 2) / 2,
+        ((4 - 3 * t) * t + 1) * t / 2,
+        (t - 1) * t * t / 2,
+    )
+    shape = (-1, 1) if axis == 0 else (1, -1)
+    parts = [np.take(padded, first + k - 1, axis) * factor.reshape(shape) for k, factor in enumerate(factors)]
+    return np.asarray(sum(parts))
+
+
+def _surround(ax: Any, beyond: NDArray[np.float64], threshold: float) -> None:
     """Lines around the regions, drawn between the centers of cells and closed across the date line."""
-    rows, columns = region.shape
+    rows, columns = beyond.shape
     latitude = np.pi * ((np.arange(rows) + 0.5) / rows - 0.5)
     longitude = np.pi * ((np.arange(-1, columns + 1) + 0.5) / (columns / 2) - 1)
-    padded = np.concatenate([region[:, -1:], region, region[:, :1]], axis=1)
+    padded = np.concatenate([beyond[:, -1:], beyond, beyond[:, :1]], axis=1)
     inside = np.clip(longitude, -np.pi, np.pi)
     for sign, style in ((1, "solid"), (-1, "dashed")):
-        marked = (padded == sign).astype(float)
-        if marked.any() and not marked.all():
-            ax.contour(inside, latitude, marked, levels=[0.5], colors=INK, linewidths=0.9, linestyles=style)
+        marked = sign * padded
+        if marked.max() > threshold > marked.min():
+            ax.contour(inside, latitude, marked, levels=[threshold], colors=INK, linewidths=0.7, linestyles=style)

@@ -63,6 +63,11 @@ class DifferenceMap:
     permutations: int
 
     @property
+    def standardized(self) -> NDArray[np.float64]:
+        """The difference in standard deviations; it is beyond `threshold`, or below minus it, in a region."""
+        return _standardized(self.difference, self.deviation)
+
+    @property
     def share(self) -> tuple[float, float]:
         """Shares of the sphere in regions where x, and where y, is denser."""
         rows = len(self.region)
@@ -159,7 +164,7 @@ def difference_map(
     weights = _weights(n, m, permutations, groups, generator)
     differences = _differences(pool, weights, width, resolution, progress)
     deviation = differences.std(axis=1)
-    scaled = np.abs(differences) / np.hypot(deviation, _FLOOR * deviation.max() + np.finfo(float).tiny)[:, None]
+    scaled = np.abs(_standardized(differences, deviation[:, None]))
     largest = scaled.max(axis=0)
     threshold = float(np.sort(largest)[-1 - kept])
     shape = (resolution, 2 * resolution)
@@ -176,6 +181,11 @@ def difference_map(
         m=m,
         permutations=permutations,
     )
+
+
+def _standardized(difference: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+    scaled: NDArray[np.float64] = difference / np.hypot(deviation, _FLOOR * deviation.max() + np.finfo(float).tiny)
+    return scaled
 
 
 def _weights(n: int, m: int, permutations: int, groups: Any, generator: np.random.Generator) -> NDArray[np.float64]:
