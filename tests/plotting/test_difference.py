@@ -61,7 +61,7 @@ def test_ticks_of_the_color_bar_are_round():
 
 
 def test_finer_cells_of_a_smooth_function():
-    """Catmull-Rom interpolation has an error of third order, 8 times smaller on half the cells; the date line is none."""
+    """Catmull-Rom interpolation has an error of third order: 8 times smaller on half the cells, with no seam."""
     from sphereot.plotting.difference import _finer
 
     def smooth(rows):
