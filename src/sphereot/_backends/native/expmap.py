@@ -11,6 +11,7 @@ import numpy as np
 
 from sphereot._backends.native.blocks import Floats
 from sphereot._backends.native.calls import kernel, threads_for
+from sphereot._backends.native.scratch import scratch
 
 __all__ = ["Record", "flow_backward", "flow_forward"]
 
@@ -42,10 +43,10 @@ def flow_forward(x: Floats, slopes: Floats, loads: Floats) -> Record:
     """Map points (3, n) through blocks with slopes (B, K, 4) and loads (B, K, 3), or 12 for determinants too."""
     n_blocks, (_, n) = slopes.shape[0], x.shape
     hessian = loads.shape[2] == 12
-    states = np.empty((n_blocks + 1, 3, n), x.dtype)
+    states = scratch((n_blocks + 1, 3, n), x.dtype)
     states[0] = x
-    moments = np.empty((n_blocks, 9 if hessian else 3, n), x.dtype)
-    determinants = np.empty((n_blocks, n), x.dtype) if hessian else None
+    moments = scratch((n_blocks, 9 if hessian else 3, n), x.dtype)
+    determinants = scratch((n_blocks, n), x.dtype) if hessian else None
     kernel().flow_forward(slopes, loads, states, moments, determinants, _threads(slopes, n))
     return Record(states, moments, determinants)
 
@@ -57,7 +58,9 @@ def flow_backward(
     n = d_y.shape[1]
     groups = min(_MAX_GROUPS, -(-n // _RUN))
     d_x: Any = np.empty(d_y.shape, d_y.dtype)
-    d_slopes, d_loads = (np.zeros((groups, *of.shape), of.dtype) for of in (slopes, loads))
+    d_slopes, d_loads = (scratch((groups, *of.shape), of.dtype) for of in (slopes, loads))
+    d_slopes.fill(0)
+    d_loads.fill(0)
     kernel().flow_backward(
         slopes,
         loads,
