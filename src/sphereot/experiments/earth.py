@@ -158,6 +158,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     """
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     with plotting.style():
         rows_of_maps = math.ceil(len(config.data) / 2)
@@ -183,15 +184,31 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         for k, name in enumerate(config.data):
             ax = curves.add_subplot(rows_of_maps, 2, k + 1)
             for column, color in zip(config.columns, plotting.PALETTE, strict=False):
-                selected = select(rows, part=_BY_ROW, data=name, column=column)
-                if column in _WITHOUT_EPOCHS:
-                    ax.axhline(np.mean([row["test_nll"] for row in selected]), color=color, linestyle=":", label=column)
-                    continue
-                nll = np.array([row["curve_nll"] for row in selected])
-                ax.plot(selected[0]["curve_epochs"], nll.mean(axis=0), color=color, label=column)
+                _draw_curve(ax, select(rows, part=_BY_ROW, data=name, column=column), column, color)
+                if (column, name) in _PAPER:
+                    mean, spread = map(float, _PAPER[column, name].split(" ± "))
+                    style = {"color": color, "markersize": 3, "linewidth": 0.8, "capsize": 2}
+                    ax.errorbar(1.05 * config.epochs, mean, spread, fmt="s", **style)
             ax.set(xlabel="epoch", ylabel="test NLL [nats]", title=name)
-        curves.axes[0].legend()
+        for ax in curves.axes:  # all curves begin near the uniform distribution, with 2.53
+            ax.set_ylim(top=2.7)
+        handles, labels = curves.axes[0].get_legend_handles_labels()
+        paper = Line2D([], [], color="black", marker="s", markersize=3, linewidth=0.8)
+        curves.axes[0].legend([*handles, paper], [*labels, "the paper"], fontsize=6)
     return {"maps": maps, "curves": curves}
+
+
+def _draw_curve(ax: Any, rows: list[Row], column: str, color: str) -> None:
+    """Mean test likelihood along the training, with a band of one standard deviation of the splits."""
+    if column in _WITHOUT_EPOCHS:
+        ax.axhline(np.mean([row["test_nll"] for row in rows]), color=color, linestyle=":", label=column)
+        return
+    nll, epochs = np.array([row["curve_nll"] for row in rows]), rows[0]["curve_epochs"]
+    mean = nll.mean(axis=0)
+    ax.plot(epochs, mean, color=color, label=column)
+    if len(nll) > 1:
+        spread = nll.std(axis=0, ddof=1)
+        ax.fill_between(epochs, mean - spread, mean + spread, color=color, alpha=0.2, linewidth=0)
 
 
 def _likelihoods(rows: list[Row], config: Config) -> Any:
