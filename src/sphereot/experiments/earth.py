@@ -187,7 +187,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
                 _draw_curve(ax, select(rows, part=_BY_ROW, data=name, column=column), column, color)
                 if (column, name) in _PAPER:
                     mean, spread = map(float, _PAPER[column, name].split(" ± "))
-                    style = {"color": color, "markersize": 3, "linewidth": 0.8, "capsize": 2}
+                    style: dict[str, Any] = {"color": color, "markersize": 3, "linewidth": 0.8, "capsize": 2}
                     ax.errorbar(1.05 * config.epochs, mean, spread, fmt="s", **style)
             ax.set(xlabel="epoch", ylabel="test NLL [nats]", title=name)
         for ax in curves.axes:  # all curves begin near the uniform distribution, with 2.53
