@@ -7,7 +7,7 @@ Among the polynomials of its form, each has the least maximum error:
 
 - `octant_turn` in cpp/circle/grid.hpp: atan(a) / (2 pi) as a times a polynomial in a^2, on [0, 1] for float and on
   [0, tan(pi/8)] for double; absolute error, in turns.
-- `power_of_two` in cpp/support/exp.hpp: 2^r on [-1/2, 1/2]; relative error.
+- `powers_of_two` in cpp/support/exp.hpp: 2^r on [-1/2, 1/2]; relative error.
 
 The series in cpp/slicing/normal.hpp and cpp/expmap/block.hpp are Taylor series, whose coefficients are quotients and
 need no fit.
@@ -68,10 +68,10 @@ def octant_turn(type_name: str, terms: int, written_digits: int, claimed_error: 
     )  # fmt: skip
 
 
-def power_of_two(type_name: str, terms: int, written_digits: int, claimed_error: float) -> Fit:
+def powers_of_two(type_name: str, terms: int, written_digits: int, claimed_error: float) -> Fit:
     """2^r = P(r) on [-1/2, 1/2]."""
     return Fit(
-        "power_of_two", CPP / "support" / "exp.hpp", written_as_array, type_name, terms, written_digits, claimed_error,
+        "powers_of_two", CPP / "support" / "exp.hpp", written_as_array, type_name, terms, written_digits, claimed_error,
         target=lambda r: mpf(2) ** r,
         exponent=lambda k: k,
         weight=lambda r: mpf(2) ** -r,
@@ -91,7 +91,7 @@ def written_in_steps(source: str, type_name: str) -> list[str]:
 
 
 def written_as_array(source: str, type_name: str) -> list[str]:
-    """The coefficients of `power_of_two`."""
+    """The coefficients of `powers_of_two`."""
     body = re.search(rf"static constexpr {type_name} polynomial\[\] = {{(.*?)}}", source, re.DOTALL).group(1)
     return re.findall(r"-?\d[\d.]*(?:e-?\d+)?", body)[::-1]
 
@@ -102,8 +102,8 @@ def fits() -> list[Fit]:
         return [
             octant_turn("float", 8, 12, 6e-9, mpf(1)),
             octant_turn("double", 11, 19, 1.1e-18, mp.tan(mp.pi / 8)),
-            power_of_two("float", 7, 12, 2.1e-9),
-            power_of_two("double", 12, 19, 3.2e-18),
+            powers_of_two("float", 7, 12, 2.1e-9),
+            powers_of_two("double", 12, 19, 3.2e-18),
         ]
 
 

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "expmap/block.hpp"
@@ -98,7 +100,11 @@ struct ScaledParameters : FlowParameters<T> {
 
     explicit ScaledParameters(const FlowParameters<T>& flow)
         : FlowParameters<T>(flow), exponents(flow.slopes, flow.slopes + flow.blocks * flow.components * 4) {
-        for (T& exponent : exponents) exponent *= T(log2_e);
+        for (T& exponent : exponents) {
+            exponent *= T(log2_e);
+            if (std::isnan(exponent))
+                exponent = std::numeric_limits<T>::quiet_NaN();  // with bits that powers_of_two keeps
+        }
     }
 };
 

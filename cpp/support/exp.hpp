@@ -12,8 +12,7 @@
 
 namespace sphereot {
 
-// 2^x = 2^k 2^r with k the integer nearest to x and r = x - k. The polynomial is that of least relative error for 2^r
-// on
+// 2^x = 2^k 2^r with k the integer nearest to x and r = x - k. The polynomial has the least relative error for 2^r on
 // [-1/2, 1/2]; its coefficients, the highest first, are by tools/fit_polynomials.py.
 template <Real T>
 struct PowerConstants;
@@ -49,7 +48,7 @@ template <Real T>
 SPHEREOT_INLINE Lanes<T> scaled_by_low_bits(const Lanes<T>& series, const Lanes<T>& shifted) {
     using C = PowerConstants<T>;
     using Bits = typename C::Bits;
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(SPHEREOT_VECTORS)
     typedef Bits BitLanes __attribute__((vector_size(register_bytes)));
     using Values = typename Lanes<T>::Values;
     const BitLanes bits = std::bit_cast<BitLanes>(series.values);
@@ -65,10 +64,10 @@ SPHEREOT_INLINE Lanes<T> scaled_by_low_bits(const Lanes<T>& series, const Lanes<
 
 // Replaces the numbers x in `count` registers by 2^x.
 //
-// Valid range: all numbers; below `least` and above `most` the result is that at the limit. NaN gives NaN.
-// Maximum error: 2 units in the last place.
-// The registers go through the steps side by side: each step waits for the one before, and a register alone would leave
-// the processor idle.
+// Valid range: all numbers; below `least` and above `most` the result is that at the limit. NaN gives NaN if the low
+// half of its bits is 0, as in the NaN of arithmetic: k comes from the lowest bits. Maximum error: 2 units in the last
+// place. The registers go through the steps side by side: each step waits for the one before, and a register alone
+// would leave the processor idle.
 template <std::size_t count, Real T>
 SPHEREOT_INLINE void powers_of_two(Lanes<T> (&x)[count]) {
     using C = PowerConstants<T>;

@@ -9,8 +9,12 @@
 #include "support/compiler.hpp"
 #include "support/real.hpp"
 
+// Vector types and intrinsics are those of GCC and Clang; other compilers get arrays and loops.
+#if defined(__GNUC__) || defined(__clang__)
+#define SPHEREOT_VECTORS 1
 #if defined(__SSE2__)
 #include <immintrin.h>
+#endif
 #endif
 
 namespace sphereot {
@@ -26,7 +30,7 @@ constexpr std::size_t register_bytes = 16;
 template <Real T>
 struct Lanes {
     static constexpr std::size_t count = register_bytes / sizeof(T);
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(SPHEREOT_VECTORS)
     typedef T Values __attribute__((vector_size(register_bytes)));
     Values values;
     // *this += factor * other
@@ -75,7 +79,7 @@ struct Lanes {
     void write(T* to) const { std::memcpy(to, &values, sizeof values); }
 
     T sum() const {
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(SPHEREOT_VECTORS)
         return sum_of_halves<register_bytes>(values);
 #else
         T total = 0;
@@ -84,7 +88,7 @@ struct Lanes {
 #endif
     }
 
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(SPHEREOT_VECTORS)
 private:
     // Halves of a register are added until 16 bytes are left: fewer steps than to add number after number.
     template <std::size_t bytes, typename Vector>
@@ -107,13 +111,13 @@ private:
 // a false warning of GCC 12 about the others.
 template <Real T>
 SPHEREOT_INLINE Lanes<T> at_least(T bound, const Lanes<T>& x) {
-#if defined(__AVX512F__)
+#if defined(SPHEREOT_VECTORS) && defined(__AVX512F__)
     if constexpr (std::is_same_v<T, float>) return {_mm512_maskz_max_ps(0xFFFF, _mm512_set1_ps(bound), x.values)};
     else return {_mm512_maskz_max_pd(0xFF, _mm512_set1_pd(bound), x.values)};
-#elif defined(__AVX__)
+#elif defined(SPHEREOT_VECTORS) && defined(__AVX__)
     if constexpr (std::is_same_v<T, float>) return {_mm256_max_ps(_mm256_set1_ps(bound), x.values)};
     else return {_mm256_max_pd(_mm256_set1_pd(bound), x.values)};
-#elif defined(__SSE2__)
+#elif defined(SPHEREOT_VECTORS) && defined(__SSE2__)
     if constexpr (std::is_same_v<T, float>) return {_mm_max_ps(_mm_set1_ps(bound), x.values)};
     else return {_mm_max_pd(_mm_set1_pd(bound), x.values)};
 #else
@@ -126,13 +130,13 @@ SPHEREOT_INLINE Lanes<T> at_least(T bound, const Lanes<T>& x) {
 
 template <Real T>
 SPHEREOT_INLINE Lanes<T> at_most(T bound, const Lanes<T>& x) {
-#if defined(__AVX512F__)
+#if defined(SPHEREOT_VECTORS) && defined(__AVX512F__)
     if constexpr (std::is_same_v<T, float>) return {_mm512_maskz_min_ps(0xFFFF, _mm512_set1_ps(bound), x.values)};
     else return {_mm512_maskz_min_pd(0xFF, _mm512_set1_pd(bound), x.values)};
-#elif defined(__AVX__)
+#elif defined(SPHEREOT_VECTORS) && defined(__AVX__)
     if constexpr (std::is_same_v<T, float>) return {_mm256_min_ps(_mm256_set1_ps(bound), x.values)};
     else return {_mm256_min_pd(_mm256_set1_pd(bound), x.values)};
-#elif defined(__SSE2__)
+#elif defined(SPHEREOT_VECTORS) && defined(__SSE2__)
     if constexpr (std::is_same_v<T, float>) return {_mm_min_ps(_mm_set1_ps(bound), x.values)};
     else return {_mm_min_pd(_mm_set1_pd(bound), x.values)};
 #else

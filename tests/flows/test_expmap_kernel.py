@@ -145,3 +145,13 @@ def test_compiled_flow_takes_torch_operations():
     flow, x = a_flow(F64), points(10, F64).detach()
     compiled = torch.compile(flow, backend="eager")
     torch.testing.assert_close(compiled(x), flow(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.float32, 0x7FC00001), (torch.float64, 0x7FF8000000000001)])
+def test_nan_with_other_bits(dtype, bits):
+    """A NaN may carry any bits, and powers of two look at the lowest ones: it must stay one all the same."""
+    integers = np.array([bits], np.int32 if dtype == torch.float32 else np.int64)
+    flow, x = a_flow(dtype, n_blocks=1, n_components=2), points(5, dtype)
+    with torch.no_grad():
+        flow.beta_roots[0, 0] = torch.from_numpy(integers.view(np.float32 if dtype == torch.float32 else np.float64))[0]
+    assert flow(x).isnan().all()
