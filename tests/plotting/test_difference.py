@@ -1,5 +1,7 @@
 """Pictures of differences: colors, lines around regions, files of the command."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,26 @@ def test_ticks_of_the_color_bar_are_round():
     top = bar.get_ticks()[-1]
     assert 0.5 < top / np.abs(RESULT.difference).max() <= 1
     np.testing.assert_allclose(bar.get_ticks(), [-top, -top / 10, 0, top / 10, top])
+
+
+def test_lines_are_around_regions_alone():
+    """Interpolation between cells neither adds a region nor loses one: the level of the test holds for the picture."""
+    rng = np.random.default_rng(1)
+    quiet = 0
+    for seed in range(60):
+        x, y = (sphere.normalize(rng.normal(size=(40, 3))) for _ in range(2))
+        result = difference_map(x, y, bandwidth=0.2, permutations=39, resolution=24, alpha=0.1, seed=seed)
+        ax = plotting.difference_map(result, colorbar=False)
+        lines = [artist for artist in ax.collections if type(artist).__name__ == "QuadContourSet"]
+        assert len(lines) == len(set(result.region.ravel()) - {0})
+        quiet += not lines
+    assert 30 < quiet < 60
+    spot = np.zeros((24, 48), np.int8)
+    spot[12, 0] = 1  # one cell, at the date line
+    alone = replace(RESULT, difference=1.0 * spot, deviation=np.ones((24, 48)), region=spot, threshold=0.999)
+    ax = plotting.difference_map(alone, colorbar=False)
+    (line,) = [artist for artist in ax.collections if type(artist).__name__ == "QuadContourSet"]
+    assert line.get_paths()[0].vertices.size > 0
 
 
 def test_finer_cells_of_a_smooth_function():

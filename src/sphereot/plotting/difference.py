@@ -21,7 +21,7 @@ DIFFERENCE_COLORS = LinearSegmentedColormap.from_list("difference", ["#B2480B", 
 """Orange where y is denser, white where both are equal, blue where x is."""
 
 _DRAWN = 1000  # points of a sample: more would hide the map
-_FINER = 4  # cells of the picture in a cell of the result, in each direction
+_PICTURE_ROWS = 360  # of cells, where the result has fewer
 
 
 def difference_map(
@@ -93,8 +93,10 @@ def difference_map(
             points = points_in_space(name, sample)
             few = points[:: max(1, -(-len(points) // _DRAWN))]
             scatter_map(few, ax=axes, sky=sky, color=color, size=1.5, linewidths=0)
-    beyond = _finer(result.standardized)
-    _surround(axes, beyond[:, ::-1] if sky else beyond, result.threshold)
+    for sign, line in ((1, "solid"), (-1, "dashed")):
+        if (result.region == sign).any():
+            beyond = _beyond(result, sign)
+            _surround(axes, beyond[:, ::-1] if sky else beyond, result.threshold, line)
     return axes
 
 
@@ -118,38 +120,59 @@ def _leading_digit(value: float) -> float:
 
 
 def _finer(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values of a smooth function on cells a quarter as wide, by cubic interpolation, across the date line too."""
+    """Values of a smooth function on smaller cells, by cubic interpolation, across the date line too."""
     rows, columns = values.shape
+    factor = _factor(rows)
     wrapped = np.concatenate([values[:, -2:], values, values[:, :2]], axis=1)
-    across = _interpolated(wrapped, columns, axis=1)
+    across = _interpolated(wrapped, columns, factor, axis=1)
     edged = np.concatenate([across[:1], across[:1], across, across[-1:], across[-1:]])
-    return _interpolated(edged, rows, axis=0)
+    return _interpolated(edged, rows, factor, axis=0)
 
 
-def _interpolated(padded: NDArray[np.float64], count: int, axis: int) -> NDArray[np.float64]:
-    """Catmull-Rom interpolation of `count` values, padded by two at both ends, at four positions in each cell."""
-    position = (np.arange(count * _FINER) + 0.5) / _FINER + 1.5  # a value is at the center of its cell
+def _factor(rows: int) -> int:
+    """Cells of the picture in a cell of the result, in each direction: 1 where the result is fine enough itself."""
+    return min(4, -(-_PICTURE_ROWS // rows))
+
+
+def _beyond(result: DifferenceMap, sign: int) -> NDArray[np.float64]:
+    """The standardized difference times a sign, on smaller cells, beyond the threshold in and next to regions alone.
+
+    Interpolation exceeds the values between which it is made: it must neither add a region nor lose one.
+    """
+    region, factor = result.region == sign, _factor(len(result.region))
+    near = np.zeros_like(region)
+    padded = np.pad(np.pad(region, ((1, 1), (0, 0))), ((0, 0), (1, 1)), mode="wrap")
+    for row in range(3):
+        for column in range(3):
+            near |= padded[row : row + region.shape[0], column : column + region.shape[1]]
+    inside, around = (np.repeat(np.repeat(cells, factor, 0), factor, 1) for cells in (region, near))
+    fine = sign * _finer(result.standardized)
+    above, below = np.nextafter(result.threshold, np.inf), np.nextafter(result.threshold, -np.inf)
+    return np.where(inside, np.maximum(fine, above), np.where(around, fine, np.minimum(fine, below)))
+
+
+def _interpolated(padded: NDArray[np.float64], count: int, factor: int, axis: int) -> NDArray[np.float64]:
+    """Catmull-Rom interpolation of `count` values, padded by two at both ends, at `factor` positions in each cell."""
+    position = (np.arange(count * factor) + 0.5) / factor + 1.5  # a value is at the center of its cell
     first = np.floor(position).astype(int)
     t = position - first
-    factors = (
+    weights = (
         ((2 - t) * t - 1) * t / 2,
         ((3 * t - 5) * t * t + 2) / 2,
         ((4 - 3 * t) * t + 1) * t / 2,
         (t - 1) * t * t / 2,
     )
     shape = (-1, 1) if axis == 0 else (1, -1)
-    parts = [np.take(padded, first + k - 1, axis) * factor.reshape(shape) for k, factor in enumerate(factors)]
+    parts = [np.take(padded, first + k - 1, axis) * weight.reshape(shape) for k, weight in enumerate(weights)]
     return np.asarray(sum(parts))
 
 
-def _surround(ax: Any, beyond: NDArray[np.float64], threshold: float) -> None:
+def _surround(ax: Any, beyond: NDArray[np.float64], threshold: float, line: str) -> None:
     """Lines around the regions, drawn between the centers of cells and closed across the date line."""
     rows, columns = beyond.shape
     latitude = np.pi * ((np.arange(rows) + 0.5) / rows - 0.5)
     longitude = np.pi * ((np.arange(-1, columns + 1) + 0.5) / (columns / 2) - 1)
     padded = np.concatenate([beyond[:, -1:], beyond, beyond[:, :1]], axis=1)
     inside = np.clip(longitude, -np.pi, np.pi)
-    for sign, style in ((1, "solid"), (-1, "dashed")):
-        marked = sign * padded
-        if marked.max() > threshold > marked.min():
-            ax.contour(inside, latitude, marked, levels=[threshold], colors=INK, linewidths=0.7, linestyles=style)
+    if padded.min() < threshold:
+        ax.contour(inside, latitude, padded, levels=[threshold], colors=INK, linewidths=0.7, linestyles=line)
