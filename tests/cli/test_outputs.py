@@ -2,7 +2,6 @@
 
 import io
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 
 from sphereot import sphere
+from sphereot.stats import drift_test
 
 pytest.importorskip("typer")
-from sphereot.cli.outputs import for_reader
+from sphereot.cli.outputs import drift_for_reader, for_reader
 
 
 class Terminal(io.StringIO):
@@ -46,8 +46,25 @@ def test_small_digits_where_they_can_be_shown(stream, expected, monkeypatch):
     assert for_reader("SSW_1 = 0.1 turns^2") == expected
 
 
+@pytest.mark.parametrize("p", [1, 2])
+def test_text_of_a_drift_test(p, monkeypatch):
+    """Columns stay aligned, and windows keep their names."""
+    x = sphere.random_uniform(60, 3, seed=0)
+    shifted = sphere.normalize(sphere.random_uniform(60, 3, seed=1) + np.array([2.0, 0, 0]))
+    labels = ["SSW_2024.npy", "turns^2.npy"]
+    result = drift_test(x, [shifted, shifted], labels=labels, p=p, permutations=199, seed=0)
+    monkeypatch.setattr(sys, "stdout", Terminal("utf-8"))
+    plain, small = str(result), drift_for_reader(str(result), p)
+    name = {1: "SSW₁", 2: "SSW₂²"}[p]
+    assert small.count(name) == 3  # two windows in the summary, and the head of the table
+    assert all(small.count(label) == plain.count(label) for label in labels)
+    rows = {len(line) for line in small.splitlines()[1:4]}
+    assert rows == {len(line) for line in plain.splitlines()[1:4]}
+
+
 def test_command_in_a_terminal(tmp_path):
     """The names are aligned after they have become shorter; into a pipe they are plain."""
+    pty = pytest.importorskip("pty")  # not on Windows
     np.save(tmp_path / "a.npy", sphere.random_uniform(50, 3, seed=0))
     np.save(tmp_path / "b.npy", sphere.random_uniform(50, 3, seed=1))
     command = [sys.executable, "-m", "sphereot", "distance", "a.npy", "b.npy", "--projections", "20"]

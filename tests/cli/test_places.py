@@ -82,3 +82,14 @@ def test_model_by_default(places, options, model):
     done = run("density", "fit", places / "a.csv", "--lonlat", *options, "--out", out)
     assert done.exit_code == 0, done.output
     assert density.DensityEstimator.load(out).model == model
+
+
+@pytest.mark.parametrize("other", [["--weights", "people"], ["--bandwidth", "0.1"]])
+def test_options_of_different_models(places, other):
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    done = run(
+        "density", "fit", places / "a.csv", "--lonlat", "--epochs", "2", *other, "--out", places / "m.safetensors"
+    )
+    assert done.exit_code == 2
+    assert f"--model: {other[0]} and options of the training of a flow" in " ".join(done.stderr.split())

@@ -32,11 +32,15 @@ Model = Annotated[Path, typer.Argument(help="A model file that `density fit` wro
 
 def _default_model(is_training_set: bool, is_bandwidth_set: bool, reading: WeightedReadOptions) -> str:
     """The model with the largest likelihood among those that take the given options."""
+    is_weighted = any(column != "-" for column in reading.weights or [])
+    if is_training_set and (is_bandwidth_set or is_weighted):
+        other = "--bandwidth" if is_bandwidth_set else "--weights"
+        raise ValueError(f"--model: {other} and options of the training of a flow are for different models; name one.")
     if is_training_set:
         return "expmap"
     if is_bandwidth_set:
         return "kde"
-    return "adaptive" if any(column != "-" for column in reading.weights or []) else "auto"
+    return "adaptive" if is_weighted else "auto"
 
 
 @density.command("fit")
@@ -89,8 +93,8 @@ def _fit(
 ) -> None:
     """Fit a density to points, and write it to a file.
 
-    The same command continues an interrupted fit where it stopped: the state of the training is in a file next to the
-    model, with the suffix .unfinished. The learning curve is written next to the model too, as PNG.
+    Of the flows, expmap and stereo: the same command continues an interrupted fit where it stopped. The state of the
+    training is in a file next to the model, with the suffix .unfinished; the learning curve is there too, as PNG.
 
     Locations on the earth, by the model with the largest likelihood of new points: sphereot density fit quakes.csv
     --lonlat --out quakes.safetensors

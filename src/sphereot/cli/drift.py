@@ -13,7 +13,7 @@ from sphereot._arrays.validation import as_method
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.moved_rows import MovedRows, moved_rows
 from sphereot.cli.options import AsJson, Frames, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
-from sphereot.cli.outputs import finite_or_none, for_reader, print_json, require_writable
+from sphereot.cli.outputs import drift_for_reader, finite_or_none, print_json, require_writable
 from sphereot.cli.points import input_files, load_sketch, read_files, refuse_weights, status
 from sphereot.cli.sketch_distances import any_sketch
 from sphereot.cli.time_windows import Every, Time, divide_by_time, require_both
@@ -156,7 +156,7 @@ def drift(
     if as_json:
         print_json(_record(result, first, sets, moved, seed, report, frames))
     else:
-        typer.echo(for_reader(str(result)))
+        typer.echo(drift_for_reader(str(result), result.p))
         for window, rows in zip(result.windows, moved, strict=True):
             if rows is not None:
                 new, gone = rows.as_text()
@@ -210,7 +210,7 @@ def _drift_of_sketches(
         record |= {"p": result.p, "permutations": result.permutations, "reference": str(reference)}
         print_json(record | {"report": None if report is None else str(report)})
     else:
-        typer.echo(for_reader(str(result)))
+        typer.echo(drift_for_reader(str(result), result.p))
         if report is not None:
             typer.echo(f"Report: {report}")
     if result.drifted:

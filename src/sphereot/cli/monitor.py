@@ -8,7 +8,7 @@ import typer
 
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, reads_points
-from sphereot.cli.outputs import for_reader, require_writable
+from sphereot.cli.outputs import drift_for_reader, require_writable
 from sphereot.cli.points import input_files, load_sketch, refuse_weights, status
 from sphereot.cli.sketch_distances import summarized
 
@@ -124,7 +124,7 @@ def monitor(
             record = {name: value for name, value in results[-1].as_record().items() if name != "densities"}
             typer.echo(json.dumps(record, allow_nan=False))
         else:
-            typer.echo(for_reader(results[-1].summary(watching.p)))
+            typer.echo(drift_for_reader(results[-1].summary(watching.p), watching.p))
     if metrics is not None:
         from sphereot.stats.prometheus import prometheus_text
 
@@ -135,6 +135,6 @@ def monitor(
         if not as_json:
             typer.echo(f"Report: {printable(str(report))}")
     if not paths and not as_json:
-        typer.echo(for_reader(watching.summary))
+        typer.echo(drift_for_reader(watching.summary, watching.p))
     if any(result.drifted for result in results):
         raise typer.Exit(_EXIT_DRIFT)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -13,9 +14,9 @@ from typing import Any
 import typer
 
 from sphereot._support.checkpoints import CheckpointWarning
-from sphereot._support.text import typeset
+from sphereot._support.text import cost_name, typeset
 
-__all__ = ["finite_or_none", "for_reader", "print_json", "require_writable", "warnings_in_one_line"]
+__all__ = ["drift_for_reader", "finite_or_none", "for_reader", "print_json", "require_writable", "warnings_in_one_line"]
 
 
 def for_reader(text: str) -> str:
@@ -28,6 +29,18 @@ def for_reader(text: str) -> str:
     except (LookupError, UnicodeEncodeError):
         return text
     return small
+
+
+def drift_for_reader(text: str, p: float) -> str:
+    """`for_reader` for the text of a drift test: the name of the distance changes, those of windows do not."""
+    plain = cost_name(p)
+    small = for_reader(plain)
+    if small == plain:
+        return text
+    name = re.escape(plain)
+    text = re.sub(rf"(?<=\(){name}(?= \S+ times that of chance)", small, text)
+    text = re.sub(rf"(?<=; ){name}(?= \S+, \S+ times that of chance)", small, text)
+    return re.sub(rf" +{name}(?= +by chance)", lambda head: small.rjust(len(head[0])), text)
 
 
 def print_json(record: dict[str, Any]) -> None:
