@@ -7,6 +7,8 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 from dataclasses import dataclass
 from typing import Any, overload
 
+from numpy.typing import NDArray
+
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import ArrayLike, ArrayT
 from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns
@@ -15,6 +17,18 @@ from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
+
+
+# NumPy gives a number for one circle and an array for several.
+@overload
+def wasserstein(
+    u: NDArray[Any],
+    v: NDArray[Any],
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+) -> Any: ...
 
 
 @overload
@@ -65,6 +79,7 @@ def wasserstein(
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import NDArray
     >>> from sphereot import circle
     >>> round(float(circle.wasserstein(np.array([0.2]), np.array([0.9]), p=1)), 12)  # the short way round
     0.3
@@ -79,6 +94,10 @@ def wasserstein(
         return namespace(atoms).zeros(shape, dtype=atoms.dtype, device=device(atoms))
     costs = backend_for(atoms).circle_costs((u_rows, v_rows), p)
     return namespace(costs).reshape(costs, shape) if shape else costs[0]
+
+
+@overload
+def wasserstein_uniform(u: NDArray[Any], *, p: float = ..., weights: ArrayLike | None = ...) -> Any: ...
 
 
 @overload

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind
-from sphereot._arrays.types import ArrayLike, ArrayT, Frames, Points, Seed, SupportsDLPack
+from sphereot._arrays.types import ArrayLike, ArrayT, Frame, Frames, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing.circles import great_circles, project
 from sphereot.sphere.area import log_area
@@ -27,6 +27,18 @@ __all__ = ["IntegrationSet", "dual_radon_transform", "hemispherical_transform", 
 _HIGHEST_PRODUCT_DIM = 5  # of the half sphere: the Radon transform of S^5 integrates over halves of S^4
 _NODES = {4: 40, 5: 16}  # by dimension of the half sphere, so that a product rule has at most 131,072 nodes; else 48
 _COORDINATES_PER_CALL = 1 << 22  # of the function: 32 MB
+
+
+@overload
+def radon_transform(
+    f: Callable[[NDArray[Any]], SupportsDLPack],
+    projections: NDArray[Any],
+    turns: NDArray[Any],
+    *,
+    n_nodes: int | None = ...,
+    n_directions: int = ...,
+    seed: Seed = ...,
+) -> NDArray[Any]: ...
 
 
 @overload
@@ -138,6 +150,17 @@ def radon_transform(
 
 @overload
 def dual_radon_transform(
+    g: Callable[[NDArray[Any], NDArray[Any]], SupportsDLPack],
+    x: NDArray[Any],
+    *,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    seed: Seed = ...,
+) -> NDArray[Any]: ...
+
+
+@overload
+def dual_radon_transform(
     g: Callable[[ArrayT, ArrayT], SupportsDLPack],
     x: ArrayT,
     *,
@@ -209,6 +232,17 @@ def dual_radon_transform(
         as_slice_count(n_projections, frames)
     turns = project(points, frames)
     return namespace(points).mean(_checked("g", g(turns, frames), tuple(turns.shape)), axis=0)
+
+
+@overload
+def hemispherical_transform(
+    f: Callable[[NDArray[Any]], SupportsDLPack],
+    directions: NDArray[Any],
+    *,
+    n_nodes: int | None = ...,
+    n_directions: int = ...,
+    seed: Seed = ...,
+) -> NDArray[Any]: ...
 
 
 @overload
@@ -298,7 +332,7 @@ class IntegrationSet:
 
 
 def integration_set(
-    frame: Frames, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Seed = 0
+    frame: Frame, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Seed = 0
 ) -> IntegrationSet:
     """Integration rule on the half great subsphere {x : P^U(x) = z} of the Radon transform (Proposition 6).
 

@@ -17,7 +17,7 @@ from sphereot.compat import pot
 from sphereot.distributions import projected_von_mises_fisher_density
 from sphereot.optim import RiemannianAdam
 from sphereot.report import drift_page
-from sphereot.stats import drift_test, two_sample_test, uniformity_test
+from sphereot.stats import SphericalKDE, drift_test, two_sample_test, uniformity_test
 
 x: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=0)
 y: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=1)
@@ -93,6 +93,11 @@ axes = plotting.evolution([1, 2, 3], [[1.0, 2.0, 3.0]], color="C0")
 files: list[Path] = plotting.save(axes, "figure")
 page: Path = plotting.globe_page("globe.html", density=np.ones((4, 8)), points=[x, y])
 page = drift_page("drift.html", drift_test(x, [y]), x, [y])
+x32: NDArray[np.float32] = x.astype(np.float32)
+mixed: float = float(sphereot.sphere.geodesic_distance(x, x32).max())
+places_mean: float = float(sphereot.sphere.from_lonlat(x32[:, 0], y[:, 1]).mean())
+integers: NDArray[np.float64] = sphereot.sphere.inverse_stereographic(np.array([[1, 2]]))
+density32: NDArray[np.float64] = SphericalKDE(0.3, columns=None).fit(x32).density(x32)
 
 # Wrong: each line with this mark must have a message of the type checker.
 sphereot.ssw(x, "abc")  # WRONG
@@ -119,3 +124,5 @@ plotting.density_map("density")  # WRONG
 plotting.evolution([1, 2, 3], "runs")  # WRONG
 plotting.scatter_map(x, ax="map")  # WRONG
 drift_page("drift.html", drift_test(x, [y]), 5, [y])  # WRONG
+sphereot.project(x, [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # WRONG
+SphericalKDE("wide")  # WRONG

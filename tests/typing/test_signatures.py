@@ -20,6 +20,8 @@ MODULES = (
 ANY = {
     "DivergenceError(result)": "the result so far, of any kind of work",
     "HypersphericalUniform.expand(_instance)": "the signature of torch.distributions",
+    "PowerSpherical.expand(_instance)": "the same",
+    "VonMisesFisher.expand(_instance)": "the same",
 }
 
 
@@ -32,7 +34,7 @@ def parameters(module):
             made_by_users = {} if dataclasses.is_dataclass(item) else {name: item.__init__}
             functions = made_by_users | {
                 f"{name}.{key}": getattr(value, "__func__", value)
-                for key, value in vars(item).items()
+                for key, value in inspect.getmembers(item)  # inherited ones too
                 if not key.startswith("_") and callable(getattr(value, "__func__", value))
             }
         else:

@@ -14,6 +14,7 @@ __all__ = [
     "ArrayT",
     "Bandwidth",
     "EstimateMethod",
+    "Frame",
     "Frames",
     "Labels",
     "Method",
@@ -86,8 +87,11 @@ Points: TypeAlias = (
 )
 """Unit vectors (n, d): an array of any library, a table, sky coordinates, or nested sequences."""
 
-Frames: TypeAlias = SupportsArray | SupportsDLPack | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
-"""Frames of great circles (L, d, 2), or of one (d, 2): an array of any library, or nested sequences."""
+Frame: TypeAlias = SupportsArray | SupportsDLPack | Sequence[Sequence[float]]
+"""The frame of a great circle (d, 2): an array of any library, or nested sequences."""
+
+Frames: TypeAlias = SupportsArray | SupportsDLPack | Sequence[Sequence[Sequence[float]]]
+"""Frames of great circles (L, d, 2): an array of any library, or nested sequences."""
 
 Labels: TypeAlias = SupportsArray | Sequence[int] | Sequence[str]
 """One label for each point (n,), all ints or all strings: an array of any library, a Series, or a sequence."""

@@ -81,7 +81,7 @@ class DensityEstimator:
         `sphereot.gradient_flow`.
     columns : str, int or sequence of them, optional
         Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
-        become unit vectors. Tables of `fit` and of the other methods are read by it, arrays are taken as they are.
+        become unit vectors. `fit` then needs a table; the other methods take arrays of unit vectors too.
 
     Attributes
     ----------
@@ -292,6 +292,9 @@ class DensityEstimator:
     # ---- densities and samples of a fitted model ----
 
     @overload
+    def log_density(self, x: NDArray[Any]) -> NDArray[Any]: ...
+
+    @overload
     def log_density(self, x: ArrayT) -> ArrayT: ...
 
     @overload
@@ -314,6 +317,9 @@ class DensityEstimator:
         with torch.no_grad():
             values = torch.cat([self.flow_.log_prob(block) for block in torch.split(data, 1 << 14)])
         return to_kind(values.numpy(), points)
+
+    @overload
+    def density(self, x: NDArray[Any]) -> NDArray[Any]: ...
 
     @overload
     def density(self, x: ArrayT) -> ArrayT: ...

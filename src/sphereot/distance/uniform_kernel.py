@@ -2,12 +2,18 @@
 
 from typing import Any, overload
 
+from numpy.typing import NDArray
+
 from sphereot._arrays.libraries import namespace, readable
 from sphereot._arrays.types import ArrayLike, ArrayT
 from sphereot._arrays.validation import as_int, as_reals
 from sphereot._support.uniform_kernel import kernel_value
 
 __all__ = ["uniform_kernel"]
+
+
+@overload
+def uniform_kernel(cosines: NDArray[Any], dim: int) -> NDArray[Any]: ...
 
 
 @overload
@@ -57,6 +63,7 @@ def uniform_kernel(cosines: ArrayLike, dim: int) -> Any:
     SSW_2 of four points on S^2 to the uniform distribution:
 
     >>> import numpy as np
+    from numpy.typing import NDArray
     >>> from sphereot import uniform_kernel
     >>> x = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]) / 3**0.5
     >>> squared = np.mean(uniform_kernel(x @ x.T, 3))

@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, to_kind
 from sphereot._arrays.types import ArrayLike, ArrayT, Frames, Numbers, SupportsDLPack
@@ -23,6 +24,12 @@ _NODES = 96  # Gauss-Legendre nodes in the window where the integrand lives
 _CELLS, _ZOOMS = 32, 3  # how that window is found: three times, one of 32 cells and its neighbors
 _NEGLIGIBLE = 45.0  # exp(-45) of the peak is below the rounding of the sum
 _BLOCK = 1 << 14  # turns at a time: memory stays at some tens of megabytes
+
+
+@overload
+def projected_von_mises_fisher_density(
+    turns: NDArray[Any], mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+) -> NDArray[Any]: ...
 
 
 @overload

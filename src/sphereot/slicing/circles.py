@@ -115,6 +115,10 @@ def fresh_circles(n_projections: int, dim: int, *, method: Method, like: ArrayT)
 
 
 @overload
+def project(x: NDArray[Any], projections: Frames) -> NDArray[Any]: ...
+
+
+@overload
 def project(x: ArrayT, projections: Frames) -> ArrayT: ...
 
 

@@ -5,7 +5,6 @@ import warnings
 from numbers import Real
 from typing import Any, overload
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, peek
@@ -28,13 +27,15 @@ _MANY = 100
 
 
 @overload
-def from_lonlat(
-    lonlat: NDArray[np.integer[Any]], latitude: NDArray[np.integer[Any]] | float | None = ...
-) -> NDArray[np.float64]: ...
+def from_lonlat(lonlat: NDArray[Any], latitude: NDArray[Any] | float | None = ...) -> NDArray[Any]: ...
 
 
 @overload
 def from_lonlat(lonlat: ArrayT, latitude: ArrayT | float | None = ...) -> ArrayT: ...
+
+
+@overload
+def from_lonlat(lonlat: float, latitude: NDArray[Any]) -> NDArray[Any]: ...
 
 
 @overload
@@ -131,6 +132,10 @@ def _check_degrees(longitude: float | None, latitude: float | None, count: int) 
 
 
 @overload
+def to_lonlat(x: NDArray[Any]) -> NDArray[Any]: ...
+
+
+@overload
 def to_lonlat(x: ArrayT) -> ArrayT: ...
 
 
@@ -169,7 +174,15 @@ def to_lonlat(x: ArrayLike) -> Any:
 
 
 @overload
+def from_spherical(theta: NDArray[Any], phi: NDArray[Any] | float) -> NDArray[Any]: ...
+
+
+@overload
 def from_spherical(theta: ArrayT, phi: ArrayT | float) -> ArrayT: ...
+
+
+@overload
+def from_spherical(theta: float, phi: NDArray[Any]) -> NDArray[Any]: ...
 
 
 @overload
@@ -210,6 +223,10 @@ def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
 
 
 @overload
+def to_spherical(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]: ...
+
+
+@overload
 def to_spherical(x: ArrayT) -> tuple[ArrayT, ArrayT]: ...
 
 
@@ -242,6 +259,10 @@ def to_spherical(x: ArrayLike) -> tuple[Any, Any]:
     """
     points = _on_s2(x)
     return namespace(points).atan2(safe_norm(points[..., :2])[..., 0], points[..., 2]), _azimuth(points)
+
+
+@overload
+def stereographic(x: NDArray[Any]) -> NDArray[Any]: ...
 
 
 @overload
@@ -297,6 +318,10 @@ def stereographic(x: ArrayLike) -> Any:
     # 1 + x_1 = |x_{2:d}|^2 / (1 - x_1) on the sphere: no digits are lost near the pole.
     scale = xp.where(near_pole, (1 - first) / xp.where(near_pole, squares, 1 + 0 * squares), 1 / (1 + xp.abs(first)))
     return rest * scale
+
+
+@overload
+def inverse_stereographic(u: NDArray[Any]) -> NDArray[Any]: ...
 
 
 @overload

@@ -39,6 +39,10 @@ _TRACED_STEPS = 50
 
 
 @overload
+def normalize(x: NDArray[Any]) -> NDArray[Any]: ...
+
+
+@overload
 def normalize(x: ArrayT) -> ArrayT: ...
 
 
@@ -118,6 +122,10 @@ def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack 
 
 
 @overload
+def to_tangent(x: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]: ...
+
+
+@overload
 def to_tangent(x: ArrayT, v: ArrayT) -> ArrayT: ...
 
 
@@ -148,6 +156,10 @@ def to_tangent(x: ArrayLike, v: ArrayLike) -> Any:
     array([1., 2., 0.])
     """
     return _tangent_part(*_point_and_vector(x, v))
+
+
+@overload
+def exp(x: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]: ...
 
 
 @overload
@@ -186,6 +198,10 @@ def exp(x: ArrayLike, v: ArrayLike) -> Any:
 
 
 @overload
+def log(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]: ...
+
+
+@overload
 def log(x: ArrayT, y: ArrayT) -> ArrayT: ...
 
 
@@ -215,6 +231,10 @@ def log(x: ArrayLike, y: ArrayLike) -> Any:
     array([0. , 0.5])
     """
     return _log(*_two_points(x, y))
+
+
+@overload
+def geodesic_distance(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]: ...
 
 
 @overload
@@ -254,6 +274,10 @@ def geodesic_distance(x: ArrayLike, y: ArrayLike) -> Any:
     0.0 1.5707963267948966 1e-12
     """
     return _distance(*_two_points(x, y))[..., 0]
+
+
+@overload
+def parallel_transport(x: NDArray[Any], y: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]: ...
 
 
 @overload

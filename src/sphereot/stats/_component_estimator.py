@@ -24,6 +24,9 @@ class ComponentEstimator:
     columns: Columns | None
 
     @overload
+    def log_density(self, points: NDArray[Any]) -> NDArray[Any]: ...
+
+    @overload
     def log_density(self, points: ArrayT) -> ArrayT: ...
 
     @overload
@@ -47,6 +50,9 @@ class ComponentEstimator:
         return values if is_numpy(at) else to_kind(values, at)
 
     score_samples = log_density
+
+    @overload
+    def density(self, points: NDArray[Any]) -> NDArray[Any]: ...
 
     @overload
     def density(self, points: ArrayT) -> ArrayT: ...

@@ -45,7 +45,7 @@ class AdaptiveKDE(ComponentEstimator):
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
     columns : str, int or sequence of them, optional
         Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
-        become unit vectors. Tables of `fit` and of the other methods are read by it, arrays are taken as they are.
+        become unit vectors. `fit` then needs a table; the other methods take arrays of unit vectors too.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ class SphericalKDE:
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
     columns : str, int or sequence of them, optional
         Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
-        become unit vectors. Tables of `fit` and of the other methods are read by it, arrays are taken as they are.
+        become unit vectors. `fit` then needs a table; the other methods take arrays of unit vectors too.
 
     Attributes
     ----------
@@ -128,6 +128,9 @@ class SphericalKDE:
         return self
 
     @overload
+    def log_density(self, points: NDArray[Any]) -> NDArray[Any]: ...
+
+    @overload
     def log_density(self, points: ArrayT) -> ArrayT: ...
 
     @overload
@@ -149,6 +152,9 @@ class SphericalKDE:
         return self._log_density(self._as_points(points))
 
     score_samples = log_density
+
+    @overload
+    def density(self, points: NDArray[Any]) -> NDArray[Any]: ...
 
     @overload
     def density(self, points: ArrayT) -> ArrayT: ...
@@ -220,7 +226,8 @@ class SphericalKDE:
         return density_tags()
 
     def __repr__(self) -> str:
-        return f"SphericalKDE(bandwidth={self.bandwidth!r})"
+        columns = "" if self.columns is None else f", columns={self.columns!r}"
+        return f"SphericalKDE(bandwidth={self.bandwidth!r}{columns})"
 
     def _as_points(self, points: Points, name: str = "points") -> Array:
         self._require_fit()
