@@ -46,6 +46,8 @@ def total_mass(estimator, resolution=200):
         {"loss": "sw"},
         {"loss": "nll"},
         {"loss": "ssw+nll"},
+        {"loss": "ssw", "method": "exact"},
+        {"loss": "ssw+nll", "method": "exact"},
         {"model": "stereo"},
         {"model": "kde"},
         {"model": "auto"},
@@ -58,6 +60,40 @@ def test_fitted_densities_integrate_to_one_and_fit_better_than_uniform(changes):
     assert_allclose(total_mass(estimator), 1.0, atol=2e-3)
     if estimator.model != "stereo":  # its few points near the pole cost more likelihood than thirty epochs gain
         assert estimator.score(cloud(seed=1)) > UNIFORM
+
+
+def test_exact_training_is_the_limit_of_many_great_circles():
+    """The loss of the first epoch is SSW_2^2 of the same flow, to which 20,000 quasi-random circles come close."""
+    x = cloud()
+    exact = small(method="exact", epochs=1).fit(x).history_.losses[0]
+    sliced = small(method="quasi", n_projections=20_000, epochs=1).fit(x).history_.losses[0]
+    assert_allclose(sliced, exact, rtol=1e-4)
+    assert (
+        small(method="exact", seed=0, n_projections=7).fit(x).history_.losses
+        == small(method="exact", seed=0).fit(x).history_.losses
+    )
+
+
+def test_the_learning_rate_falls_by_equal_factors():
+    from sphereot.density.training import _rate
+
+    rates = np.array([_rate(0.1, 0.001, epoch, 5) for epoch in range(1, 6)])
+    assert_allclose(rates, [0.1, 0.1 * 10**-0.5, 0.01, 0.01 * 10**-0.5, 0.001])
+    assert [_rate(0.1, 0.1, epoch, 7) for epoch in range(1, 8)] == [0.1] * 7
+    assert _rate(0.1, 0.001, 1, 1) == 0.1
+
+
+def test_a_falling_learning_rate_settles():
+    """The last steps of a rate that falls to 1e-6 hardly move the flow; those of a constant rate do."""
+    x = cloud()
+    moves = {}
+    for final in (None, 1e-6):
+        states = []
+        small(final_lr=final).fit(
+            x, callback=lambda epoch, loss, flow, into=states: into.append(flow.transform(torch.eye(3)))
+        )
+        moves[final] = float((states[-1] - states[-2]).detach().abs().max())
+    assert moves[1e-6] < 1e-4 < moves[None]
 
 
 def test_an_untrained_model_is_uniform():
@@ -180,6 +216,9 @@ def test_bad_model_files_get_their_message(tmp_path):
         ({"epochs": 0}, "epochs"),
         ({"method": "grid"}, "method: got 'grid'"),
         ({"lr": -1.0}, "lr"),
+        ({"final_lr": 0.0}, "final_lr: got 0.0"),
+        ({"method": "exact", "loss": "sw"}, "method: got 'exact'.*the loss 'sw' has no such mean"),
+        ({"method": "exact", "model": "stereo"}, "the loss 'sw' has no such mean"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
         ({"patience": 5}, "validation_fraction"),
     ],
@@ -366,6 +405,7 @@ def test_a_state_is_taken_up_by_its_own_fit_only(tmp_path):
         (small(seed=7), cloud(), r"\(seed was 0, now 7\)"),
         (small(seed=None), cloud(), r"\(seed was 0, now None\)"),
         (small(lr=0.2), cloud(), r"\(lr was 0\.1, now 0\.2\)"),
+        (small(final_lr=0.01), cloud(), r"\(final_lr was None, now 0\.01\)"),
         (small(epochs=31, loss="nll"), cloud(), r"\(loss was 'ssw', now 'nll'; epochs was 30, now 31\)"),
         (small(validation_fraction=0.1, patience=5), cloud(), "validation_fraction was 0.0, now 0.1; patience"),
         (small(model="stereo"), cloud(), "model was 'expmap', now 'stereo'"),

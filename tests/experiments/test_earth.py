@@ -15,7 +15,7 @@ from sphereot.experiments.run_context import RunContext
 
 def test_settings_of_the_paper_keep_their_names():
     """An unfinished run is resumed only with the same configuration: new settings belong to a class of their own."""
-    for name in ("quick", "cpu", "paper", "flood"):
+    for name in ("quick", "cpu", "paper", "table", "ssw", "sw", "stereo"):
         settings = asdict(earth.EXPERIMENT.presets[name])
         assert "Auto" not in settings["columns"]
         assert "location_columns" not in settings

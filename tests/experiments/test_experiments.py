@@ -24,7 +24,7 @@ def run_quick(name, folder, seed=0):
 @pytest.mark.parametrize("name", experiments.NAMES)
 def test_quick_preset_writes_record_table_and_figures(name, tmp_path):
     """The command runs, and leaves a record from which the run can be told and repeated, and nothing unfinished."""
-    if name in ("earth", "autoencoders", "self_supervised") and "SPHEREOT_DATA" not in os.environ:
+    if name in ("earth", "earth_training", "autoencoders", "self_supervised") and "SPHEREOT_DATA" not in os.environ:
         pytest.skip("SPHEREOT_DATA does not name the folder of data")
     done = run("reproduce", name, "--out", tmp_path, "--seed", "3", terminal_width=200)
     assert done.exit_code == 0, done.output

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator, torch_generator
-from sphereot._arrays.types import ArrayT, Bandwidth, Method, Numbers, Points, Seed
+from sphereot._arrays.types import ArrayT, Bandwidth, Numbers, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_int, as_points, as_points_or_table, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
@@ -54,11 +54,14 @@ class DensityEstimator:
         Steps of Adam on all points at once; the paper takes 20,000.
     lr : float, optional
         Learning rate; 0.1 for "expmap" and 0.001 for "stereo" by default.
+    final_lr : float, optional
+        Learning rate of the last epoch, reached from `lr` by equal factors; constant by default, as in the paper.
     n_projections : int
         The number of great circles (or directions), drawn anew in every epoch.
-    method : {"iid", "orthogonal", "quasi"}
+    method : {"iid", "orthogonal", "quasi", "exact"}
         How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent great circles acts as
-        a regularizer: it keeps the flow from making the sample more even than a uniform sample is.
+        a regularizer: it keeps the flow from making the sample more even than a uniform sample is. "exact" takes the
+        mean over all great circles, for the losses "ssw" and "ssw+nll".
     validation_fraction : float
         Share of the points that is held out to follow the likelihood; 0 for none.
     patience : int, optional
@@ -126,8 +129,9 @@ class DensityEstimator:
         n_components: int = 100,
         epochs: int = 2000,
         lr: float | None = None,
+        final_lr: float | None = None,
         n_projections: int = 20,
-        method: Method = "iid",
+        method: UniformMethod = "iid",
         validation_fraction: float = 0.0,
         patience: int | None = None,
         bandwidth: Bandwidth | None = None,
@@ -139,7 +143,8 @@ class DensityEstimator:
     ) -> None:
         self.model, self.loss = model, loss
         self.n_blocks, self.n_components = n_blocks, n_components
-        self.epochs, self.lr, self.n_projections, self.method = epochs, lr, n_projections, method
+        self.epochs, self.lr, self.final_lr = epochs, lr, final_lr
+        self.n_projections, self.method = n_projections, method
         self.validation_fraction, self.patience = validation_fraction, patience
         self.bandwidth, self.folds, self.candidates = bandwidth, folds, candidates
         self.seed, self.progress, self.columns = seed, progress, columns
@@ -227,6 +232,7 @@ class DensityEstimator:
                     loss=loss,
                     epochs=self.epochs,
                     lr=lr,
+                    final_lr=None if self.final_lr is None else float(self.final_lr),
                     circles=CircleSampling(self.n_projections, self.method, generator),
                     validation=validation,
                     patience=self.patience,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sphereot._arrays.types import Method
+from sphereot._arrays.types import UniformMethod
 from sphereot.distance import ssw_uniform
 from sphereot.flows import Flow
 from sphereot.slicing.circles import great_circles
@@ -17,10 +17,13 @@ __all__ = ["OBJECTIVES", "CircleSampling", "Objective"]
 
 @dataclass(frozen=True)
 class CircleSampling:
-    """Number of great circles (or directions) per epoch, method to draw them, and random generator."""
+    """Number of great circles (or directions) per epoch, method to draw them, and random generator.
+
+    With the method "exact" none are drawn: SSW is the mean over all great circles.
+    """
 
     n_projections: int
-    method: Method
+    method: UniformMethod
     generator: torch.Generator
 
 
@@ -60,8 +63,12 @@ def _ssw_and_nll(flow: Flow, x: Tensor, circles: CircleSampling) -> Tensor:
 
 
 def _to_uniform(z: Tensor, circles: CircleSampling) -> Tensor:
+    value: Tensor
+    if circles.method == "exact":
+        value = ssw_uniform(z, method="exact")
+        return value
     frames = great_circles(circles.n_projections, z.shape[-1], method=circles.method, seed=circles.generator, like=z)
-    value: Tensor = ssw_uniform(z, projections=frames)
+    value = ssw_uniform(z, projections=frames)
     return value
 
 

@@ -33,19 +33,33 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     if model == "stereo" and loss in ("ssw", "ssw+nll"):
         raise ValueError(f"loss: got {loss!r}, which needs a model that stays on the sphere; choose 'sw' or 'nll'.")
     as_int("epochs", parameters["epochs"], 1, "the number of epochs")
-    as_method(parameters["method"])
+    if as_method(parameters["method"], also=("exact",)) == "exact" and is_trained:
+        _check_exact(model, loss)
     as_slice_count(parameters["n_projections"])
-    share, lr, patience = parameters["validation_fraction"], parameters["lr"], parameters["patience"]
+    share, patience = parameters["validation_fraction"], parameters["patience"]
     if not isinstance(share, Real) or not 0 <= float(share) < 1:
         raise ValueError(f"validation_fraction: got {share!r}, but a share in [0, 1) is needed; give e.g. 0.1.")
-    if lr is not None and (not isinstance(lr, Real) or not 0 < float(lr) < float("inf")):
-        raise ValueError(f"lr: got {lr!r}, but the learning rate must be positive and finite; give such a number.")
+    for name in ("lr", "final_lr"):
+        rate = parameters[name]
+        if rate is not None and (not isinstance(rate, Real) or not 0 < float(rate) < float("inf")):
+            raise ValueError(
+                f"{name}: got {rate!r}, but the learning rate must be positive and finite; give such a number."
+            )
     if patience is not None:
         as_int("patience", patience, 1, "the number of epochs without improvement")
         if share == 0 and model in FLOWS:
             raise ValueError(
                 f"patience: got {patience}, but no points are held out; give a validation_fraction, e.g. 0.1."
             )
+
+
+def _check_exact(model: str, loss: str | None) -> None:
+    default = "nll" if model == "auto" else FLOWS[model][0]
+    if (loss or default) not in ("ssw", "ssw+nll"):
+        raise ValueError(
+            f"method: got 'exact', the mean over all great circles, but the loss {loss or default!r} has no such mean; "
+            "choose loss='ssw' or 'ssw+nll', or another method."
+        )
 
 
 def _check_average(folds: Any, candidates: Any) -> None:

@@ -50,6 +50,7 @@ def train(
     loss: str,
     epochs: int,
     lr: float,
+    final_lr: float | None = None,
     circles: CircleSampling,
     validation: Tensor | None = None,
     validate_every: int = 50,
@@ -64,6 +65,8 @@ def train(
     ----------
     loss : {"ssw", "sw", "nll", "ssw+nll"}
         The objective.
+    lr, final_lr : float
+        Learning rates of the first and of the last epoch; between them they change by equal factors.
     circles : CircleSampling
         How SSW and SW draw great circles or directions, anew in every epoch.
     validation : tensor, optional
@@ -90,6 +93,7 @@ def train(
             ) from error
     last_good = copy.deepcopy(flow.state_dict())
     for epoch in range(done + 1, epochs + 1):
+        optimizer.param_groups[0]["lr"] = _rate(lr, lr if final_lr is None else final_lr, epoch, epochs)
         optimizer.zero_grad()
         value = objective(flow, x, circles)
         loss_value = value.item()
@@ -117,6 +121,11 @@ def train(
     if patience is not None and best is not None:
         flow.load_state_dict(best)
     return history
+
+
+def _rate(first: float, last: float, epoch: int, epochs: int) -> float:
+    """Learning rate of epoch 1, ..., epochs: a geometric sequence from the first to the last."""
+    return first if epochs == 1 else float(first * (last / first) ** ((epoch - 1) / (epochs - 1)))
 
 
 def log_likelihood(flow: Flow, x: Tensor) -> float:

@@ -22,6 +22,7 @@ NAMES = (
     "vi_power_spherical",
     "vi_mixture",
     "earth",
+    "earth_training",
     "autoencoders",
     "self_supervised",
 )

@@ -1,0 +1,178 @@
+"""What a flow trained by SSW depends on: number and method of great circles, end of the learning rate."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from sphereot import datasets, plotting
+from sphereot.density import DensityEstimator
+from sphereot.distance import ssw_uniform
+from sphereot.experiments.base import Experiment, Table
+from sphereot.experiments.learning_curve import LearningCurve
+from sphereot.experiments.rows import select
+from sphereot.experiments.run_context import Row, RunContext
+from sphereot.flows import Flow
+
+__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
+
+_REFERENCE = "20 circles"
+_VARIANTS: dict[str, dict[str, Any]] = {
+    _REFERENCE: {"n_projections": 20},
+    "5 circles": {"n_projections": 5},
+    "100 circles": {"n_projections": 100},
+    "20 quasi circles": {"n_projections": 20, "method": "quasi"},
+    "all circles": {"method": "exact"},
+    "20 circles, falling rate": {"n_projections": 20, "final_lr": 0.001},
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Data, variants of the training, splits, and the size and length of training."""
+
+    data: tuple[str, ...] = ("flood", "fire")
+    variants: tuple[str, ...] = tuple(_VARIANTS)
+    splits: int = 5
+    n_blocks: int = 48
+    n_components: int = 100
+    epochs: int = 20_000
+    curve_points: int = 20
+
+
+def run(config: Config, context: RunContext) -> list[Row]:
+    """Train once per data set, variant and split; measure likelihoods, and SSW of the transformed points."""
+
+    def work(data: str, variant: str, split: int, seed: int, checkpoint: Any) -> Row:
+        train, test = datasets.load(data).split(split)
+        # One seed for all variants of a split: they start from the same parameters.
+        seed = context.unit_seed({"data": data, "split": split})
+        estimator = DensityEstimator(
+            n_blocks=config.n_blocks,
+            n_components=config.n_components,
+            epochs=config.epochs,
+            seed=seed,
+            **_VARIANTS[variant],
+        )
+        curve = LearningCurve(checkpoint, config.epochs, config.curve_points)
+
+        def follow(epoch: int, loss: float, flow: Flow) -> None:
+            curve.follow(epoch, loss, lambda: -estimator.score(test.points))
+
+        start = time.perf_counter()
+        estimator.fit(train.points, checkpoint=curve, callback=follow)
+        return {
+            "seconds": time.perf_counter() - start,
+            "test_nll": -estimator.score(test.points),
+            "train_nll": -estimator.score(train.points),
+            "train_ratio": _ratio_to_chance(estimator.flow_, train.points),
+            "test_ratio": _ratio_to_chance(estimator.flow_, test.points),
+            "curve_epochs": curve.epochs,
+            "curve_nll": curve.nll,
+        }
+
+    units = [
+        {"data": name, "variant": variant, "split": split}
+        for split in range(config.splits)
+        for name in config.data
+        for variant in config.variants
+    ]
+    return context.measure("trainings", units, work, checkpoints=True)
+
+
+def _ratio_to_chance(flow: Flow, points: np.ndarray[Any, Any]) -> float:
+    """SSW_2^2 of the transformed points to the uniform distribution, over 1/(12 n), its mean for a uniform sample.
+
+    Below 1 the points are more even than chance: the flow has fitted the sample. Above 1 something is left to fit.
+    """
+    with torch.no_grad():
+        transformed = flow.transform(torch.as_tensor(points.astype(np.float32))).double()
+    value = ssw_uniform(transformed / transformed.norm(dim=1, keepdim=True), method="exact")
+    return 12 * len(points) * float(value)
+
+
+def plot(rows: list[Row], config: Config) -> dict[str, Any]:
+    """Draw learning curves of all variants, and the ratios to chance of training and test points at the end."""
+    from matplotlib.figure import Figure
+
+    with plotting.style():
+        figure = Figure(figsize=(6.8, 2.7 * len(config.data)), layout="constrained")
+        for k, name in enumerate(config.data):
+            curves = figure.add_subplot(len(config.data), 2, 2 * k + 1)
+            ratios = figure.add_subplot(len(config.data), 2, 2 * k + 2)
+            for variant, color in zip(config.variants, plotting.PALETTE, strict=False):
+                selected = select(rows, data=name, variant=variant)
+                mean = np.mean([row["curve_nll"] for row in selected], axis=0)
+                curves.plot(selected[0]["curve_epochs"], mean, color=color, label=variant)
+                x, y = ([row[f"{part}_ratio"] for row in selected] for part in ("train", "test"))
+                ratios.plot(x, y, "o", color=color, markersize=4)
+            curves.set(xlabel="epoch", ylabel="test NLL [nats]", title=f"{name}, mean of the splits")
+            # Some learning curves start far above the others.
+            ends = [row["curve_nll"][-1] for row in select(rows, data=name)]
+            curves.set_ylim(min(ends) - 0.05, max(ends) + 0.5)
+            ratios.axvline(1, color="0.6", linewidth=0.8)
+            ratios.axhline(1, color="0.6", linewidth=0.8)
+            ratios.set(xscale="log", yscale="log")
+            ratios.set(
+                xlabel="training points", ylabel="test points", title="SSW to uniform, over that of a uniform sample"
+            )
+        figure.axes[0].legend(fontsize=6)
+    return {"training": figure}
+
+
+def summarize(rows: list[Row], config: Config) -> Table:
+    """Mean likelihoods and ratios of every variant, and its difference to the first on each split."""
+    lines = []
+    for name in config.data:
+        reference = [row["test_nll"] for row in select(rows, data=name, variant=config.variants[0])]
+        for variant in config.variants:
+            selected = select(rows, data=name, variant=variant)
+            means = {
+                key: float(np.mean([row[key] for row in selected]))
+                for key in ("test_nll", "train_nll", "train_ratio", "test_ratio")
+            }
+            differences = [row["test_nll"] - base for row, base in zip(selected, reference, strict=True)]
+            listed = ", ".join(f"{difference:+.3f}" for difference in differences)
+            lines.append(
+                [
+                    f"{name}, {variant}",
+                    f"{means['test_nll']:.3f}",
+                    f"{means['train_nll']:.3f}",
+                    f"{means['train_ratio']:.2f}",
+                    f"{means['test_ratio']:.2f}",
+                    "" if variant == config.variants[0] else listed,
+                ]
+            )
+    columns = ("", "test NLL", "training NLL", "training ratio", "test ratio", "test NLL less the first, by split")
+    note = (
+        f"{config.epochs} epochs, mean of {config.splits} splits. Ratio: SSW_2^2 of the transformed points to the "
+        "uniform distribution, over its mean for a uniform sample."
+    )
+    return Table(columns, lines, note)
+
+
+EXPERIMENT = Experiment(
+    name="earth_training",
+    title="Training a flow by SSW: number and method of great circles, learning rate",
+    section="Section 5.1, Appendix C.4; a study of our own",
+    paper="20,000 epochs of Adam with the learning rate 0.1; the number of great circles is not stated.",
+    presets={
+        "quick": Config(
+            data=("flood",),
+            variants=(_REFERENCE, "all circles", "20 circles, falling rate"),
+            splits=1,
+            n_blocks=3,
+            n_components=10,
+            epochs=20,
+            curve_points=4,
+        ),
+        "cpu": Config(data=("flood",), splits=2, epochs=5000),
+        "paper": Config(),
+    },
+    run=run,
+    plot=plot,
+    summarize=summarize,
+    measured=("test_nll", "train_nll", "train_ratio", "test_ratio", "seconds"),
+)
