@@ -97,6 +97,8 @@ def problems_of_description(metadata: str) -> list[str]:
     """What is wrong with the description of a package index: links and pictures there need complete addresses."""
     links = re.findall(r"\]\(([^)]+)\)", metadata)
     problems = [] if links else ["the description has no links: README is missing"]
+    tag = f"/v{version()}/"
+    problems += [f"{link} is not of the tag v{version()}" for link in links if "://" in link and tag not in link]
     return problems + [f"the description has the relative link {link}" for link in links if "://" not in link]
 
 

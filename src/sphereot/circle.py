@@ -79,7 +79,6 @@ def wasserstein(
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> from sphereot import circle
     >>> round(float(circle.wasserstein(np.array([0.2]), np.array([0.9]), p=1)), 12)  # the short way round
     0.3

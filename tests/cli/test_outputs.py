@@ -1,4 +1,4 @@
-"""Text of commands: small digits for readers, plain names for programs."""
+"""Text of commands: subscripts for readers, plain names for programs."""
 
 import io
 import os
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sphereot import sphere
-from sphereot.stats import drift_test
+from sphereot.stats import drift_test, uniformity_test
 
 pytest.importorskip("typer")
 from sphereot.cli.outputs import drift_for_reader, for_reader
@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
         (io.StringIO(), "SSW_1 = 0.1 turns^2"),
     ],
 )
-def test_small_digits_where_they_can_be_shown(stream, expected, monkeypatch):
+def test_subscripts_where_they_can_be_shown(stream, expected, monkeypatch):
     monkeypatch.setattr(sys, "stdout", stream)
     assert for_reader("SSW_1 = 0.1 turns^2") == expected
 
@@ -60,6 +60,17 @@ def test_text_of_a_drift_test(p, monkeypatch):
     assert all(small.count(label) == plain.count(label) for label in labels)
     rows = {len(line) for line in small.splitlines()[1:4]}
     assert rows == {len(line) for line in plain.splitlines()[1:4]}
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_text_of_a_uniformity_test(p, monkeypatch):
+    """Statistics stay below each other."""
+    plain = str(uniformity_test(sphere.random_uniform(60, 3, seed=0), p=p, simulations=99, seed=0))
+    monkeypatch.setattr(sys, "stdout", Terminal("utf-8"))
+    shown = for_reader(plain)
+    assert {1: "SSW₁", 2: "SSW₂²"}[p] in shown
+    assert len(set(map(len, shown.splitlines()[3:]))) == 1
+    assert [len(line) for line in shown.splitlines()] == [len(line) for line in plain.splitlines()]
 
 
 def test_command_in_a_terminal(tmp_path):

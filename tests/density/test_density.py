@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from sphereot import DivergenceError, plotting, sphere
+from sphereot._support.checkpoints import StateFile
 from sphereot.density import DensityEstimator
 from sphereot.density.flow_sizes import FlowSize
 from sphereot.torch.euclidean import sliced_wasserstein
@@ -417,6 +418,15 @@ def test_a_state_is_taken_up_by_its_own_fit_only(tmp_path):
     same.fit(cloud().astype(np.float64), checkpoint=str(kept), callback=lambda epoch, loss, flow: epochs.append(epoch))
     assert epochs[0] == 5
     assert not kept.exists()
+
+
+@pytest.mark.usefixtures("state_after_each_epoch")
+def test_a_state_from_before_a_setting_was_there_is_taken_up(tmp_path):
+    """States of version 0.1 do not have `final_lr`; a constant rate is what they were made with."""
+    kept = tmp_path / "state"
+    broken_off(small(), cloud(), kept)
+    assert "final_lr" not in StateFile(kept).load()["work"]
+    assert "final_lr" in small(final_lr=0.01)._work(torch.zeros(1, 3))
 
 
 @pytest.mark.usefixtures("state_after_each_epoch")

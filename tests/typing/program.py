@@ -31,6 +31,7 @@ matrix = sphereot.pairwise_ssw([x, y], weights=[None, [1.0] * 10])
 estimate: sphereot.SSWEstimate = sphereot.ssw_estimate(x, y, rtol=0.1)
 p_value: float = two_sample_test(x, y, permutations=99, seed=0).p_value
 same: bool = drift_test(x, [y], permutations=99).drifted
+chosen: float = two_sample_test(x, y, projections=[[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]).p_value
 uniform: float = uniformity_test(x).p_value
 total: sphereot.Sketch = sphereot.Sketch(3).update(x) + sphereot.Sketch(3).update(y)
 tensor: torch.Tensor = sphereot.ssw(torch.eye(3), torch.eye(3), seed=0)
@@ -89,6 +90,7 @@ optimizer = RiemannianAdam([t], lr=0.1)
 axes: Axes = plotting.density_map(density, points=x, ax=Figure().add_subplot(projection="mollweide"), cmap="magma")
 axes = plotting.scatter_sphere(x, color=(0.1, 0.2, 0.3), size=np.ones(10))
 axes = plotting.circle_projections([x, y], frames[0], colors=["red", "#0072B2"], ax=Figure().add_subplot())
+axes = plotting.circle_projections([x], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
 axes = plotting.evolution([1, 2, 3], [[1.0, 2.0, 3.0]], color="C0")
 files: list[Path] = plotting.save(axes, "figure")
 page: Path = plotting.globe_page("globe.html", density=np.ones((4, 8)), points=[x, y])
@@ -104,6 +106,7 @@ sphereot.ssw(x, "abc")  # WRONG
 sphereot.ssw(x, y, method="sobol")  # WRONG
 sphereot.ssw_uniform(x, method="importance")  # WRONG
 two_sample_test(x, 3)  # WRONG
+two_sample_test(x, y, projections=[1.0, 2.0])  # WRONG
 drift_test(x, [y], permutations="many")  # WRONG
 uniformity_test(x, null="exact")  # WRONG
 sphere.normalize("abc")  # WRONG

@@ -76,10 +76,10 @@ def points_of_container(name: str, value: Any, columns: Columns | None = None) -
 
 def is_table(value: Any) -> bool:
     """Whether a value has named columns, which `columns` chooses from: a DataFrame, an Arrow table."""
-    if _is_of(value, "geopandas"):
+    if any(_is_of(value, package) for package in ("geopandas", "astropy", "xarray")):
         return False
     if _is_of(value, "pandas") or _is_of(value, "polars"):
-        return hasattr(value, "columns")
+        return hasattr(type(value), "columns")  # of the type: a LazyFrame computes it, and warns
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__dataframe__")
 
 

@@ -4,7 +4,7 @@ import re
 
 __all__ = ["cost_name", "cost_unit", "p_value_text", "plural", "printable", "shortened", "typeset"]
 
-_LOWERED, _RAISED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"), str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUBSCRIPTS, _SUPERSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"), str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _INDEXED = re.compile(r"\b(SSW)_(\d+)(?:\^(\d+))?(?![\d.]*\d)|\b(turns)\^(\d+)(?![\d.]*\d)")
 
 
@@ -27,17 +27,18 @@ def cost_unit(p: float) -> str:
 
 
 def typeset(text: str) -> str:
-    """Indices and exponents of distances as small digits; orders with a decimal point stay as they are.
+    """Indices and exponents of distances as subscripts and superscripts; orders with a decimal point stay as they are.
 
     >>> typeset("SSW_1, SSW_2^2 in turns^2 and SSW_1.5^1.5 in turns^1.5.")
     'SSW₁, SSW₂² in turns² and SSW_1.5^1.5 in turns^1.5.'
     """
 
-    def small(match: re.Match[str]) -> str:
+    def typeset_name(match: re.Match[str]) -> str:
         name, index, power, unit, exponent = match.groups("")
-        return name + index.translate(_LOWERED) + power.translate(_RAISED) + unit + exponent.translate(_RAISED)
+        raised_power, raised_exponent = power.translate(_SUPERSCRIPTS), exponent.translate(_SUPERSCRIPTS)
+        return name + index.translate(_SUBSCRIPTS) + raised_power + unit + raised_exponent
 
-    return _INDEXED.sub(small, text)
+    return _INDEXED.sub(typeset_name, text)
 
 
 def p_value_text(p_value: float) -> str:

@@ -18,17 +18,19 @@ from sphereot._support.text import cost_name, typeset
 
 __all__ = ["drift_for_reader", "finite_or_none", "for_reader", "print_json", "require_writable", "warnings_in_one_line"]
 
+_COLUMN = re.compile(r"\bSSW_[\d^]+(?=  )")  # in a table: what follows must stay where it is
+
 
 def for_reader(text: str) -> str:
-    """Names of distances with small digits, SSW₁, on a terminal that has them; plain for files and other programs."""
+    """Names of distances with subscripts, SSW₁, on a terminal that has them; plain for files and other programs."""
     if not sys.stdout.isatty():
         return text
     try:
-        small = typeset(text)
-        small.encode(sys.stdout.encoding or "ascii")
+        shown = typeset(_COLUMN.sub(lambda name: typeset(name[0]).ljust(len(name[0])), text))
+        shown.encode(sys.stdout.encoding or "ascii")
     except (LookupError, UnicodeEncodeError):
         return text
-    return small
+    return shown
 
 
 def drift_for_reader(text: str, p: float) -> str:

@@ -57,11 +57,12 @@ class DensityEstimator:
     final_lr : float, optional
         Learning rate of the last epoch, reached from `lr` by equal factors; constant by default, as in the paper.
     n_projections : int
-        The number of great circles (or directions), drawn anew in every epoch.
+        The number of great circles (or directions), drawn anew in every epoch; not used with `method="exact"`.
     method : {"iid", "orthogonal", "quasi", "exact"}
         How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent great circles acts as
         a regularizer: it keeps the flow from making the sample more even than a uniform sample is. "exact" takes the
-        mean over all great circles, for the losses "ssw" and "ssw+nll".
+        mean over all great circles, for the losses "ssw" and "ssw+nll"; its time grows with the square of the number of
+        points.
     validation_fraction : float
         Share of the points that is held out to follow the likelihood; 0 for none.
     patience : int, optional
@@ -286,6 +287,8 @@ class DensityEstimator:
         settings = self.get_params() | {"loss": loss, "lr": lr, "version": version("sphereot")}
         excluded = ("bandwidth", "folds", "candidates", "progress", "columns")
         plain = {name: _plain(value) for name, value in settings.items() if name not in excluded}
+        if plain["final_lr"] is None:  # states of earlier versions do not have it
+            del plain["final_lr"]
         return {"data": digest(data.numpy())} | plain
 
     def _objective(self) -> tuple[str, float]:
@@ -394,6 +397,8 @@ class DensityEstimator:
             tensors, extra = dict(self.flow_.state_dict()), {}
         history = {"losses": self.history_.losses, "validation": self.history_.validation}
         parameters = self.get_params() | {"progress": self.progress is True}  # a function cannot be written
+        if isinstance(self.columns, range):
+            parameters["columns"] = list(self.columns)
         description = {"parameters": parameters, "dim": self.n_features_in_, "history": history} | extra
         return write_model(path, tensors, description)
 

@@ -56,9 +56,10 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 def _check_exact(model: str, loss: str | None) -> None:
     default = "nll" if model == "auto" else FLOWS[model][0]
     if (loss or default) not in ("ssw", "ssw+nll"):
+        remedy = "another method" if model == "stereo" else "loss='ssw' or 'ssw+nll', or another method"
         raise ValueError(
             f"method: got 'exact', the mean over all great circles, but the loss {loss or default!r} has no such mean; "
-            "choose loss='ssw' or 'ssw+nll', or another method."
+            f"choose {remedy}."
         )
 
 

@@ -63,7 +63,6 @@ def uniform_kernel(cosines: ArrayLike, dim: int) -> Any:
     SSW_2 of four points on S^2 to the uniform distribution:
 
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> from sphereot import uniform_kernel
     >>> x = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]) / 3**0.5
     >>> squared = np.mean(uniform_kernel(x @ x.T, 3))

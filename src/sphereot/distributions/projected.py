@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, to_kind
-from sphereot._arrays.types import ArrayLike, ArrayT, Frames, Numbers, SupportsDLPack
+from sphereot._arrays.types import ArrayLike, ArrayT, Frame, Frames, Numbers, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_points, as_turns, require_same_kind
 from sphereot._support.bessel import log_mean_exponential
 
@@ -28,24 +28,24 @@ _BLOCK = 1 << 14  # turns at a time: memory stays at some tens of megabytes
 
 @overload
 def projected_von_mises_fisher_density(
-    turns: NDArray[Any], mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+    turns: NDArray[Any], mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frame | Frames
 ) -> NDArray[Any]: ...
 
 
 @overload
 def projected_von_mises_fisher_density(
-    turns: ArrayT, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+    turns: ArrayT, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frame | Frames
 ) -> ArrayT: ...
 
 
 @overload
 def projected_von_mises_fisher_density(
-    turns: ArrayLike, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+    turns: ArrayLike, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frame | Frames
 ) -> Any: ...
 
 
 def projected_von_mises_fisher_density(
-    turns: ArrayLike, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frames
+    turns: ArrayLike, mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frame | Frames
 ) -> Any:
     """Density, in turns, of a von Mises-Fisher distribution projected on a great circle.
 

@@ -258,6 +258,10 @@ EXPERIMENT = Experiment(
         "ssw": Config(data=_OF_THE_PAPER, columns=("SSW",)),
         "sw": Config(data=_OF_THE_PAPER, columns=("SW",)),
         "stereo": Config(data=_OF_THE_PAPER, columns=("Stereo",), stereo_epochs=1500),
+        # Both kinds of splits for the flow, on the data that have repeated locations.
+        "location": TwoProtocolsConfig(
+            data=("earthquake", "volcano"), columns=("SSW",), location_columns=("SSW",), splits=2, epochs=6000
+        ),
         # The estimates with the largest likelihood, on the paper's splits and on splits by location.
         "density": TwoProtocolsConfig(columns=("Auto", "KDE"), location_columns=("Auto", "KDE")),
     },

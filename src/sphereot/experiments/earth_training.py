@@ -123,7 +123,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """Mean likelihoods and ratios of every variant, and its difference to the first on each split."""
+    """Mean likelihoods and ratios of every variant, and its difference to the first variant on each split."""
     lines = []
     for name in config.data:
         reference = [row["test_nll"] for row in select(rows, data=name, variant=config.variants[0])]
@@ -145,7 +145,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
                     "" if variant == config.variants[0] else listed,
                 ]
             )
-    columns = ("", "test NLL", "training NLL", "training ratio", "test ratio", "test NLL less the first, by split")
+    columns = ("", "test NLL", "training NLL", "training ratio", "test ratio", "difference of test NLL to the first")
     note = (
         f"{config.epochs} epochs, mean of {config.splits} splits. Ratio: SSW_2^2 of the transformed points to the "
         "uniform distribution, over its mean for a uniform sample."

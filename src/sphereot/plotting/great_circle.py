@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.types import Bandwidth, Frames, Points
+from sphereot._arrays.types import Bandwidth, Frame, Frames, Points
 from sphereot._arrays.validation import as_frames, as_points, require_same_dim
 from sphereot._support.text import plural
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
@@ -29,7 +29,7 @@ _DIRECTIONS = 361
 
 def circle_projections(
     points: Points | Sequence[Points],
-    frame: Frames,
+    frame: Frame | Frames,
     *,
     ax: Axes | None = None,
     labels: Sequence[str] | None = None,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.types import Method, Numbers, Points, Seed
+from sphereot._arrays.types import Frames, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_order
 from sphereot._backends import native
 from sphereot._backends.native.gradients import mean_gradients
@@ -54,7 +54,7 @@ def row_contributions(
     *,
     p: float = 1,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     method: Method = "quasi",
     seed: Seed = None,
     columns: Columns | None = None,

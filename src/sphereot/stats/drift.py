@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.types import Method, Numbers, Points, Seed
+from sphereot._arrays.types import Frames, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
@@ -185,7 +185,7 @@ def drift_test(
     permutations: int | None = None,
     groups: Sequence[Sequence[Any]] | None = None,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     method: Method = "quasi",
     seed: Seed = None,
     progress: Progress = False,

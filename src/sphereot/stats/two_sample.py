@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.types import Method, Numbers, Points, Seed
+from sphereot._arrays.types import Frames, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_order
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
@@ -127,7 +127,7 @@ def two_sample_test(
     permutations: int = 999,
     groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     method: Method = "quasi",
     seed: Seed = None,
     n_circles: int = 5,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.types import Numbers, Points, Seed, UniformMethod
+from sphereot._arrays.types import Frames, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
@@ -166,7 +166,7 @@ def uniformity_test(
     null: Literal["asymptotic", "simulated"] | None = None,
     simulations: int | None = None,
     n_projections: int | None = None,
-    projections: Numbers | None = None,
+    projections: Frames | None = None,
     null_points: int | None = None,
     seed: Seed = None,
     progress: Progress = False,

@@ -11,7 +11,7 @@ from sphereot._backends.native.scratch import scratch
 
 @pytest.fixture(autouse=True)
 def no_blocks(monkeypatch):
-    monkeypatch.setattr(module, "_blocks", [])
+    monkeypatch.setattr(module, "_blocks", {})
 
 
 def address(array):
@@ -49,7 +49,17 @@ def test_blocks_are_of_a_like_size_and_few():
     arrays = [scratch((50,), np.float64) for _ in range(20)]
     del arrays
     assert len(module._blocks) <= 6
-    assert type(scratch((1 << 24,), np.float64).base) is type(None)  # 128 MB: not kept
+    assert scratch((1 << 24,), np.float64).base is None  # 128 MB: not kept
+
+
+def test_a_new_size_takes_the_place_of_old_ones():
+    """A second training of another size uses its memory again, too."""
+    for size in (10, 100, 1000, 10_000):
+        arrays = [scratch((size,), np.float64) for _ in range(6)]
+        starts = {address(array) for array in arrays}
+        del arrays
+        assert {address(array) for array in [scratch((size,), np.float64) for _ in range(6)]} == starts
+    assert len(module._blocks) == 6
 
 
 def test_two_graphs_at_a_time():
@@ -71,5 +81,5 @@ def test_two_graphs_at_a_time():
     together = [loss for part in (x, x[:150], -x) for loss in losses(part)]
     for k in reversed(range(len(together))):
         for _ in range(2):
-            found = gradients(together[k], retain_graph=True)
-            assert all(torch.equal(a, b) for a, b in zip(found, expected[k], strict=True))
+            again = gradients(together[k], retain_graph=True)
+            assert all(torch.equal(a, b) for a, b in zip(again, expected[k], strict=True))
