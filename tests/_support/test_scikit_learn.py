@@ -102,8 +102,8 @@ def test_flow_in_a_grid_search():
 # ---- scikit-learn's own checks ----
 
 
-class OnAnyVectors(SphericalKDE):
-    """The estimate of rows that are scaled to unit length first, since the checks pass vectors of any length."""
+class ScalesRows:
+    """Scales rows to unit length before an estimator gets them, since the checks pass vectors of any length."""
 
     @staticmethod
     def _unit(x):
@@ -125,6 +125,20 @@ class OnAnyVectors(SphericalKDE):
         return super().score(self._unit(x), y)
 
 
+class AnyKDE(ScalesRows, SphericalKDE):
+    pass
+
+
+def any_density_estimator():
+    pytest.importorskip("torch")
+    from sphereot.density import DensityEstimator
+
+    class AnyDensityEstimator(ScalesRows, DensityEstimator):
+        pass
+
+    return AnyDensityEstimator("kde")
+
+
 # What the checks expect and an estimator on the sphere does not do, with the reason.
 EXPECTED_FAILURES = {
     "check_complex_data": "complex points are a TypeError here, as in all of sphereot",
@@ -140,10 +154,11 @@ EXPECTED_FAILURES = {
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_checks_of_scikit_learn():
+@pytest.mark.parametrize("make", [AnyKDE, any_density_estimator])
+def test_checks_of_scikit_learn(make):
     from sklearn.utils.estimator_checks import check_estimator
 
-    results = check_estimator(OnAnyVectors(), on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILURES)
+    results = check_estimator(make(), on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILURES)
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     assert not failed, failed
 

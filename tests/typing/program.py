@@ -18,6 +18,7 @@ from sphereot.distributions import projected_von_mises_fisher_density
 from sphereot.optim import RiemannianAdam
 from sphereot.report import drift_page
 from sphereot.stats import SphericalKDE, drift_test, two_sample_test, uniformity_test
+from sphereot.torch import SSWLoss
 
 x: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=0)
 y: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=1)
@@ -84,7 +85,8 @@ days = datasets.time_windows(np.array(["2026-03-01"], dtype="datetime64[D]"), ev
 pot_value = pot.sliced_wasserstein_sphere(x, y, seed=np.random.RandomState(0), log=True)
 pot_costs: NDArray[np.float64] = pot.wasserstein_circle(turns[0], turns[1], p=2)
 divergence: torch.Tensor = UniformSSW(50)(t, seed=torch.Generator())
-optimizer = RiemannianAdam([t], lr=0.1)
+optimizer = RiemannianAdam([t], lr=0.1, retraction="normalize")
+loss: torch.Tensor = SSWLoss(reduction="sum")(t, t)
 
 # Plots.
 axes: Axes = plotting.density_map(density, points=x, ax=Figure().add_subplot(projection="mollweide"), cmap="magma")
@@ -129,3 +131,9 @@ plotting.scatter_map(x, ax="map")  # WRONG
 drift_page("drift.html", drift_test(x, [y]), 5, [y])  # WRONG
 sphereot.project(x, [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # WRONG
 SphericalKDE("wide")  # WRONG
+SSWLoss(reduction="average")  # WRONG
+sphereot.gradient_flow("uniform", dim=3, optimizer="lbfgs")  # WRONG
+sphereot.gradient_flow("uniform", dim=3, retraction="cayley")  # WRONG
+RiemannianAdam([t], retraction="none")  # WRONG
+sphereot.Sketch(3, method="sobol")  # WRONG
+datasets.load("flood").split(0, by="place")  # WRONG

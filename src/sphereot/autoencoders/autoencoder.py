@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -105,7 +105,7 @@ class SphericalAutoencoder(nn.Module):
         weight: float,
         prior: Prior | None = None,
         *,
-        reconstruction: str | Reconstruction = "bce",
+        reconstruction: Literal["bce", "mse"] | Reconstruction = "bce",
         latent_dim: int | None = None,
     ) -> None:
         super().__init__()

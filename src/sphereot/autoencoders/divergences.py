@@ -4,7 +4,7 @@
 """
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -241,7 +241,7 @@ class MMD(Divergence):
     0.155
     """
 
-    def __init__(self, kernel: str = "imq", scale: float | None = None) -> None:
+    def __init__(self, kernel: Literal["imq", "rbf"] = "imq", scale: float | None = None) -> None:
         super().__init__()
         if kernel not in ("imq", "rbf"):
             raise ValueError(f"kernel: got {kernel!r}; choose 'imq' or 'rbf'.")

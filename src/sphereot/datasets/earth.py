@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class EarthData:
     def __len__(self) -> int:
         return len(self.lonlat)
 
-    def split(self, seed: int, test_size: float = 0.3, *, by: str = "row") -> "Split":
+    def split(self, seed: int, test_size: float = 0.3, *, by: Literal["row", "location"] = "row") -> "Split":
         """Split into train and test sets, at random without replacement.
 
         Parameters

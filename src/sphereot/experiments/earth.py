@@ -4,7 +4,7 @@ import math
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,7 +67,9 @@ class TwoProtocolsConfig(Config):
 def run(config: Config, context: RunContext) -> list[Row]:
     """Train once per data set, column and split, and record the test likelihood along the training."""
 
-    def work(data: str, column: str, split: int, seed: int, checkpoint: Any, by: str = "row") -> Row:
+    def work(
+        data: str, column: str, split: int, seed: int, checkpoint: Any, by: Literal["row", "location"] = "row"
+    ) -> Row:
         train, test = datasets.load(data).split(split, by=by)
         lengths = {
             "Stereo": config.stereo_epochs,

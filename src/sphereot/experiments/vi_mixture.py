@@ -82,7 +82,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
             mcmc_steps=config.mcmc_steps,
             step_size=config.step_size,
             metropolis=method == "ssw_exact",
-            loss=method.removesuffix("_exact"),
+            loss="sw" if method == "sw" else "ssw",
             n_projections=config.n_projections,
             lr=config.lr,
             seed=run_seed,

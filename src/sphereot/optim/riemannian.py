@@ -1,7 +1,7 @@
 """Riemannian SGD and Adam for parameters on spheres."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -127,7 +127,7 @@ class RiemannianSGD(_SphereOptimizer):
         *,
         momentum: float = 0.0,
         nesterov: bool = False,
-        retraction: str = "exp",
+        retraction: Literal["exp", "normalize"] = "exp",
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "retraction": retraction})
 
@@ -191,7 +191,7 @@ class RiemannianAdam(_SphereOptimizer):
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        retraction: str = "exp",
+        retraction: Literal["exp", "normalize"] = "exp",
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "retraction": retraction})
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -92,9 +92,9 @@ class ParticleFlow:
         start: Tensor,
         *,
         weights: Sequence[float] | None = None,
-        optimizer: str = "sgd",
+        optimizer: Literal["sgd", "momentum", "adam"] = "sgd",
         step_size: float | Callable[[int], float] | None = None,
-        retraction: str = "exp",
+        retraction: Literal["exp", "normalize"] = "exp",
         p: float = 2,
         n_projections: int | None = None,
         method: Method = "iid",

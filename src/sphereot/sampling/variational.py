@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -54,7 +54,7 @@ def fit_sampler(
     mcmc_steps: int = 20,
     step_size: float = 1e-3,
     metropolis: bool = False,
-    loss: str = "ssw",
+    loss: Literal["ssw", "sw"] = "ssw",
     n_projections: int = 200,
     optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
     lr: float = 1e-3,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.types import Method
 from sphereot._arrays.validation import as_int, as_method
 from sphereot.slicing.drawing import frames_from_normals
 
@@ -53,7 +54,7 @@ class Layout:
     n_projections: int
     bins: int
     seed: int
-    method: str
+    method: Method
     groups: int
 
     @classmethod

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import readable, to_numpy
-from sphereot._arrays.types import Labels, Numbers, Points
+from sphereot._arrays.types import Labels, Method, Numbers, Points
 from sphereot._arrays.validation import as_masses, as_order, as_points
 from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
@@ -81,7 +81,7 @@ class Sketch:
         bins: int = 4096,
         seed: int = 0,
         *,
-        method: str = "quasi",
+        method: Method = "quasi",
         groups: int = 1,
         weighted: bool | None = None,
     ):

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, Literal, ParamSpec
 
 import torch
 from torch import Tensor, nn
@@ -68,7 +68,7 @@ class _SlicedLoss(nn.Module):
         seed: int | None = None,
         normalize: bool = False,
         root: bool = False,
-        reduction: str = "mean",
+        reduction: Literal["mean", "sum", "none"] = "mean",
         gather: bool = False,
         block_size: int | None = None,
     ) -> None:
@@ -328,7 +328,7 @@ class UniformityLoss(_SlicedLoss):
         seed: int | None = None,
         normalize: bool = False,
         root: bool = False,
-        reduction: str = "mean",
+        reduction: Literal["mean", "sum", "none"] = "mean",
         gather: bool = False,
         block_size: int | None = None,
         unbiased: bool = False,
