@@ -124,28 +124,34 @@ def test_command_without_its_extra():
 
 
 LAZY = {
+    "autoencoders": "SphericalAutoencoder",
     "datasets": "read_points",
     "density": "DensityEstimator",
     "distributions": "VonMisesFisher",
     "experiments": "find",
     "flows": "Flow",
     "jax": "__doc__",
+    "metrics": "Uniformity",
     "optim": "RiemannianAdam",
     "plotting": "density_map",
     "report": "drift_page",
     "sampling": "langevin",
+    "self_supervised": "pretrain",
     "stats": "SphericalKDE",
     "torch": "SSWLoss",
 }
 EXTRAS = {
+    "autoencoders": ("torch", "autoencoders"),
     "density": ("torch", "density"),
     "distributions": ("torch", "torch"),
     "flows": ("torch", "torch"),
     "jax": ("jax", "jax"),
+    "metrics": ("torchmetrics", "self_supervised"),
     "optim": ("torch", "torch"),
     "plotting": ("matplotlib", "plot"),
     "report": ("matplotlib", "plot"),
     "sampling": ("torch", "torch"),
+    "self_supervised": ("torch", "self_supervised"),
     "torch": ("torch", "torch"),
 }
 

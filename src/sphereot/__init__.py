@@ -24,6 +24,7 @@ from sphereot.sketch import Sketch
 from sphereot.slicing.circles import great_circles, project
 
 if TYPE_CHECKING:
+    from sphereot import autoencoders as autoencoders
     from sphereot import compat as compat
     from sphereot import datasets as datasets
     from sphereot import density as density
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from sphereot import experiments as experiments
     from sphereot import flows as flows
     from sphereot import jax as jax
+    from sphereot import metrics as metrics
     from sphereot import optim as optim
     from sphereot import plotting as plotting
     from sphereot import report as report
     from sphereot import sampling as sampling
+    from sphereot import self_supervised as self_supervised
     from sphereot import stats as stats
     from sphereot import torch as torch
 
@@ -63,21 +66,24 @@ __all__ = [
     "uniform_kernel",
 ]
 
-# Modules that are imported when they are first used, and the package that each cannot do without.
-_LAZY_MODULES = {
-    "compat": None,
-    "datasets": None,
-    "density": "torch",
-    "distributions": "torch",
-    "experiments": None,
-    "flows": "torch",
-    "jax": "jax",
-    "optim": "torch",
-    "plotting": "matplotlib",
-    "report": "matplotlib",
-    "sampling": "torch",
-    "stats": None,
-    "torch": "torch",
+# Modules that are imported when they are first used, and the packages that each cannot do without.
+_LAZY_MODULES: dict[str, tuple[str, ...]] = {
+    "autoencoders": ("torch",),
+    "compat": (),
+    "datasets": (),
+    "density": ("torch",),
+    "distributions": ("torch",),
+    "experiments": (),
+    "flows": ("torch",),
+    "jax": ("jax",),
+    "metrics": ("torch", "torchmetrics"),
+    "optim": ("torch",),
+    "plotting": ("matplotlib",),
+    "report": ("matplotlib",),
+    "sampling": ("torch",),
+    "self_supervised": ("torch",),
+    "stats": (),
+    "torch": ("torch",),
 }
 
 
@@ -101,5 +107,5 @@ def __dir__() -> list[str]:
     from importlib.util import find_spec
 
     # help() looks at every name listed here, so modules without their package are left out.
-    usable = [name for name, needed in _LAZY_MODULES.items() if needed is None or find_spec(needed) is not None]
+    usable = [name for name, needed in _LAZY_MODULES.items() if all(map(find_spec, needed))]
     return sorted({*globals(), *usable, "__version__"})

@@ -4,14 +4,14 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.bad_input import refusal_test
+from helpers.containers import CONTAINERS, EARTH, LAT, LON, Interchange, OnlyDLPack
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sphereot
-from sphereot import sphere
-from sphereot._arrays.containers import stacked
+from sphereot import circle, sphere
+from sphereot._arrays.containers import dimensions, stacked
 
-LON, LAT = np.array([-78.5, 10.7, 179.0, 0.0]), np.array([-0.2, 59.9, -45.0, 90.0])
-EARTH = sphere.from_lonlat(LON, LAT)
 POINTS = sphere.random_uniform(40, 5, seed=0)
 NAMES = list("abcde")
 
@@ -26,16 +26,6 @@ def polars_frame(data):
 
 def arrow_table(data):
     return pytest.importorskip("pyarrow").table(data)
-
-
-class Interchange:
-    """A table that has the interchange protocol alone."""
-
-    def __init__(self, data):
-        self._frame = pytest.importorskip("pandas").DataFrame(data)
-
-    def __dataframe__(self, nan_as_null=False, allow_copy=True):
-        return self._frame.__dataframe__(nan_as_null, allow_copy)
 
 
 TABLES = [pandas_frame, polars_frame, arrow_table, Interchange]
@@ -123,13 +113,160 @@ def test_missing_values():
         sphereot.ssw_uniform(pd.DataFrame({"a": [1.0, np.nan], "b": [0.0, 1.0]}))
 
 
+def test_one_column_is_a_vector_of_turns(table):
+    """Not n measures of one atom each: turns and weights in a table of one column are those of one measure."""
+    u, v, weights = np.array([0.1, 0.4, 0.8]), np.array([0.2, 0.3]), np.array([1.0, 2.0, 3.0])
+    expected = circle.wasserstein(u, v, u_weights=weights)
+    assert circle.wasserstein(table({"u": u}), v, u_weights=table({"w": weights})) == expected
+    assert circle.wasserstein_uniform(table({"u": u})) == circle.wasserstein_uniform(u)
+    weighted = sphereot.ssw_uniform(POINTS, weights=table({"w": np.arange(1.0, 41)}), method="exact")
+    assert weighted == sphereot.ssw_uniform(POINTS, weights=np.arange(1.0, 41), method="exact")
+
+
+# ---- columns ----
+
+
+def test_columns_count_for_tables_alone(table):
+    frame = table({"name": ["a"] * 40, **dict(zip(NAMES, POINTS.T, strict=True))})
+    other = sphere.random_uniform(30, 5, seed=1)
+    expected = sphereot.ssw(POINTS, other, seed=0)
+    assert sphereot.ssw(frame, other, columns=NAMES, seed=0) == expected
+    assert sphereot.ssw(other, frame, columns=NAMES, seed=0) == sphereot.ssw(other, POINTS, seed=0)
+    matrix = sphereot.pairwise_ssw([frame, other, frame], columns=NAMES, seed=0)
+    assert_array_equal(matrix, sphereot.pairwise_ssw([POINTS, other, POINTS], seed=0))
+    result = sphereot.stats.drift_test(other, [frame], columns=NAMES, permutations=19, seed=0)
+    assert (
+        result.windows[0].test.statistic
+        == sphereot.stats.drift_test(other, [POINTS], permutations=19, seed=0).windows[0].test.statistic
+    )
+    frames = sphereot.great_circles(3, 5, seed=0)
+    assert_array_equal(sphereot.project(frame, frames, columns=NAMES), sphereot.project(POINTS, frames))
+
+
+def test_columns_of_each_sample(table):
+    """One list for each of two tables with different names; None for an array, or for names that are recognized."""
+    first = table({"name": list("abcd"), **dict(zip("xyz", EARTH.T, strict=True))})
+    second = table({"Laenge2": LON, "Breite2": LAT, "lon": LON[::-1], "lat": LAT[::-1]})
+    x, y = EARTH, EARTH[::-1]
+    expected = sphereot.ssw(x, y, seed=0)
+    assert_allclose(sphereot.ssw(first, second, columns=(list("xyz"), None), seed=0), expected, atol=1e-15)
+    assert_allclose(
+        sphereot.ssw(first, second, columns=[("x", "y", "z"), ("lon", "lat")], seed=0), expected, atol=1e-15
+    )
+    assert sphereot.ssw(first, y, columns=(list("xyz"), None), seed=0) == expected
+    test = sphereot.stats.two_sample_test(first, second, columns=(list("xyz"), None), permutations=19, seed=0)
+    assert test.n == 4
+    assert_array_equal(sphereot.pairwise_ssw([first, y], columns=(list("xyz"), None), seed=0)[0, 1], expected)
+
+
+X_Y_Z_MAGNITUDE = {"x": EARTH[:, 0], "y": EARTH[:, 1], "z": EARTH[:, 2], "mag": np.ones(4)}
+
+test_wrong_columns = refusal_test(
+    {
+        "no table": (
+            lambda: sphereot.ssw(POINTS, POINTS, columns=NAMES),
+            TypeError,
+            r"columns: got \['a', .*\], but none of 'x', 'y' is a table; leave columns out, or pass a DataFrame",
+        ),
+        "array with columns": (
+            lambda: sphereot.ssw(pandas_frame(X_Y_Z_MAGNITUDE), EARTH, columns=(list("xyz"), ["a"])),
+            TypeError,
+            r"columns: got \['a'\], but y is no table",
+        ),
+        "no sample": (
+            lambda: sphereot.gradient_flow("uniform", dim=3, columns="a"),
+            TypeError,
+            "columns: got 'a', but there is no sample; leave columns out",
+        ),
+        "estimate": (
+            lambda: sphereot.ssw_estimate(EARTH, columns="a"),
+            TypeError,
+            "columns: got 'a', but x is no table",
+        ),
+        "three for two": (
+            lambda: sphereot.ssw(EARTH, EARTH, columns=(["a"], ["b"], ["c"])),
+            ValueError,
+            r"columns: got 3 entries for 2 samples \('x', 'y'\); give one list for each, or None for an array",
+        ),
+        "all taken": (
+            lambda: sphereot.ssw_uniform(pandas_frame(X_Y_Z_MAGNITUDE)),
+            ValueError,
+            r"x: row 0 has length 1.414, .*if not all columns \('x', 'y', 'z', 'mag'\) are .*with columns=.*normalize",
+        ),
+        "all taken by the sphere": (
+            lambda: sphere.to_lonlat(pandas_frame(X_Y_Z_MAGNITUDE)),
+            ValueError,
+            "x: row 0 has length 1.414, .*columns=, here or in sphereot.sphere.from_table",
+        ),
+        "missing magnitude": (
+            lambda: sphereot.ssw_uniform(pandas_frame({**X_Y_Z_MAGNITUDE, "mag": np.full(4, np.nan)})),
+            ValueError,
+            "x: row 0 holds NaN or infinity; if not all columns .*with columns=",
+        ),
+        "one table of several": (
+            lambda: sphereot.pairwise_ssw(pandas_frame(X_Y_Z_MAGNITUDE)),
+            TypeError,
+            "measures: got DataFrame, one table; pass a list of samples",
+        ),
+    }
+)
+
+
 # ---- other containers ----
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers(name):
+    """All give the same points, whatever holds them."""
+    container = CONTAINERS[name]()
+    assert dimensions(container) == 2
+    assert_allclose(sphere.from_table(container), EARTH, atol=1e-12)
+    assert_allclose(sphereot.ssw(container, EARTH, seed=0), 0, atol=1e-12)
+    frames = sphereot.great_circles(3, 3, seed=0)
+    assert_allclose(sphereot.project(container, frames), sphereot.project(EARTH, frames), atol=1e-12)
+
+
+def test_dimensions_of_single_points():
+    """A list of points is one sample, also if each is a Series or a sky coordinate."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for point in (EARTH[0], EARTH[0].tolist(), pd.Series(EARTH[0]), pl.Series(EARTH[0]), OnlyDLPack(EARTH[0])):
+        assert dimensions(point) == 1
+    assert [dimensions(value) for value in (1.0, "text", None, EARTH[None])] == [0, 0, 0, 3]
 
 
 def test_xarray():
     xr = pytest.importorskip("xarray")
     array = xr.DataArray(POINTS, dims=("sentence", "feature"))
     assert sphereot.ssw_uniform(array, method="exact") == sphereot.ssw_uniform(POINTS, method="exact")
+    batch = xr.DataArray(
+        np.stack([LON, LAT], axis=1)[None], dims=("day", "row", "angle"), coords={"angle": ["lon", "lat"]}
+    )
+    assert_allclose(sphere.normalize(batch), EARTH[None], atol=1e-15)
+
+
+def test_xarray_dataset():
+    """Variables and coordinates are columns; those of a grid have no common dimension until they are stacked."""
+    xr = pytest.importorskip("xarray")
+    data = xr.Dataset({"a": ("row", LON), "b": ("row", LAT)}, coords={"lat": ("row", LAT), "lon": ("row", LON)})
+    assert_allclose(sphere.from_table(data), EARTH, atol=1e-15)
+    vectors = xr.Dataset({key: ("row", X_Y_Z_MAGNITUDE[key]) for key in X_Y_Z_MAGNITUDE}, coords={"time": 3.0})
+    assert_array_equal(sphere.from_table(vectors, columns=["x", "y", "z"]), EARTH)
+    assert_array_equal(sphere.from_table(vectors[["x", "y", "z"]]), EARTH)
+    grid = xr.Dataset({"t": (("lat", "lon"), np.ones((2, 2)))}, coords={"lon": [10.0, 20.0], "lat": [0.0, 5.0]})
+    with pytest.raises(
+        ValueError, match=r"x: the variables 'lon', 'lat' are along .*pass x.stack\(point=\['lon', 'lat'\]\)"
+    ):
+        sphereot.ssw_uniform(grid)
+    points = sphere.from_table(grid.stack(point=["lon", "lat"]))
+    assert_allclose(sphere.to_lonlat(points), [[10, 0], [10, 5], [20, 0], [20, 5]], atol=1e-12)
+
+
+def test_dask_holds_no_values():
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(pd.DataFrame(POINTS, columns=NAMES), npartitions=2)
+    for function in (sphereot.ssw_uniform, sphere.normalize, circle.wasserstein_uniform):
+        with pytest.raises(TypeError, match=r"Dask DataFrame, .*\.compute\(\), or .* sphereot\.sketch\.dask"):
+            function(frame)
 
 
 def test_geopandas():
@@ -141,6 +278,10 @@ def test_geopandas():
         sphereot.ssw_uniform(series.to_crs(3857))
     with pytest.raises(TypeError, match=r"geometries other than points \('Polygon'\)"):
         sphereot.ssw_uniform(gpd.GeoSeries(series.to_crs(3857).buffer(1.0)))
+    columns = dict(zip("xyz", EARTH[:3].T, strict=True))
+    for frame in (gpd.GeoDataFrame(columns, geometry=series[::-1].reset_index(drop=True)), gpd.GeoDataFrame(columns)):
+        assert_array_equal(sphere.from_table(frame, columns=["x", "y", "z"]), EARTH[:3])
+    assert_array_equal(sphere.from_table(gpd.GeoDataFrame(columns)), EARTH[:3])
 
 
 def test_astropy():
@@ -157,17 +298,6 @@ def test_point_set(tmp_path):
     np.save(tmp_path / "points.npy", POINTS)
     points = sphereot.datasets.read_points(tmp_path / "points.npy")
     assert sphereot.ssw(points, POINTS, seed=0) == 0
-
-
-class OnlyDLPack:
-    def __init__(self, array):
-        self._array = array
-
-    def __dlpack__(self, **options):
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self._array.__dlpack_device__()
 
 
 class OnlyArray:
@@ -209,6 +339,52 @@ def test_numpy_with_jax():
         assert_allclose(result, expected, rtol=1e-5)
     assert sphereot.pairwise_ssw([x, jnp.asarray(y)], seed=0).shape == (2, 2)
     assert_allclose(sphere.geodesic_distance(jnp.asarray(x[:5]), x[:5]), 0, atol=1e-3)
+
+
+def test_frames_and_weights_of_jax_follow_numpy_points():
+    """In double precision too, which JAX does not have by default: the points decide library and dtype."""
+    jax, jnp = pytest.importorskip("jax"), pytest.importorskip("jax.numpy")
+    single = sphereot.great_circles(20, 5, seed=0).astype(np.float32)
+    frames, weights = jnp.asarray(single), jnp.arange(1.0, 41)
+    for call in (
+        lambda frames, weights: sphereot.ssw(POINTS, POINTS[:9], projections=frames, x_weights=weights),
+        lambda frames, weights: sphereot.ssw_uniform(POINTS, projections=frames, weights=weights),
+        lambda frames, weights: sphereot.project(POINTS, frames),
+    ):
+        result, expected = call(frames, weights), call(single, np.asarray(weights))
+        assert result.dtype == np.float64
+        assert isinstance(result, np.ndarray | np.generic)
+        assert_array_equal(result, expected)
+    with pytest.raises(TypeError, match="the points is a numpy ndarray and projections a jax"):
+        jax.jit(lambda frames: sphereot.ssw(POINTS, POINTS, projections=frames))(frames)
+
+
+def test_flow_of_numpy_and_jax():
+    """A start of JAX beside a target of NumPy, and the reverse: the particles are an array of JAX."""
+    pytest.importorskip("torch")
+    jnp = pytest.importorskip("jax.numpy")
+    options = {"steps": 2, "n_projections": 10, "seed": 0}
+    single = POINTS.astype(np.float32)
+    start = sphere.random_uniform(6, 5, seed=1).astype(np.float32)
+    expected = sphereot.gradient_flow(single, start=start, **options).particles
+    for x, y in ((POINTS, jnp.asarray(start)), (jnp.asarray(single), start)):
+        result = sphereot.gradient_flow(x, start=y, **options).particles
+        assert isinstance(result, type(jnp.ones(1)))
+        assert_allclose(result, expected, atol=1e-6)
+
+
+def test_flow_between_containers():
+    """A barycenter of samples in containers, and a start in a table."""
+    pytest.importorskip("torch")
+    options = {"steps": 2, "n_projections": 10, "seed": 0}
+    table, series = pandas_frame(X_Y_Z_MAGNITUDE), CONTAINERS["pandas series"]()
+    expected = sphereot.gradient_flow([EARTH, EARTH], start=EARTH[::-1], **options).particles
+    reverse = pandas_frame({key: values[::-1] for key, values in X_Y_Z_MAGNITUDE.items()})
+    for target in ([series, table], [table, CONTAINERS["geo series"]()], (EARTH.tolist(), EARTH)):
+        result = sphereot.gradient_flow(target, start=reverse, columns=["x", "y", "z"], **options).particles
+        assert_allclose(result, expected, atol=1e-12)
+    single = sphereot.gradient_flow(EARTH.tolist(), start=EARTH[::-1], **options).particles
+    assert_array_equal(single, sphereot.gradient_flow(EARTH, start=EARTH[::-1], **options).particles)
 
 
 def test_nothing_is_imported():

@@ -1,6 +1,7 @@
 """Pages with a globe, in a real browser: opened from disk, offline, by mouse, touch and keyboard."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose
 pytest.importorskip("matplotlib")
 
 from matplotlib import colormaps
-from matplotlib.colors import BoundaryNorm, LogNorm, to_rgb
+from matplotlib.colors import AsinhNorm, BoundaryNorm, LogNorm, to_rgb
 
 from sphereot import plotting
 from sphereot._html.page import html_page
@@ -77,6 +78,12 @@ FAULTS = {
         {"density": np.ones((4, 8)), "norm": BoundaryNorm([0, 1, 2], 256)},
         ValueError,
         "norm: got BoundaryNorm, which gives no values",
+    ),
+    "regions": ({"density": np.ones((4, 8)), "regions": np.ones(8)}, ValueError, r"regions: got shape \(8,\)"),
+    "region": (
+        {"density": np.ones((4, 8)), "regions": np.full((4, 8), 2)},
+        ValueError,
+        "regions: got the value 2; give 1 and -1 in regions, and 0 elsewhere",
     ),
 }
 
@@ -240,6 +247,91 @@ def test_mouse_turns_and_zooms(show):
     assert view(page) == [0, 0, 1]
     page.evaluate("document.querySelector('button[data-act=in]').click()")
     assert view(page)[2] == 1.25
+
+
+def two_regions():
+    """A disk of 20 degrees around 40 W, 0 N with value 1, one around 40 E, 0 N with value -1."""
+    grid = plotting.map_points(720)  # cells smaller than a pixel
+    disks = [grid @ location(longitude, 0) > np.cos(np.deg2rad(20)) for longitude in (-40, 40)]
+    return disks[0].astype(int) - disks[1].astype(int)
+
+
+def on_outline(page, longitude):
+    """Share of dark pixels along the circle of 20 degrees around a point on the equator, seen from 0 E, 0 N."""
+    across, down, radius = ball(page)
+    image = page.screenshot().max(axis=-1)
+    angle = np.linspace(0, 2 * np.pi, 721)[:-1]
+    toward, east = location(longitude, 0), location(longitude + 90, 0)
+    cosine, sine = np.cos(np.deg2rad(20)), np.sin(np.deg2rad(20))
+    circle = cosine * toward + sine * (np.cos(angle)[:, None] * east + np.sin(angle)[:, None] * np.eye(3)[2])
+    columns = np.floor(across + radius * circle[:, 1]).astype(int)
+    rows = np.floor(down - radius * circle[:, 2]).astype(int)
+    nearby = [image[rows + i, columns + j] for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    return float(np.mean(np.min(nearby, axis=0) < 110))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_outlines_of_regions(show, dark):
+    """Solid around values of 1, dashed around values of -1, on light maps of light and dark pages; hidden by a key."""
+    labels = ("<b>more</b>", "less")
+    page = show(
+        density=np.zeros((20, 40)),
+        vmax=1.0,
+        cmap="gray_r",
+        regions=two_regions(),
+        region_labels=labels,
+        note="At level 5% & <i>so on</i>",
+        center=(0, 0),
+        dark=dark,
+    )
+    solid, dashed = on_outline(page, -40), on_outline(page, 40)
+    assert solid > 0.97
+    assert 0.5 < dashed < 0.93
+    entries = page.evaluate("[...document.querySelectorAll('.globe-regions > span')].map(e => e.textContent.trim())")
+    assert entries == list(labels)
+    assert page.evaluate("document.querySelector('.globe-note').textContent") == "At level 5% & <i>so on</i>"
+    assert page.contrast(".globe-regions", "color") > 7
+    page.key("Tab", times=5)  # globe, three buttons, the box of the outlines
+    page.key(" ")
+    at_rest(page)
+    assert max(on_outline(page, -40), on_outline(page, 40)) < 0.15  # the graticule crosses
+
+
+def test_outlines_on_dark_colors_and_without_a_density(show):
+    """On dark colors a white rim shows them; without a density they have the ink of the page, also of a dark one."""
+    options = {"regions": two_regions(), "center": (0, 0)}
+    page = show(density=np.ones((20, 40)), vmax=1.0, cmap="gray_r", **options)
+    across, down, radius = (round(v) for v in ball(page))
+    side = round(radius * np.sin(np.deg2rad(20)))  # rightmost point of the disk around 40 W: 20 W
+    light = page.screenshot()[down - 3 : down + 4, across - side - 4 : across - side + 5]
+    assert ratio(light, np.zeros(3)).max() > 4.5  # of the rim with the black map
+    page = show(points=location(0, 60)[None], dark=True, **options)
+    ink = page.screenshot()[down - 3 : down + 4, across - side - 4 : across - side + 5]
+    assert ink.min(axis=-1).max() > 180
+
+
+def test_legend_names_the_regions_that_exist():
+    values = np.zeros((20, 40))
+    assert "globe-regions" not in globe_figure(density=values, regions=values, coastlines=False)
+    values[4, 5] = -1
+    figure = globe_figure(density=values, regions=values, region_labels=("more", "less"), coastlines=False)
+    assert '<span class="globe-outline dashed"></span> less' in figure
+    assert "more" not in figure
+
+
+def test_numbers_of_a_color_scale_are_round_and_in_one_line(show):
+    """Also at the ends of a scale that is neither linear nor logarithmic, on a narrow screen."""
+    values = np.tile(np.linspace(-7.959, 7.959, 40), (20, 1))
+    page = show(density=values, norm=AsinhNorm(0.8, vmin=-7.959, vmax=7.959), width=375, height=800)
+    ticks = page.evaluate(
+        "[...document.querySelectorAll('.globe-ticks span')].map(t => [t.textContent, t.getBoundingClientRect().left, "
+        "t.getBoundingClientRect().right, t.getBoundingClientRect().height])"
+    )
+    assert [tick[0] for tick in ticks] == ["-7", "-1", "0", "1", "7"]
+    for _, left, right, height in ticks:
+        assert 0 <= left < right <= 375
+        assert height < 25
+    assert all(tick[2] < following[1] for tick, following in pairwise(ticks))
 
 
 def test_fingers_turn_and_zoom(show):

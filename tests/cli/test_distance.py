@@ -138,7 +138,7 @@ def bad_files(folder):
 
 BAD = {
     "missing.npy": "missing.npy: No such file or directory.",
-    "folder.npy": "folder.npy: is a folder without Parquet files; give the files in it.",
+    "folder.npy": "folder.npy: holds no files of points (.npy, .npz",
     "empty.parquet": "empty.parquet: is empty.",
     "cut.parquet": "cut.parquet: cannot be read; it may be truncated",
     "cut.npy": "cut.npy: is not a .npy array, or is truncated",
@@ -353,6 +353,9 @@ def test_units(files):
         assert f"{found['distance']:.6g} ± " in done.stdout
         assert f"{unit}" in done.stdout
         assert "turns\n" not in done.stdout.replace("turns^2", "")
+    pairs = answer("pairwise", files / "a.npy", files / "b.npy", "--unit", "km")
+    assert pairs["unit"] == "km"
+    assert_allclose(pairs["distances"], 40030.2286 * np.sqrt(pairs["values"]), rtol=1e-6)
     np.save(files / "d.npy", sphere_sample(RNG, 9, 4))
     for options, message in (
         ((files / "a.npy", files / "b.npy", "--unit", "miles"), "--unit: got 'miles'; choose one of turns, degrees"),

@@ -62,6 +62,20 @@ def test_json_has_the_numbers_of_the_library(files):
     assert found["reference"]["points"] == 80
 
 
+def test_smallest_number_of_permutations(files):
+    """For 28 windows at level 0.05, a corrected p-value of 28 / 560: the number that the message names is enough."""
+    names = [files / f"w{k}.npy" for k in range(28)]
+    for name in names:
+        np.save(name, FAR)
+    arguments = ["drift", files / "reference.npy", files / "w*.npy", "--projections", 2]
+    refused = run(*arguments, "--permutations", 99)
+    assert refused.exit_code == 2
+    assert "of 28 windows can reach the level 0.05 after correction; give at least 559, better 2239" in refused.stderr
+    done = run(*arguments, "--permutations", 559)
+    assert done.stdout.startswith("Drift in 28 of 28 windows")
+    assert run(*arguments, "--permutations", 558).exit_code == 2
+
+
 def test_alpha_decides(files):
     arguments = ("drift", files / "reference.npy", files / "same.npy", files / "far.npy", *FEW, "--json")
     p_value = json.loads(run(*arguments).stdout)["windows"][0]["adjusted_p_value"]

@@ -120,13 +120,19 @@ def test_errors_of_every_kind(folder, breaking):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes as POSIX has them")
-@pytest.mark.parametrize("args", [["info"], ["drift", "--help"], DRIFT], ids=["info", "help", "drift"])
+@pytest.mark.parametrize(
+    "args",
+    [["info"], ["drift", "--help"], DRIFT, [*DRIFT, "--debug"], ["distance", "a.npy", "a.npy"]],
+    ids=["info", "help", "drift", "debug", "distance"],
+)
 def test_nobody_reads_the_output(folder, args):
+    """As of `sphereot ... | head -1`: no message, since nothing is wrong with the input."""
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([*MODULE, *args], stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert done.returncode == 2
+    assert done.stderr == b""
 
 
 def test_drift_itself_is_one(folder):

@@ -75,6 +75,20 @@ def test_json_metrics_and_report(files, tmp_path):
     assert "Drift in 1 of 2 windows" in again.stdout
 
 
+@pytest.mark.parametrize(("p", "value"), [(1, "SSW_1 {} radians"), (2, "SSW_2^2 {} turns^2 (SSW_2 {} radians)")])
+def test_units(files, tmp_path, p, value):
+    outputs = ["--history", tmp_path / "h.jsonl", *COMMON, "--p", p, "--unit", "radians"]
+    done = run("monitor", files / "reference.sketch", files / "wed.sketch", *outputs)
+    record = json.loads((tmp_path / "h.jsonl").read_text().splitlines()[-1])
+    radians = 2 * np.pi * record["value"] ** (1 / p)
+    numbers = [f"{radians:.4g}"] if p == 1 else [f"{record['value']:.4g}", f"{radians:.4g}"]
+    assert f"wed: DRIFT; {value.format(*numbers)}, " in done.stdout
+    outputs[1] = tmp_path / "g.jsonl"
+    line = json.loads(run("monitor", files / "reference.sketch", files / "wed.sketch", *outputs, "--json").stdout)
+    assert (line["unit"], line["value"]) == ("radians", record["value"])
+    assert line["distance"] == pytest.approx(radians)
+
+
 def test_rows_without_groups_are_groups_of_their_own(files, tmp_path):
     """Points one by one: the dependence within documents is then not accounted for, as without --groups in drift."""
     history = tmp_path / "h.jsonl"

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from sphereot import sphere
-from sphereot.stats import drift_test, uniformity_test
+from sphereot.stats import drift_test, two_sample_test, uniformity_test
 
 pytest.importorskip("typer")
-from sphereot.cli.outputs import drift_for_reader, for_reader
+from sphereot.cli.outputs import for_reader, print_json
+from sphereot.cli.result_text import drift_text, two_sample_text
+from sphereot.cli.units import Lengths
 
 
 class Terminal(io.StringIO):
@@ -53,13 +55,62 @@ def test_text_of_a_drift_test(p, monkeypatch):
     shifted = sphere.normalize(sphere.random_uniform(60, 3, seed=1) + np.array([2.0, 0, 0]))
     labels = ["SSW_2024.npy", "turns^2.npy"]
     result = drift_test(x, [shifted, shifted], labels=labels, p=p, permutations=199, seed=0)
+    lengths = Lengths(p, 3, "turns")
+    plain = drift_text(result, lengths)
     monkeypatch.setattr(sys, "stdout", Terminal("utf-8"))
-    plain, small = str(result), drift_for_reader(str(result), p)
-    name = {1: "SSW₁", 2: "SSW₂²"}[p]
+    small = drift_text(result, lengths)
+    name, unit = {1: ("SSW₁", "turns"), 2: ("SSW₂²", "turns²")}[p]
     assert small.count(name) == 3  # two windows in the summary, and the head of the table
+    assert f"{name} ({unit})" in small.splitlines()[1]
     assert all(small.count(label) == plain.count(label) for label in labels)
-    rows = {len(line) for line in small.splitlines()[1:4]}
-    assert rows == {len(line) for line in plain.splitlines()[1:4]}
+    for text in (plain, small):
+        head, *rows, _ = text.splitlines()[1:]
+        assert {len(row) for row in rows} == {len(head) + len("  drift")}
+
+
+@pytest.mark.parametrize(("p", "unit"), [(1, None), (1, "km"), (2, None), (2, "degrees")])
+def test_every_length_of_a_drift_table_has_a_unit(p, unit):
+    """Values and bands in the unit of the head of their column."""
+    x = sphere.random_uniform(60, 3, seed=0)
+    result = drift_test(x, [sphere.random_uniform(60, 3, seed=1)], p=p, permutations=99, seed=0)
+    (window,) = result.windows
+    head, row, _ = drift_text(result, Lengths(p, 3, unit)).splitlines()[1:]
+    values = row.split("window 1")[1].split()
+    factor = {None: 1, "km": 40030.23, "degrees": 1}[unit]
+    expected = {
+        (1, None): ["SSW_1 (turns)", "SSW_1 (degrees)"],
+        (1, "km"): ["SSW_1 (km)"],
+        (2, None): ["SSW_2^2 (turns^2)", "SSW_2 (degrees)"],
+        (2, "degrees"): ["SSW_2^2 (turns^2)", "SSW_2 (degrees)"],
+    }[p, unit]
+    assert re.findall(r"SSW_\S+ \(\S+\)", head) == expected
+    assert float(values[1]) == pytest.approx(factor * window.value, rel=1e-3)
+    assert float(values[len(expected) + 1]) == pytest.approx(factor * window.band[0], rel=1e-2)
+    if len(expected) == 2:
+        assert float(values[2]) == pytest.approx(360 * window.value ** (1 / p), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("p", "unit", "units"),
+    [(1, "km", ["km"]), (1, None, ["turns", "degrees"]), (2, "radians", ["turns^2", "radians"])],
+)
+def test_every_length_of_a_two_sample_test_has_a_unit(p, unit, units):
+    x, y = (sphere.random_uniform(60, 3, seed=seed) for seed in (0, 1))
+    text = two_sample_text(two_sample_test(x, y, p=p, permutations=99, seed=0), Lengths(p, 3, unit))
+    assert set(re.findall(r"\d (turns\^2|turns|degrees|radians|km)", text)) == set(units)
+    # The distance, its mean by chance, and the same two of the circle that differs most.
+    assert len(re.findall(rf"\d {re.escape(units[0])}\b", text)) == 4 + (unit is None)
+
+
+def test_json_is_one_line_for_programs(monkeypatch, capsys):
+    """Indented for readers, on a terminal."""
+    record = {"value": 0.5, "list": [1, 2]}
+    print_json(record)
+    assert capsys.readouterr().out == '{"value": 0.5, "list": [1, 2]}\n'
+    terminal = Terminal("utf-8")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    print_json(record)
+    assert terminal.getvalue().splitlines()[1] == '  "value": 0.5,'
 
 
 @pytest.mark.parametrize("p", [1, 2])

@@ -72,7 +72,7 @@ BAD = [
     (
         "folder.parquet",
         lambda path: path.mkdir(),
-        "folder.parquet: is a folder without Parquet files",
+        "folder.parquet: holds no files of points (.npy, .npz",
     ),
     *(
         (f"empty{kind}", raw(b""), f"empty{kind}: is empty.")

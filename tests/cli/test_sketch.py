@@ -54,13 +54,45 @@ def test_one_sketch_per_value_of_a_column(files):
         assert Sketch.load(folder / "days" / f"{day}.sketch") == Sketch(4, 20, 256).update(points[300:600][k::2])
 
 
+def test_partitioned_table_by_its_key(files):
+    """The key is in the names of folders alone; what another program left in the table is no data."""
+    folder, points = files
+    for k, day in enumerate(["mon", "tue"]):
+        part = folder / "table" / f"day={day}" / "part-0.parquet"
+        part.parent.mkdir(parents=True)
+        pl.DataFrame({"embedding": points[k::2]}).write_parquet(part)
+    (folder / "table" / "_SUCCESS").touch()
+    done = run("sketch", folder / "table", "-o", folder / "days", "--by", "day", *OPTIONS)
+    assert done.exit_code == 0, done.output
+    for k, day in enumerate(["mon", "tue"]):
+        assert Sketch.load(folder / "days" / f"{day}.sketch") == Sketch(4, 20, 256).update(points[k::2])
+
+
+def test_pattern_of_sketches_is_their_sum(files):
+    folder, points = files
+    for k, part in enumerate(np.array_split(points, 3)):
+        Sketch(4, 20, 256).update(part).save(folder / f"part{k}.sketch")
+    Sketch(4, 20, 256).update(points).save(folder / "whole.sketch")
+    Sketch(4, 20, 256).update(points[:100]).save(folder / "some.sketch")
+    values = [
+        json.loads(run("distance", folder / name, folder / "some.sketch", "--json").stdout)["values"]
+        for name in ("part*.sketch", "whole.sketch")
+    ]
+    assert values[0] == values[1]
+    done = run("uniformity", folder / "part*.sketch", "--unit", "radians", "--json")
+    found = json.loads(done.stdout)
+    assert (found["points"], found["unit"]) == (900, "radians")
+    assert found["distance"] == pytest.approx(2 * np.pi * found["distance_turns"])
+    assert f"{found['distance']:.6g} ± " in run("uniformity", folder / "part*.sketch", "--unit", "radians").stdout
+
+
 def test_labels_are_read_beside_points(files):
     folder, _ = files
     for name in ("b.csv", "c.parquet"):
         batches = list(iter_points(folder / name, labels=["day"], batch_rows=70))
         assert np.concatenate([batch.labels["day"] for batch in batches]).tolist() == ["mon", "tue"] * 150
         assert sum(map(len, batches)) == 300
-    with pytest.raises(ValueError, match="labels are columns of a table"):
+    with pytest.raises(ValueError, match="has no columns of text, but 'day'"):
         iter_points(folder / "a.npy", labels=["day"])
     with pytest.raises(ValueError, match="there is no column 'week'"):
         iter_points(folder / "b.csv", labels=["week"])
@@ -122,8 +154,8 @@ def test_messages(files):
     cases = {
         "dimension 2": ["distance", folder / "a.sketch", folder / "two.npy"],
         "--projections": ["distance", folder / "a.sketch", folder / "a.npy", "--rtol", "0.1"],
-        "labels are columns": ["sketch", folder / "a.npy", "-o", folder / "x", "--by", "day"],
-        "no files in this folder": ["sketch", folder / "empty", "-o", folder / "x"],
+        "has no columns of text": ["sketch", folder / "a.npy", "-o", folder / "x", "--by", "day"],
+        "holds no files of points": ["sketch", folder / "empty", "-o", folder / "x"],
         "name a file": ["sketch", folder / "a.npy", "-o", folder],
     }
     np.save(folder / "two.npy", sphere.random_uniform(5, 2, seed=0))

@@ -31,6 +31,7 @@ def test_two_files(files, p):
     assert found["circles"][0]["cost"] == expected.circles[0].cost
     assert np.array(found["circles"][0]["frame"]).shape == (3, 2)
     assert [one["points"] for one in found["files"]] == [60, 40]
+    assert "map" not in found  # not asked for
 
 
 def test_uniformity(files):

@@ -103,4 +103,4 @@ def test_messages(log, arguments, message):
 
 def test_no_column_of_this_name(log):
     done = run("drift", log / "log.csv", *READ, "--time", "create", "--every", "week")
-    assert "there is no column 'create' (of --time, --by, --groups or --id)" in " ".join(done.stderr.split())
+    assert "log.csv: there is no column 'create' (of --time, --by, --groups or --id)" in " ".join(done.stderr.split())

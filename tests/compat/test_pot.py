@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.containers import CONTAINERS, EARTH
 from numpy.testing import assert_allclose
 
 from sphereot.compat import pot
@@ -92,6 +93,48 @@ def test_jax():
     jnp = pytest.importorskip("jax.numpy")
     value = pot.sliced_wasserstein_sphere(jnp.asarray(X), jnp.asarray(Y), seed=3)
     assert_allclose(value, pot.sliced_wasserstein_sphere(X, Y, seed=3), rtol=1e-5)
+
+
+def test_numpy_with_jax():
+    jnp = pytest.importorskip("jax.numpy")
+    value = pot.sliced_wasserstein_sphere(X, jnp.asarray(Y), seed=3)
+    assert isinstance(value, type(jnp.ones(1)))
+    assert_allclose(value, pot.sliced_wasserstein_sphere(X, Y, seed=3), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers(name):
+    """POT takes arrays alone; here whatever holds points is read, and the result is that of a NumPy array."""
+    container = CONTAINERS[name]()
+    y = random_uniform(9, 3, seed=2)
+    assert_allclose(
+        pot.sliced_wasserstein_sphere(container, y, seed=0), pot.sliced_wasserstein_sphere(EARTH, y, seed=0), rtol=1e-9
+    )
+    value, log = pot.sliced_wasserstein_sphere_unif(container, seed=0, log=True)
+    assert_allclose(value, pot.sliced_wasserstein_sphere_unif(EARTH, seed=0), rtol=1e-9)
+    assert isinstance(log["projected_emds"], np.ndarray)
+
+
+def test_containers_on_the_circle():
+    """Lists and columns of tables; a table has one measure per column, as an array has."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    u, v = RNG.uniform(size=(6, 2)), RNG.uniform(size=(5, 2))
+    expected = pot.wasserstein_circle(u, v)
+    assert_allclose(pot.wasserstein_circle(pd.DataFrame(u), pl.DataFrame(v)), expected, rtol=1e-12)
+    assert_allclose(pot.wasserstein_circle(u[:, 0].tolist(), pd.Series(v[:, 0])), expected[:1], rtol=1e-12)
+    assert_allclose(
+        pot.semidiscrete_wasserstein2_unif_circle(pl.Series(u[:, 0])),
+        pot.semidiscrete_wasserstein2_unif_circle(u[:, 0]),
+        rtol=1e-12,
+    )
+
+
+def test_no_points():
+    for value, message in (("points.csv", "X_s: got str"), (X[0], r"X_s: shape is \(4,\), but points are rows")):
+        with pytest.raises((TypeError, ValueError), match=message):
+            pot.sliced_wasserstein_sphere(value, Y)
+    with pytest.raises(ValueError, match=r"u_values: shape is \(1, 1, 1\)"):
+        pot.wasserstein_circle(np.zeros((1, 1, 1)), np.zeros(3))
 
 
 # ---- where POT is wrong ----

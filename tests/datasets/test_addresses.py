@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from sphereot import datasets
-from sphereot.datasets.addresses import address_of, expand_patterns, local_copy, size_and_version
+from sphereot.datasets.addresses import (
+    address_of,
+    expand_patterns,
+    files_at,
+    is_pattern,
+    local_copy,
+    size_and_version,
+)
 from sphereot.sphere import normalize
 
 fsspec = pytest.importorskip("fsspec")
@@ -48,6 +55,28 @@ def test_folder_at_an_address(memory, tmp_path):
     points = datasets.read_points("memory://bucket/table", columns=["embedding"], labels=["day"])
     assert points.points.shape == (100, 4)
     assert set(points.labels["day"]) == {"2026-03-01", "2026-03-02"}
+
+
+def test_several_files_at_an_address(memory):
+    """A pattern is one sample; each file is copied when it is read, and none is left."""
+    points = datasets.read_points("memory://bucket/day*.npy")
+    np.testing.assert_array_equal(points.points, np.concatenate([POINTS[:5], POINTS[:10], POINTS]))
+    assert (points.n_files, address_of(points.path)) == (3, "memory://bucket/day*.npy")
+    np.testing.assert_array_equal(datasets.read_points("memory://bucket").points, points.points)
+    first, *_ = datasets.iter_points("memory://bucket/day*.npy")
+    assert address_of(first.path) == "memory://bucket/day1.npy"
+    chosen = [datasets.read_points(f"memory://bucket{name}", max_points=7).points for name in ("", "/day*.npy")]
+    np.testing.assert_array_equal(*chosen)
+    memory.pipe("/bucket/day3.npy", b"no array")
+    with pytest.raises(ValueError, match=r"^memory://bucket/day3\.npy: "):
+        datasets.read_points("memory://bucket/day*.npy")
+
+
+def test_question_mark_begins_the_query_of_a_web_address():
+    address = Path("https://example.org/quakes.csv?format=csv")
+    assert not is_pattern(address)
+    assert expand_patterns([address]) == [address]
+    assert files_at(address) is None
 
 
 def test_file_scheme_and_patterns(memory, tmp_path):

@@ -666,3 +666,136 @@ def test_bad_line_of_a_compressed_file(tmp_path):
 def test_names_of_longitude_and_latitude(tmp_path, names):
     pl.DataFrame(LONLAT, schema=list(names)).write_csv(tmp_path / "a.csv")
     assert_allclose(read_points(tmp_path / "a.csv", lonlat=True).points, sphere.from_lonlat(LONLAT))
+
+
+# ---- folders and patterns: several files as one sample ----
+
+
+def parts(folder, ending, count=3):
+    """X in files whose names are not in the order of the alphabet."""
+    folder.mkdir()
+    for k, rows in enumerate(np.array_split(X, count)):
+        name = folder / f"part{5 * k + 5}{ending}"  # 5, 10, 15
+        frame = pl.DataFrame(rows, schema=["x", "y", "z"])
+        if ending == ".csv.gz":
+            name.write_bytes(gzip.compress(frame.write_csv().encode()))
+        elif ending == ".jsonl":
+            frame.write_ndjson(name)
+        elif ending == ".feather":
+            frame.write_ipc(name)
+        else:
+            write(name, rows)
+    return folder
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".jsonl", ".feather", ".npy", ".parquet", ".npz"])
+def test_folder_and_pattern(tmp_path, ending):
+    """The rows of all files in the natural order of names, whole, in batches and as a random choice."""
+    folder = parts(tmp_path / "parts", ending)
+    (folder / "notes.txt").write_text("no points")
+    (folder / "settings.json").write_text("{}")
+    (folder / ".hidden.npy").write_text("no points")
+    (folder / "_log").mkdir()
+    (folder / "_log" / "0.csv").write_text("no points")
+    for path in (folder, tmp_path / "p*" / f"part*{ending}", str(tmp_path / "**" / f"part*{ending}")):
+        point_set = read_points(path)
+        assert_allclose(point_set.points, X, atol=1e-15)
+        assert (point_set.n_files, point_set.total, str(point_set.path)) == (3, 50, str(path))
+        batches = list(datasets.iter_points(path, batch_rows=7))
+        assert_allclose(np.concatenate([batch.points for batch in batches]), X, atol=1e-15)
+        assert [batch.path.name for batch in batches][-1] == f"part15{ending}"
+        few = read_points(path, max_points=5, seed=1)
+        assert few.total == 50
+        assert all(np.abs(X - row).max(axis=1).min() < 1e-15 for row in few.points)
+        assert_array_equal(few.points, read_points(folder, max_points=5, seed=1).points)
+
+
+def test_folders_that_are_no_sample(tmp_path):
+    folder = parts(tmp_path / "parts", ".csv")
+    write(folder / "a.parquet", X)
+    with pytest.raises(ValueError, match=r"parts: holds files of several kinds \(\.csv, \.parquet\), .*/\*\.\w+'\.$"):
+        read_points(folder)
+    assert len(read_points(folder / "*.csv")) == 50
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "README.md").write_text("x")
+    with pytest.raises(IsADirectoryError, match=r"holds no files of points \(\.npy"):
+        read_points(tmp_path / "none")
+    with pytest.raises(ValueError, match=r"x\*\.csv: there is no file of such a name"):
+        read_points(tmp_path / "x*.csv")
+
+
+def test_files_of_one_sample_agree(tmp_path):
+    """The same columns in another order are the same points; other columns, or another dimension, are an error."""
+    write(tmp_path / "a1.csv", X)
+    write(tmp_path / "a2.csv", X[:, [2, 0, 1]], names=("z", "x", "y"))
+    assert_allclose(read_points(tmp_path / "a*.csv").points, np.concatenate([X, X]), atol=1e-15)
+    write(tmp_path / "a3.csv", X, names=("x", "y", "up"))
+    with pytest.raises(ValueError, match=r"a3\.csv: has the columns 'x', 'y', 'up', but .*a1\.csv has 'x', 'y', 'z'"):
+        read_points(tmp_path / "a*.csv")
+    np.save(tmp_path / "b1.npy", X)
+    np.save(tmp_path / "b2.npy", X.astype(np.float32))
+    joined = read_points(tmp_path / "b*.npy").points
+    assert joined.dtype == np.float64
+    np.save(tmp_path / "b3.npy", np.eye(4))
+    with pytest.raises(ValueError, match=r"b3\.npy: .*'0', '1', '2', '3'"):
+        read_points(tmp_path / "b*.npy")
+    for name, width in (("c1", 3), ("c2", 4)):
+        pl.DataFrame({"e": np.eye(width)}).write_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match=r"c2\.parquet: points have dimension 4, but those of .*c1\.parquet have 3"):
+        read_points(tmp_path / "c*.parquet")
+
+
+def test_bad_row_in_a_folder_names_its_file(tmp_path):
+    folder = parts(tmp_path / "parts", ".csv")
+    (folder / "part10.csv").write_text("x,y,z\n1,0,0\n0,one,0\n")
+    with pytest.raises(ValueError, match=r"part10\.csv, line 3: 'y' is 'one'"):
+        read_points(folder)
+    assert read_points(folder, drop_bad=True).dropped == 1
+
+
+def test_keys_of_partitioned_tables(tmp_path):
+    """Of CSV files too, of a single file, and with a value for rows that have none."""
+    for value in ("mon", "a%20b", "__HIVE_DEFAULT_PARTITION__"):
+        folder = tmp_path / "table" / f"day={value}"
+        folder.mkdir(parents=True)
+        write(folder / "x.csv", X[:2])
+    labels = read_points(tmp_path / "table", labels=["day"]).labels["day"].tolist()
+    assert sorted(labels, key=str) == [None, None, "a b", "a b", "mon", "mon"]
+    assert read_points(tmp_path / "table" / "day=mon" / "x.csv", labels=["day"]).labels["day"].tolist() == ["mon"] * 2
+    with pytest.raises(ValueError, match=r"there is no column 'week' .*; there are 'x', 'y', 'z', 'day'"):
+        read_points(tmp_path / "table", labels=["week"])
+
+
+# ---- tables in .txt files ----
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_text_files_with_separators(tmp_path, separator):
+    path = tmp_path / "occurrence.txt"
+    frame = pl.DataFrame({"id": [1, 2, 3], "decimalLatitude": LONLAT[:, 1], "decimalLongitude": LONLAT[:, 0]})
+    frame.write_csv(path, separator=separator)
+    assert_allclose(read_points(path, lonlat=True).points, sphere.from_lonlat(LONLAT))
+
+
+def test_text_files_without_separators(tmp_path):
+    (tmp_path / "a.txt").write_text("1 0 0\n0 1 0\n")
+    with pytest.raises(ValueError, match=r"got a file of type '\.txt'; .*separated by commas, semicolons or tabs"):
+        read_points(tmp_path / "a.txt")
+
+
+def test_quotes_in_tab_separated_values(tmp_path):
+    """GBIF writes no quotes around fields, so that one in a text is a character; R writes them everywhere."""
+    path = tmp_path / "occurrence.txt"
+    places = ['"Cabo" Frio', '"open', 'end"']
+    rows = [f"{place}\t{lat}\t{lon}\n" for place, (lon, lat) in zip(places, LONLAT, strict=True)]
+    path.write_text("locality\tdecimalLatitude\tdecimalLongitude\n" + "".join(rows))
+    point_set = read_points(path, lonlat=True, labels=["locality"])
+    assert_allclose(point_set.lonlat, LONLAT)
+    assert point_set.labels["locality"].tolist() == places
+    path.write_text(path.read_text() + '"\tx\t0\n')
+    with pytest.raises(ValueError, match=r"occurrence\.txt, line 5: 'decimalLatitude' is 'x'"):
+        read_points(path, lonlat=True)
+    (tmp_path / "r.tsv").write_text('"place"\t"lat"\t"lon"\n"a\tb"\t10\t20\n')
+    assert_allclose(read_points(tmp_path / "r.tsv", lonlat=True).lonlat, [[20, 10]])
+    (tmp_path / "q.tsv").write_text('lat\tlon\n"10"\t"20"\n')
+    assert_allclose(read_points(tmp_path / "q.tsv", lonlat=True).lonlat, [[20, 10]])

@@ -92,7 +92,7 @@ def test_density_map_has_a_color_bar_with_its_unit_and_the_points():
     x = sphere_sample(np.random.default_rng(0), 30, 3)
     ax = plotting.density_map(lambda points: np.ones(len(points)), points=x, levels=5)
     bar = ax.figure.axes[1]
-    assert bar.get_xlabel() == "density (sr$^{-1}$)"
+    assert bar.get_xlabel() == "density [1/sr]"
     shown = [c for c in ax.collections if c.get_gid() == "points"]
     assert len(shown[0].get_offsets()) == 30
     assert len(plotting.density_map(np.ones((4, 8)), colorbar=False).figure.axes) == 1

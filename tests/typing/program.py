@@ -35,6 +35,9 @@ same: bool = drift_test(x, [y], permutations=99).drifted
 chosen: float = two_sample_test(x, y, projections=[[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]).p_value
 uniform: float = uniformity_test(x).p_value
 total: sphereot.Sketch = sphereot.Sketch(3).update(x) + sphereot.Sketch(3).update(y)
+named = sphereot.ssw(datasets.load("flood"), [[1.0, 0.0, 0.0]], columns=(["lon", "lat"], None))
+same_names = two_sample_test(x, y, columns=["lon", "lat"])
+located = sphere.to_lonlat(sphere.normalize(datasets.load("flood")))
 tensor: torch.Tensor = sphereot.ssw(torch.eye(3), torch.eye(3), seed=0)
 
 # The sphere: results are arrays of the library of the points.
@@ -83,6 +86,8 @@ sphereot.Sketch(3, groups=4).update(x, np.ones(10), ["a", "b"] * 5).update([[1.0
 weeks = datasets.time_windows([date(2026, 3, 1), date(2026, 3, 9)], every="week")
 days = datasets.time_windows(np.array(["2026-03-01"], dtype="datetime64[D]"), every="day")
 pot_value = pot.sliced_wasserstein_sphere(x, y, seed=np.random.RandomState(0), log=True)
+pot_nested = pot.sliced_wasserstein_sphere([[1.0, 0.0]], [[1.0, 0.0]])
+pot_listed = pot.wasserstein_circle([0.1, 0.2], [0.3])
 pot_costs: NDArray[np.float64] = pot.wasserstein_circle(turns[0], turns[1], p=2)
 divergence: torch.Tensor = UniformSSW(50)(t, seed=torch.Generator())
 optimizer = RiemannianAdam([t], lr=0.1, retraction="normalize")
@@ -90,6 +95,7 @@ loss: torch.Tensor = SSWLoss(reduction="sum")(t, t)
 
 # Plots.
 axes: Axes = plotting.density_map(density, points=x, ax=Figure().add_subplot(projection="mollweide"), cmap="magma")
+axes = plotting.scatter_map(x, columns=["lon", "lat"])
 axes = plotting.scatter_sphere(x, color=(0.1, 0.2, 0.3), size=np.ones(10))
 axes = plotting.circle_projections([x, y], frames[0], colors=["red", "#0072B2"], ax=Figure().add_subplot())
 axes = plotting.circle_projections([x], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
@@ -124,7 +130,9 @@ circle.wasserstein(turns, None)  # WRONG
 radon.radon_transform(1.0, frames, turns)  # WRONG
 sphereot.Sketch(3).update(x, groups=3)  # WRONG
 datasets.time_windows(20260301)  # WRONG
-pot.sliced_wasserstein_sphere([[1.0, 0.0]], [[1.0, 0.0]])  # WRONG
+pot.sliced_wasserstein_sphere("points", x)  # WRONG
+sphereot.ssw(x, y, columns=1.5)  # WRONG
+sphereot.project(x, frames, columns=[["lon"], ["lat"]])  # WRONG
 plotting.density_map("density")  # WRONG
 plotting.evolution([1, 2, 3], "runs")  # WRONG
 plotting.scatter_map(x, ax="map")  # WRONG

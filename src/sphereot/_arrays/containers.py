@@ -5,7 +5,7 @@ None of the packages is imported here: an object of one shows that its package i
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,28 @@ from numpy.typing import NDArray
 
 from sphereot._support.column_names import listed, lonlat_order
 
-__all__ = ["Columns", "as_plain_array", "is_table", "points_of_container", "stacked"]
+__all__ = [
+    "Columns",
+    "SampleColumns",
+    "as_plain_array",
+    "columns_of_each",
+    "dimensions",
+    "is_table",
+    "lonlat_of_container",
+    "numbers_of_table",
+    "points_and_names",
+    "points_of_container",
+    "stacked",
+]
 
 Columns = str | int | Sequence[str | int]
 """Columns of coordinates: names or numbers; a single name may be a column of lists."""
+
+SampleColumns = Columns | Sequence[Columns | None]
+"""The same for several samples: columns of all tables among them; or one entry for each sample, one of them a list."""
+
+_CHOOSE = "name the columns of the coordinates with columns=, here or in sphereot.sphere.from_table"
+_OWN = ("EarthData", "PointSet")
 
 
 @dataclass(frozen=True)
@@ -26,6 +44,8 @@ class _Table:
 
     names: list[str]
     values: Any  # callable (number) -> array (n,), or (n, d) for a column of lists
+    dims: list[str] | None = None  # dimension of the rows of each column, where they may differ
+    data: list[int] | None = None  # columns that can be coordinates if none are named; None for all
 
     def column(self, name: str, number: int) -> NDArray[Any]:
         """One column: numbers (n,) or vectors (n, d)."""
@@ -35,10 +55,7 @@ class _Table:
             return stacked(f"{name}: column {self.names[number]!r}", values)
         if text or values.dtype.kind not in "fiu":
             kind = "text" if text else values.dtype
-            raise TypeError(
-                f"{name}: column {self.names[number]!r} holds {kind}, not numbers; name the columns of the coordinates "
-                "with columns=."
-            )
+            raise TypeError(f"{name}: column {self.names[number]!r} holds {kind}, not numbers; {_CHOOSE}.")
         return values.astype(np.float64) if values.dtype.kind in "iu" else values
 
 
@@ -50,37 +67,109 @@ def points_of_container(name: str, value: Any, columns: Columns | None = None) -
     name : str
         Name of the argument, for messages.
     value : object
-        A table (pandas, polars, Arrow, or with `__dataframe__`), a column of lists, a geopandas GeoSeries of points, an
-        astropy SkyCoord, an xarray DataArray, or a `PointSet`.
+        A table (pandas, polars, Arrow, an xarray Dataset, or with `__dataframe__`), a column of lists, geopandas points
+        (GeoSeries, GeoDataFrame, GeometryArray), an astropy SkyCoord, an xarray DataArray, a `PointSet` or `EarthData`.
     columns : str, int or sequence of them, optional
         Columns of the coordinates. By default longitude and latitude in degrees if two columns have such names, else
         the only column of lists, else all columns.
     """
-    if _is_of(value, "geopandas"):
-        points = _of_geometries(name, value)
-    elif _is_of(value, "astropy") and hasattr(value, "cartesian"):
-        points = _of_sky(value)
-    elif _is_of(value, "xarray") and hasattr(value, "dims"):
-        points = np.asarray(value.data)
-    elif type(value).__name__ == "PointSet" and _is_of(value, "sphereot"):
-        points = value.points
-    else:
+    return points_and_names(name, value, columns)[0]
+
+
+def points_and_names(name: str, value: Any, columns: Columns | None = None) -> tuple[Any, list[str]]:
+    """`points_of_container`, and the names of the columns if all those of a table were taken for coordinates."""
+    if columns is not None or not _has_geometry(value):
         table = _table_of(name, value)
         if table is not None:
             return _of_table(name, table, columns)
-        points = None
     if columns is not None:
         raise TypeError(f"columns: got {columns!r}, but {name} is no table; leave columns out, or pass a DataFrame.")
-    return value if points is None else points
+    degrees = _degrees_of(name, value)
+    if degrees is not None:
+        return _of_degrees(name, *degrees), []
+    if _is_sky(value):
+        return _of_sky(value), []
+    if _is_of(value, "xarray") and hasattr(value, "dims"):
+        return np.asarray(value.data), []
+    return (value.points if _is_own(value) else value), []
+
+
+def lonlat_of_container(name: str, value: Any) -> Any:
+    """Longitudes and latitudes in degrees, (n, 2), of a container that names them; other values are unchanged."""
+    pair = None
+    if not _has_geometry(value) and (table := _table_of(name, value)) is not None:
+        pair = _named_degrees(name, table)
+        if pair is None:
+            return _joined(name, table, _unnamed(name, table))
+    elif _is_sky(value):
+        place = _icrs(value).spherical
+        pair = np.asarray(place.lon.deg), np.asarray(place.lat.deg)
+    else:
+        pair = _degrees_of(name, value)
+    return value if pair is None else np.stack(pair, axis=-1)
+
+
+def numbers_of_table(name: str, value: Any, *, one_is_vector: bool = False) -> Any:
+    """Numbers (n, k) of a table, or (n,) of a single column if `one_is_vector`; other values are returned unchanged."""
+    table = None if _has_geometry(value) else _table_of(name, value)
+    if table is None:
+        return value
+    numbers = _joined(name, table, _unnamed(name, table))
+    return numbers[:, 0] if one_is_vector and numbers.shape[1] == 1 else numbers
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value has named columns, which `columns` chooses from: a DataFrame, an Arrow table."""
-    if any(_is_of(value, package) for package in ("geopandas", "astropy", "xarray")):
-        return False
-    if _is_of(value, "pandas") or _is_of(value, "polars"):
+    """Whether a value has named columns, which `columns` chooses from: a DataFrame, an Arrow table, a Dataset."""
+    if _is_of(value, "xarray"):
+        return hasattr(value, "data_vars")
+    if any(_is_of(value, package) for package in ("pandas", "polars", "geopandas")):
         return hasattr(type(value), "columns")  # of the type: a LazyFrame computes it, and warns
-    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__dataframe__")
+    # A column of Arrow has the stream too, but is an array.
+    return hasattr(value, "__dataframe__") or (hasattr(value, "__arrow_c_stream__") and not hasattr(value, "__array__"))
+
+
+def columns_of_each(columns: SampleColumns | None, samples: Mapping[str, Any]) -> list[Columns | None]:
+    """Columns for each of several named samples: those for all tables among them, or one entry for each sample.
+
+    >>> columns_of_each((["lon", "lat"], None), {"x": "a table", "y": "an array"})
+    [['lon', 'lat'], None]
+    """
+    if columns is None:
+        return [None] * len(samples)
+    entries: list[Any] = [columns] if isinstance(columns, str | int) else list(columns)
+    if any(entry is None or (isinstance(entry, Sequence) and not isinstance(entry, str)) for entry in entries):
+        if len(entries) != len(samples):
+            raise ValueError(
+                f"columns: got {len(entries)} entries for {len(samples)} samples ({listed(list(samples))}); give one "
+                "list for each, or None for an array."
+            )
+        return entries
+    chosen: Any = columns
+    tables = [is_table(value) for value in samples.values()]
+    if not any(tables):
+        what = {0: "there is no sample", 1: f"{next(iter(samples), None)} is no table"}
+        none = what.get(len(samples), f"none of {listed(list(samples))} is a table")
+        raise TypeError(f"columns: got {columns!r}, but {none}; leave columns out, or pass a DataFrame.")
+    return [chosen if table else None for table in tables]
+
+
+def dimensions(value: Any) -> int:
+    """Number of dimensions of what holds numbers: 2 for a table, a Series of lists or a list of lists."""
+    if is_table(value) or _is_own(value) or _is_of(value, "geopandas"):
+        return 2
+    if isinstance(value, list | tuple):
+        return 1 + dimensions(value[0]) if value else 1
+    if _is_sky(value):
+        return int(value.ndim) + 1
+    array: Any = value
+    if not hasattr(value, "ndim") and hasattr(value, "__array__"):
+        array = np.asarray(value)
+    elif not hasattr(value, "ndim"):
+        array = as_plain_array("points", value)
+    if array is None:
+        return 0
+    holds_objects = str(getattr(array, "dtype", "")) == "object" and 0 not in (array.ndim, len(array))
+    return 1 + dimensions(np.asarray(array)[0]) if holds_objects else int(array.ndim)
 
 
 def as_plain_array(name: str, value: Any) -> Any:
@@ -139,24 +228,53 @@ def _is_of(value: Any, package: str) -> bool:
     )
 
 
+def _is_own(value: Any) -> bool:
+    """Whether a value is a dataset of this package, whose points are an attribute."""
+    return type(value).__name__ in _OWN and _is_of(value, "sphereot")
+
+
+def _is_sky(value: Any) -> bool:
+    return _is_of(value, "astropy") and hasattr(value, "cartesian")
+
+
+def _has_geometry(value: Any) -> bool:
+    """Whether a value of geopandas has points of its own: all but a GeoDataFrame without an active geometry."""
+    return _is_of(value, "geopandas") and getattr(value, "active_geometry_name", "") is not None
+
+
 # ---- tables ----
 
 
 def _table_of(name: str, value: Any) -> _Table | None:
     """The columns of a table, or None if the value is none."""
+    if not is_table(value):
+        return None
+    if _is_of(value, "dask"):
+        raise TypeError(
+            f"{name}: is a Dask DataFrame, which holds no values yet; pass {name}.compute(), or summarize it with "
+            "sphereot.sketch.dask.sketch."
+        )
+    if _is_of(value, "xarray"):
+        return _dataset_table(value)
     if _is_of(value, "pandas"):
-        if not hasattr(value, "columns"):
-            return None  # a Series
         return _Table([str(column) for column in value.columns], lambda k: value.iloc[:, k].to_numpy())
     if _is_of(value, "polars"):
         if hasattr(value, "collect"):
             raise TypeError(f"{name}: is a LazyFrame, which holds no values yet; pass {name}.collect().")
-        if not hasattr(value, "columns"):
-            return None
         return _Table(list(value.columns), lambda k: _polars_values(value.to_series(k)))
-    if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__dataframe__"):
-        return _interchanged(name, value)
-    return None
+    return _interchanged(name, value)
+
+
+def _dataset_table(value: Any) -> _Table:
+    """Variables and coordinates of an xarray Dataset; the coordinates are taken by name alone."""
+    variables = {str(key): variable for key, variable in value.variables.items() if variable.ndim in (1, 2)}
+    names = list(variables)
+    return _Table(
+        names,
+        lambda k: variables[names[k]].values,
+        dims=[str(variable.dims[0]) for variable in variables.values()],
+        data=[names.index(str(key)) for key in value.data_vars if str(key) in variables],
+    )
 
 
 def _polars_values(series: Any) -> Any:
@@ -190,25 +308,42 @@ def _interchanged(name: str, value: Any) -> _Table | None:
     return _table_of(name, from_dataframe(value))
 
 
-def _of_table(name: str, table: _Table, columns: Columns | None) -> NDArray[np.floating[Any]]:
+def _of_table(name: str, table: _Table, columns: Columns | None) -> tuple[NDArray[np.floating[Any]], list[str]]:
+    """Points of a table, and the names of its columns if all were taken for coordinates."""
     if columns is not None:
         chosen = [columns] if isinstance(columns, str | int) else list(columns)
         numbers = [_column_number(name, table.names, column) for column in chosen]
         if len(numbers) == 2 and (order := lonlat_order([table.names[k] for k in numbers])) is not None:
-            return _of_degrees(name, *(table.column(name, numbers[k]) for k in order))
-        return _joined(name, table, numbers)
-    if not table.names:
-        raise ValueError(f"{name}: is a table without columns.")
-    if (order := lonlat_order(table.names)) is not None:
-        return _of_degrees(name, *(table.column(name, k) for k in order))
-    lists = [k for k in range(len(table.names)) if _holds_lists(table, k)]
-    if len(lists) == 1:
-        return table.column(name, lists[0])
-    if lists:
+            return _of_degrees(name, *_pair(name, table, [numbers[k] for k in order])), []
+        return _joined(name, table, numbers), []
+    degrees = _named_degrees(name, table)
+    if degrees is not None:
+        return _of_degrees(name, *degrees), []
+    numbers = _unnamed(name, table)
+    return _joined(name, table, numbers), [] if _holds_lists(table, numbers[0]) else [table.names[k] for k in numbers]
+
+
+def _named_degrees(name: str, table: _Table) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Columns of longitude and latitude, if exactly one column has a name of each."""
+    order = lonlat_order(table.names)
+    return None if order is None else _pair(name, table, list(order))
+
+
+def _pair(name: str, table: _Table, numbers: list[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    _require_same_rows(name, table, numbers)
+    first, second = numbers
+    return table.column(name, first), table.column(name, second)
+
+
+def _require_same_rows(name: str, table: _Table, numbers: list[int]) -> None:
+    if table.dims is None:
+        return
+    dims = list(dict.fromkeys(table.dims[k] for k in numbers))
+    if len(dims) > 1:
         raise ValueError(
-            f"{name}: several columns hold lists ({listed([table.names[k] for k in lists])}); choose one with columns=."
+            f"{name}: the variables {listed([table.names[k] for k in numbers])} are along several dimensions, not one "
+            f"for all points; pass {name}.stack(point={dims}), or choose others with columns=."
         )
-    return _joined(name, table, list(range(len(table.names))))
 
 
 def _column_number(name: str, names: list[str], column: str | int) -> int:
@@ -228,7 +363,22 @@ def _holds_lists(table: _Table, number: int) -> bool:
     return values.dtype == object and len(values) > 0 and np.ndim(values[0]) == 1
 
 
+def _unnamed(name: str, table: _Table) -> list[int]:
+    """Columns of the coordinates if none are named: the only column of lists, else all."""
+    numbers = list(range(len(table.names))) if table.data is None else table.data
+    if not numbers:
+        raise ValueError(f"{name}: is a table without columns.")
+    lists = [k for k in numbers if _holds_lists(table, k)]
+    if len(lists) > 1:
+        raise ValueError(
+            f"{name}: several columns hold lists ({listed([table.names[k] for k in lists])}); choose one with columns=."
+        )
+    return lists or numbers
+
+
 def _joined(name: str, table: _Table, numbers: list[int]) -> NDArray[np.floating[Any]]:
+    """Columns of numbers side by side, or one column of lists."""
+    _require_same_rows(name, table, numbers)
     parts = [table.column(name, k) for k in numbers]
     if len(parts) == 1:
         return parts[0] if parts[0].ndim == 2 else parts[0][:, None]
@@ -241,24 +391,39 @@ def _joined(name: str, table: _Table, numbers: list[int]) -> NDArray[np.floating
 
 
 def _of_degrees(name: str, longitude: NDArray[Any], latitude: NDArray[Any]) -> NDArray[np.float64]:
-    """Unit vectors from longitudes and latitudes in degrees."""
+    """Unit vectors (..., 3) from longitudes and latitudes in degrees."""
     east, north = (np.asarray(values, np.float64) for values in (longitude, latitude))
     bad = ~(np.isfinite(east) & np.isfinite(north))
     if bad.any():
         raise ValueError(f"{name}: row {int(np.argmax(bad))} has no longitude or latitude; leave out such rows first.")
-    if len(north) and np.max(np.abs(north)) > 90:
+    if north.size and np.max(np.abs(north)) > 90:
         row = int(np.argmax(np.abs(north)))
         raise ValueError(
-            f"{name}: row {row} has a latitude of {north[row]:.6g} degrees, but the poles are at 90; name the columns, "
-            "longitude first, with columns=."
+            f"{name}: row {row} has a latitude of {north.flat[row]:.6g} degrees, but the poles are at 90; name the "
+            "columns, longitude first, with columns=."
         )
     east, north = east * (math.pi / 180), north * (math.pi / 180)
-    return np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=1)
+    return np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=-1)
 
 
-def _of_geometries(name: str, value: Any) -> NDArray[np.float64]:
-    """Unit vectors of a GeoSeries, or of the geometry of a GeoDataFrame."""
-    series = value.geometry
+def _degrees_of(name: str, value: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Longitudes and latitudes of geometries, or of a DataArray with their names on its last dimension; else None."""
+    if _is_of(value, "geopandas"):
+        return _of_geometries(name, value)
+    if not (_is_of(value, "xarray") and hasattr(value, "dims") and value.ndim > 0):
+        return None
+    for coordinate in value.coords.values():
+        if coordinate.dims == value.dims[-1:]:
+            order = lonlat_order([str(label) for label in coordinate.values])
+            if order is not None:
+                numbers = np.asarray(value.data)
+                return numbers[..., order[0]], numbers[..., order[1]]
+    return None
+
+
+def _of_geometries(name: str, value: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Longitudes and latitudes of a GeoSeries or GeometryArray, or of the geometry of a GeoDataFrame."""
+    series = value.geometry if hasattr(value, "geometry") else sys.modules["geopandas"].GeoSeries(value)
     if not bool((series.geom_type == "Point").all()):
         kinds = listed(sorted({str(kind) for kind in series.geom_type.unique()}))
         raise TypeError(f"{name}: holds geometries other than points ({kinds}); pass {name}.centroid, for example.")
@@ -268,12 +433,15 @@ def _of_geometries(name: str, value: Any) -> NDArray[np.float64]:
         raise ValueError(
             f"{name}: its coordinates are not longitude and latitude but {series.crs.name}; pass {name}.to_crs(4326)."
         )
-    return _of_degrees(name, series.x.to_numpy(), series.y.to_numpy())
+    return series.x.to_numpy(), series.y.to_numpy()
 
 
 def _of_sky(value: Any) -> NDArray[np.float64]:
     """Unit vectors of a SkyCoord, in the frame ICRS, so that samples in different frames can be compared."""
-    frame = value.icrs if hasattr(value, "icrs") else value
-    vectors = np.moveaxis(np.asarray(frame.cartesian.xyz.value, np.float64), 0, -1)
+    vectors = np.moveaxis(np.asarray(_icrs(value).cartesian.xyz.value, np.float64), 0, -1)
     unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     return unit
+
+
+def _icrs(value: Any) -> Any:
+    return value.icrs if hasattr(value, "icrs") else value

@@ -26,7 +26,9 @@ __all__ = [
     "SupportsArrowStream",
     "SupportsDLPack",
     "SupportsDataFrame",
+    "SupportsPoints",
     "UniformMethod",
+    "Vectors",
 ]
 
 Method: TypeAlias = Literal["iid", "orthogonal", "quasi"]
@@ -77,15 +79,24 @@ class SkyCoordinates(Protocol):
         """The same locations in another frame."""
 
 
+class SupportsPoints(Protocol):
+    """A dataset with unit vectors as its points, such as `sphereot.datasets.EarthData`."""
+
+    @property
+    def points(self) -> Any:
+        """Unit vectors (n, d)."""
+
+
 Points: TypeAlias = (
     SupportsArray
     | SupportsDLPack
     | SupportsDataFrame
     | SupportsArrowStream
+    | SupportsPoints
     | SkyCoordinates
     | Sequence[Sequence[float]]
 )
-"""Unit vectors (n, d): an array of any library, a table, sky coordinates, or nested sequences."""
+"""Unit vectors (n, d): an array of any library, a table, sky coordinates, a dataset, or nested sequences."""
 
 Frame: TypeAlias = SupportsArray | SupportsDLPack | Sequence[Sequence[float]]
 """The frame of a great circle (d, 2): an array of any library, or nested sequences."""
@@ -109,6 +120,9 @@ ArrayLike: TypeAlias = (
     | Sequence[Sequence[Sequence[float]]]
 )
 """Real numbers of any shape: an array of any library, a table, a number, or nested sequences. Text is refused."""
+
+Vectors: TypeAlias = ArrayLike | SupportsArrowStream | SupportsPoints | SkyCoordinates
+"""Vectors (..., d): an array of any library, whatever else holds points, or nested sequences."""
 
 Seed: TypeAlias = "int | np.random.Generator | torch.Generator | jax.Array | None"
 """An int, a generator of the array's own library (a key of JAX), or None for new random numbers each time."""

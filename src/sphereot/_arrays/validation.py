@@ -6,6 +6,7 @@ fix the call.
 
 import math
 import operator
+import sys
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -14,7 +15,17 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns, as_plain_array, is_table, points_of_container
+from sphereot._arrays.containers import (
+    Columns,
+    SampleColumns,
+    as_plain_array,
+    columns_of_each,
+    is_table,
+    lonlat_of_container,
+    numbers_of_table,
+    points_and_names,
+    points_of_container,
+)
 from sphereot._arrays.libraries import (
     Array,
     aligned,
@@ -29,12 +40,14 @@ from sphereot._arrays.libraries import (
 )
 from sphereot._arrays.orders import LARGEST_ORDER
 from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
+from sphereot._support.column_names import listed
 
 __all__ = [
     "as_circle_weights",
     "as_frames",
     "as_int",
     "as_level",
+    "as_lonlat",
     "as_masses",
     "as_method",
     "as_order",
@@ -43,6 +56,7 @@ __all__ = [
     "as_positive",
     "as_reals",
     "as_same_kind",
+    "as_samples",
     "as_slice_count",
     "as_turns",
     "as_unit_vectors",
@@ -88,6 +102,18 @@ def as_same_kind(**arrays: Array) -> list[Any]:
     return list(arrays.values())
 
 
+def _as_kind_of(points: Array, name: str, array: Array) -> Array:
+    """An array beside `points`, of their library: NumPy arrays and those of JAX are converted to each other."""
+    # First without a look at JAX, which torch.compile cannot follow.
+    if is_numpy(points):
+        # Under a trace an array of JAX has no values to convert.
+        if compat.is_jax_array(array) and not isinstance(array, sys.modules["jax"].core.Tracer):
+            array = np.asarray(array)
+        require_same_kind(**{"the points": points, name: array})
+        return array
+    return as_same_kind(**{"the points": points, name: array})[1]
+
+
 def _as_array(name: str, value: Any) -> Array:
     """An array of any library unchanged; nested sequences of numbers as a NumPy array."""
     if isinstance(value, np.ma.MaskedArray):
@@ -113,6 +139,16 @@ def _as_array(name: str, value: Any) -> Array:
     )
 
 
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array that needs no reading; torch.compile can trace this check for tensors."""
+    return isinstance(value, np.ndarray) or is_torch(value) or compat.is_jax_array(value)
+
+
+def _as_numbers(name: str, value: Any, *, one_is_vector: bool) -> Array:
+    """An array, also of the numbers in a table, (n, k), or (n,) of a single column if `one_is_vector`."""
+    return _as_array(name, value if _is_array(value) else numbers_of_table(name, value, one_is_vector=one_is_vector))
+
+
 def _as_floating(name: str, array: Array) -> Array:
     """Convert to float32 or float64; half types are widened, other dtypes are an error."""
     xp = namespace(array)
@@ -134,8 +170,9 @@ def _as_floating(name: str, array: Array) -> Array:
 
 def as_points(name: str, value: Any, columns: Columns | None = None) -> Array:
     """Validate points: unit vectors of shape (n, d), in float32 or float64; tables and other containers are read."""
-    if columns is not None or not (isinstance(value, np.ndarray) or is_torch(value) or compat.is_jax_array(value)):
-        value = points_of_container(name, value, columns)
+    names: list[str] = []
+    if columns is not None or not _is_array(value):
+        value, names = points_and_names(name, value, columns)
     array = _as_array(name, value)
     half = is_half(array.dtype)
     points = _as_floating(name, array)
@@ -148,8 +185,16 @@ def as_points(name: str, value: Any, columns: Columns | None = None) -> Array:
         raise ValueError(f"{name}: points have {dim} coordinate, but a sphere needs at least 2 (the circle S^1).")
     values = readable(points)
     if values is not None:
-        _require_unit_rows(name, values, half)
+        _require_unit_rows(name, values, half, names)
     return points
+
+
+def as_samples(columns: SampleColumns | None, **samples: Any) -> list[Array]:
+    """Validate the named samples of points; `columns` counts for the tables among them, or has an entry for each."""
+    if columns is None:
+        return [as_points(name, value) for name, value in samples.items()]
+    each = columns_of_each(columns, samples)
+    return [as_points(name, value, chosen) for (name, value), chosen in zip(samples.items(), each, strict=True)]
 
 
 def as_points_or_table(name: str, value: Any, columns: Columns | None) -> Array:
@@ -157,7 +202,8 @@ def as_points_or_table(name: str, value: Any, columns: Columns | None) -> Array:
     return as_points(name, value, columns if columns is not None and is_table(value) else None)
 
 
-def _require_unit_rows(name: str, points: Array, half: bool) -> None:
+def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str] = ()) -> None:
+    """Raise unless points (n, d) have unit length; `names` are those of all columns of a table, if they are points."""
     xp = namespace(points)
     tolerance = unit_length_tolerance(float(xp.finfo(points.dtype).eps), half=half)
     if have_unit_length(points, tolerance):
@@ -169,7 +215,8 @@ def _require_unit_rows(name: str, points: Array, half: bool) -> None:
     fit = finite & (xp.abs(lengths - 1.0) <= tolerance)
     row = int(xp.argmin(xp.astype(fit, xp.int8)))
     if not bool(finite[row]):
-        raise ValueError(f"{name}: row {row} holds NaN or infinity; remove or fix such rows.")
+        or_columns = f"{_other_columns(names)}, or " if names else ""
+        raise ValueError(f"{name}: row {row} holds NaN or infinity; {or_columns}remove or fix such rows.")
     if points.shape[0] > 1 and _all_unit(points.T, tolerance):
         raise ValueError(
             f"{name}: shape is {tuple(points.shape)} and the columns are unit vectors, but points are rows of an array "
@@ -180,14 +227,22 @@ def _require_unit_rows(name: str, points: Array, half: bool) -> None:
     if not mostly_unit and _look_like_degrees(points):
         raise ValueError(
             f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; convert longitudes and "
-            f"latitudes in degrees with sphereot.sphere.from_lonlat({name}), or normalize vectors of the plane with "
-            f"sphereot.sphere.normalize({name})."
+            f"latitudes in degrees with sphereot.sphere.from_lonlat({name})."
         )
     if length == 0.0:
         raise ValueError(f"{name}: row {row} is the zero vector, which has no direction; remove such rows.")
+    or_columns = f"{_other_columns(names)}, or " if names else ""
     raise ValueError(
-        f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; normalize them first with "
-        f"sphereot.sphere.normalize({name})."
+        f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; {or_columns}normalize them first "
+        f"with sphereot.sphere.normalize({name})."
+    )
+
+
+def _other_columns(names: Sequence[str]) -> str:
+    """What to do if not all columns of a table are coordinates."""
+    return (
+        f"if not all columns ({listed(names)}) are coordinates, name those that are with columns=, here or in "
+        "sphereot.sphere.from_table"
     )
 
 
@@ -198,17 +253,20 @@ def _all_unit(rows: Array, tolerance: float) -> bool:
 
 
 def _look_like_degrees(points: Array) -> bool:
-    """Whether pairs of numbers can be longitudes and latitudes, in this order or the other."""
+    """Whether pairs of numbers can be longitudes and latitudes, in this order or the other.
+
+    Pairs within 2 pi of 0 are more likely vectors of the plane.
+    """
     if points.shape[1] != 2:
         return False
     xp = namespace(points)
     largest = xp.max(xp.abs(points), axis=0)
-    return bool(xp.all(largest <= 360)) and bool(xp.any(largest <= 90))
+    return bool(xp.all(largest <= 360)) and bool(xp.any(largest <= 90)) and bool(xp.any(largest > 2 * math.pi))
 
 
 def as_vectors(name: str, value: Any) -> Array:
-    """Validate vectors: nonzero and finite, of shape (..., d), in float32 or float64."""
-    vectors = _as_floating(name, _as_array(name, value))
+    """Validate vectors: nonzero and finite, of shape (..., d), in float32 or float64; containers of points are read."""
+    vectors = _as_floating(name, _as_array(name, value if _is_array(value) else points_of_container(name, value)))
     if vectors.ndim < 1 or vectors.shape[-1] < 1:
         raise ValueError(f"{name}: shape is {tuple(vectors.shape)}, but vectors are an array of shape (..., d).")
     values = readable(vectors)
@@ -222,7 +280,10 @@ def as_vectors(name: str, value: Any) -> Array:
 
 
 def as_unit_vectors(name: str, value: Any) -> Array:
-    """Validate unit vectors of any leading shape (..., d), in float32 or float64."""
+    """Validate unit vectors of any leading shape (..., d), in float32 or float64; containers of points are read."""
+    names: list[str] = []
+    if not _is_array(value):
+        value, names = points_and_names(name, value)
     array = _as_array(name, value)
     half = is_half(array.dtype)
     vectors = _as_floating(name, array)
@@ -232,13 +293,16 @@ def as_unit_vectors(name: str, value: Any) -> Array:
         )
     values = readable(vectors)
     if values is not None and 0 not in values.shape:
-        _require_unit_rows(name, namespace(values).reshape(values, (-1, values.shape[-1])), half)
+        _require_unit_rows(name, namespace(values).reshape(values, (-1, values.shape[-1])), half, names)
     return vectors
 
 
-def as_reals(name: str, value: Any) -> Array:
-    """Validate finite real numbers of any shape, in float32 or float64; integers become floating."""
-    array = _as_array(name, value)
+def as_reals(name: str, value: Any, *, one_is_vector: bool = False) -> Array:
+    """Validate finite real numbers of any shape, in float32 or float64; integers become floating.
+
+    Those of a table have shape (n, k); a single column is a vector (n,) if `one_is_vector`.
+    """
+    array = _as_numbers(name, value, one_is_vector=one_is_vector)
     xp = namespace(array)
     if xp.isdtype(array.dtype, "integral"):
         array = xp.astype(array, xp.zeros(()).dtype)
@@ -247,6 +311,11 @@ def as_reals(name: str, value: Any) -> Array:
     if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
         raise ValueError(f"{name}: holds NaN or infinity; remove or fix such values.")
     return array
+
+
+def as_lonlat(name: str, value: Any) -> Array:
+    """Validate degrees as `as_reals` does; containers that name longitude and latitude are read, longitude first."""
+    return as_reals(name, value if _is_array(value) else lonlat_of_container(name, value))
 
 
 def require_same_dim(x_name: str, x: Array, y_name: str, y: Array) -> None:
@@ -269,8 +338,11 @@ def require_broadcast(x_name: str, x: Array, y_name: str, y: Array, remedy: str)
 
 
 def as_turns(name: str, value: Any) -> Array:
-    """Validate turns (coordinates on the circle) of shape (..., n), in float32 or float64."""
-    turns = _as_floating(name, _as_array(name, value))
+    """Validate turns (coordinates on the circle) of shape (..., n), in float32 or float64.
+
+    A table of one column is a vector of turns.
+    """
+    turns = _as_floating(name, _as_numbers(name, value, one_is_vector=True))
     if turns.ndim < 1:
         raise ValueError(f"{name}: got a single number, but turns are an array of shape (..., n).")
     if turns.shape[-1] == 0:
@@ -296,7 +368,7 @@ def as_weights(name: str, value: Any, points_name: str, points: Array) -> Array 
 
 def as_masses(name: str, value: Any, points_name: str, n: int) -> NDArray[np.float64]:
     """Validate weights (n,) whose size matters, not their ratios alone; a NumPy array in float64, zeros included."""
-    array = _as_array(name, value)
+    array = _as_numbers(name, value, one_is_vector=True)
     xp = namespace(array)
     if not (xp.isdtype(array.dtype, ("real floating", "integral")) or is_half(array.dtype)):
         raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
@@ -329,10 +401,10 @@ def as_circle_weights(name: str, value: Any, turns_name: str, turns: Array) -> A
 
 
 def _checked_weights(name: str, value: Any, like: Array) -> Array:
-    array = _as_array(name, value)
+    array = _as_numbers(name, value, one_is_vector=True)
     if not (is_torch(value) or compat.is_array_api_obj(value)):  # a plain list: follow the points
         array = namespace(like).asarray(array, device=device(like))
-    _, array = as_same_kind(**{"the points": like, name: array})
+    array = _as_kind_of(like, name, array)
     xp = namespace(array)
     if not (xp.isdtype(array.dtype, ("real floating", "integral")) or is_half(array.dtype)):
         raise TypeError(f"{name}: dtype is {array.dtype}, but weights are real numbers.")
@@ -443,7 +515,7 @@ def as_frames(projections: Any, points: Array) -> Array:
             f"{dim})."
         )
     frames = _as_floating("projections", _as_array("projections", projections))
-    _, frames = as_same_kind(**{"the points": points, "projections": frames})
+    frames = _as_kind_of(points, "projections", frames)
     xp = namespace(frames)
     if frames.ndim != 3 or frames.shape[1:] != (dim, 2) or frames.shape[0] == 0:
         raise ValueError(

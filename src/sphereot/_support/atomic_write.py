@@ -19,7 +19,7 @@ __all__ = ["is_stream", "locked", "reason_of", "remove_leftovers", "write_aside"
 
 _MAX_PREFIX = 50  # characters, of up to four bytes each: file names have at most 255 bytes
 _MAX_REASON = 200  # characters
-_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EPIPE}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 from sphereot._support.atomic_write import is_stream
 from sphereot._support.checkpoints import StateFile
 from sphereot.cli.errors import reports_errors
-from sphereot.cli.options import AsJson, NonnegativeSeed, ReadOptions, WeightedReadOptions, reads_points
+from sphereot.cli.options import SAMPLE, AsJson, NonnegativeSeed, ReadOptions, WeightedReadOptions, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable, warnings_in_one_line
 from sphereot.cli.points import file_summary, read_files, status
 
@@ -25,7 +25,9 @@ density = typer.Typer(
 
 Data = Annotated[
     Path,
-    typer.Argument(help="A file of points, or a data set: earthquake, flood, fire or volcano.", show_default=False),
+    typer.Argument(
+        help=f"The points: {SAMPLE}; or a data set: earthquake, flood, fire or volcano.", show_default=False
+    ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model file that `density fit` wrote.", show_default=False)]
 
@@ -86,7 +88,7 @@ def _fit(
         str, typer.Option(help="Cross-validation of auto: by locations, or by rows, where repeated points count.")
     ] = "locations",
     seed: NonnegativeSeed = 0,
-    out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("density.safetensors"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("density.safetensors"),
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start again instead of continuing an interrupted fit.")
     ] = False,
@@ -170,7 +172,9 @@ def _evaluate(
     model: Model,
     data: Data,
     reading: ReadOptions,
-    out: Annotated[Path | None, typer.Option(help="Also write the log-density of each point, as .npy.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write the log-density of each point, as .npy.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate the likelihood of points under a fitted density.
@@ -216,7 +220,7 @@ def _sample(
     seed: Annotated[int | None, typer.Option(help="Seed of the random numbers.", min=0)] = None,
     lonlat: Annotated[bool, typer.Option("--lonlat", help="Longitude and latitude in degrees, for d = 3.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="A .csv or .npy file to write.", show_default="CSV on stdout")
+        Path | None, typer.Option("--out", "-o", help="A .csv or .npy file to write.", show_default="CSV on stdout")
     ] = None,
 ) -> None:
     """Sample points from a fitted density.
@@ -260,8 +264,12 @@ def _sample(
 def _plot(
     model: Model,
     reading: ReadOptions,
-    points: Annotated[Path | None, typer.Option(help="Points to show: a file, or a data set as in `fit`.")] = None,
-    out: Annotated[Path, typer.Option(help="Files to write, without the suffixes .png and .html.")] = Path("density"),
+    points: Annotated[
+        Path | None, typer.Option(help="Points to show: a file, folder, pattern or data set as in `fit`.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Files to write, without the suffixes .png and .html.")
+    ] = Path("density"),
     resolution: Annotated[int, typer.Option(help="Number of rows of the map.", min=2)] = 360,
     sky: Annotated[
         bool, typer.Option("--sky", help="A map of the sky: right ascension increases to the left, no coastlines.")

@@ -80,10 +80,10 @@ def distance(
 ) -> None:
     """Spherical Sliced-Wasserstein distance between the points of two files.
 
-    The files are .npy, .npz, .csv, .parquet, .geojson, .pt or .safetensors; each row is a point on the sphere. The
-    command prints SSW_p^p and its root SSW_p, in turns (a great circle has length 1) and, on S^2, in degrees; --unit
-    chooses another. SSW_1, the default for places, is the mean displacement along great circles. SSW_2 is none: it
-    weighs the few circles on which a point moves far, and for points 10 degrees apart it is 14.8 degrees.
+    Each row of a file is a point on the sphere. The command prints SSW_p^p and its root SSW_p, in turns (a great circle
+    has length 1) and, on S^2, in degrees; --unit chooses another. SSW_1, the default for places, is the mean
+    displacement along great circles. SSW_2 is none: it weighs the few circles on which a point moves far, and for
+    points 10 degrees apart it is 14.8 degrees.
     The standard error after ± is that from the choice of great circles only, not from the sampling of the points.
     A row that is not a point ends the command with exit code 2 and a message with file and line. Nothing is unpickled.
 
@@ -96,6 +96,8 @@ def distance(
     Locations on the earth: sphereot distance quakes.csv fires.geojson --lonlat --unit km
 
     With an interval over the draw of the points: sphereot distance a.npy b.npy --bootstrap 200
+
+    The rows of many files as one sample: sphereot distance then.parquet 'now/**/*.parquet' --columns embedding
 
     Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
 
@@ -164,7 +166,14 @@ def distance(
 @reports_errors()
 @reads_points
 def pairwise(
-    files: Annotated[list[Path], typer.Argument(help="Two or more files.", show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Two or more samples: files (as for distance), folders and addresses; a quoted pattern is one sample "
+            "per match.",
+            show_default=False,
+        ),
+    ],
     reading: WeightedReadOptions,
     p: OrderByData = None,
     projections: Projections = 200,
@@ -213,10 +222,14 @@ def pairwise(
         for i, j in combinations(range(len(sets)), 2)
     }
     if as_json:
+        lengths = {}
+        if unit is not None:
+            lengths = {"unit": unit, "distances": [[PER_TURN[unit] * value for value in row] for row in distances]}
         print_json(
             {
                 "values": values,
                 "standard_errors": [[finite_or_none(error) for error in row] for row in errors],
+                **lengths,
                 "note": _note(list(pairs.values())),
                 "p": p,
                 "n_projections": count,

@@ -12,11 +12,24 @@ import typer
 from sphereot._arrays.validation import as_method
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.moved_rows import MovedRows, moved_rows
-from sphereot.cli.options import AsJson, Frames, Method, NoWeights, Order, Projections, ReadOptions, Seed, reads_points
-from sphereot.cli.outputs import drift_for_reader, finite_or_none, print_json, require_writable
+from sphereot.cli.options import (
+    SAMPLE,
+    AsJson,
+    Frames,
+    Method,
+    NoWeights,
+    Order,
+    Projections,
+    ReadOptions,
+    Seed,
+    reads_points,
+)
+from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import input_files, load_sketch, read_files, refuse_weights, status
+from sphereot.cli.result_text import drift_text
 from sphereot.cli.sketch_distances import any_sketch
 from sphereot.cli.time_windows import Every, Time, divide_by_time, require_both
+from sphereot.cli.units import Lengths, Unit, as_unit
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -32,10 +45,14 @@ _SHOWN = 5  # rows that moved, of those in the record
 @reports_errors()
 @reads_points
 def drift(
-    reference: Annotated[Path, typer.Argument(help="The file of the reference.", show_default=False)],
+    reference: Annotated[Path, typer.Argument(help=f"The reference: {SAMPLE}.", show_default=False)],
     reading: ReadOptions,
     current: Annotated[
-        list[Path] | None, typer.Argument(help="Files to compare with it, one per window.", show_default=False)
+        list[Path] | None,
+        typer.Argument(
+            help="Windows to compare with it: files, folders and addresses; a quoted pattern is one window per match.",
+            show_default=False,
+        ),
     ] = None,
     time: Time = None,
     every: Every = None,
@@ -74,6 +91,7 @@ def drift(
     p: Order = 1.0,
     seed: Seed = 0,
     weights: NoWeights = None,
+    unit: Unit = None,
     as_json: AsJson = False,
     frames: Frames = False,
 ) -> None:
@@ -97,6 +115,8 @@ def drift(
     A table with a column of times, week by week; the first week is the reference: sphereot drift log.parquet --columns
     embedding --normalize --time created --every week
 
+    Places, in kilometers: sphereot drift 2024.csv '2025-*.csv' --lonlat --unit km
+
     Stored summaries, made by `sphereot sketch --groups`: sphereot drift reference.sketch today.sketch
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
@@ -114,7 +134,7 @@ def drift(
         options = {"p": p, "alpha": alpha, "permutations": permutations, "seed": seed}
         if time is not None:
             raise ValueError("--time: divides the rows of data files; for sketches, give it to `sphereot sketch`.")
-        _drift_of_sketches(reference, current, report, options, as_json=as_json)
+        _drift_of_sketches(reference, current, report, options, unit=unit, as_json=as_json)
         return
     if report is not None:
         require_writable("--report", [report], [reference, *current])
@@ -123,6 +143,7 @@ def drift(
     with status("Reading ..."):
         labels = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
         first, *sets = read_files([reference, *current], reading, labels=labels, max_points=max_points, seed=seed)
+    lengths = Lengths(p, first.points.shape[1], as_unit(unit, first.points.shape[1]))
     if max_points is None:
         _note_large([first, *sets])
     names, title = _labels(current), f"Drift from {reference.name}"
@@ -154,9 +175,9 @@ def drift(
                 moved=[None if rows is None else rows.as_text() for rows in moved],
             )
     if as_json:
-        print_json(_record(result, first, sets, moved, seed, report, frames))
+        print_json(_record(result, first, sets, moved, seed, report, frames, lengths))
     else:
-        typer.echo(drift_for_reader(str(result), result.p))
+        typer.echo(drift_text(result, lengths))
         for window, rows in zip(result.windows, moved, strict=True):
             if rows is not None:
                 new, gone = rows.as_text()
@@ -172,7 +193,13 @@ def drift(
 
 
 def _drift_of_sketches(
-    reference: Path, current: Sequence[Path], report: Path | None, options: dict[str, Any], *, as_json: bool
+    reference: Path,
+    current: Sequence[Path],
+    report: Path | None,
+    options: dict[str, Any],
+    *,
+    unit: str | None,
+    as_json: bool,
 ) -> None:
     """The test on sketches with groups, which needs no data."""
     from sphereot.stats import drift_test
@@ -188,6 +215,7 @@ def _drift_of_sketches(
         with names_missing_extra("plot"):
             from sphereot.report import drift_page
     first, *windows = (load_sketch(path) for path in (reference, *current))
+    lengths = Lengths(options["p"], first.dim, as_unit(unit, first.dim))
     result = drift_test(first, windows, labels=_labels(current), progress=True, **options)
     if report is not None:
         drift_page(report, result, title=f"Drift from {reference.name}", settings=_settings(options["seed"]))
@@ -198,6 +226,7 @@ def _drift_of_sketches(
                 "label": window.label,
                 "points": window.n,
                 "value": window.value,
+                **lengths.record(window.value),
                 "band": list(window.band),
                 "ratio": finite_or_none(window.ratio),
                 "p_value": window.p_value,
@@ -210,7 +239,7 @@ def _drift_of_sketches(
         record |= {"p": result.p, "permutations": result.permutations, "reference": str(reference)}
         print_json(record | {"report": None if report is None else str(report)})
     else:
-        typer.echo(drift_for_reader(str(result), result.p))
+        typer.echo(drift_text(result, lengths))
         if report is not None:
             typer.echo(f"Report: {report}")
     if result.drifted:
@@ -274,6 +303,7 @@ def _record(
     seed: int,
     report: Path | None,
     frames: bool,
+    lengths: Lengths,
 ) -> dict[str, Any]:
     windows = [
         {
@@ -283,6 +313,7 @@ def _record(
             "points_tested": window.n,
             "dropped": points.dropped,
             "value": window.value,
+            **lengths.record(window.value),
             "band": list(window.band),
             "ratio": finite_or_none(window.ratio),
             "p_value": window.p_value,

@@ -38,6 +38,8 @@ def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Calla
             except (typer.Exit, typer.Abort):
                 raise
             except Exception as error:
+                if _is_closed_pipe(error):
+                    raise
                 traceback.print_exc()
                 raise typer.Exit(FAILURE) from error
 
@@ -50,10 +52,12 @@ def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Calla
 
 @contextmanager
 def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds into one line on stderr and exit code 2."""
+    """Turn errors of these kinds into one line on stderr and exit code 2; typer ends silently if stdout was closed."""
     try:
         yield
     except kinds as error:
+        if _is_closed_pipe(error):
+            raise
         typer.echo(f"Error: {_message(error)}", err=True)
         raise typer.Exit(FAILURE) from error
 
@@ -73,6 +77,11 @@ def names_missing_extra(extra: str) -> Iterator[None]:
             text = f"a package cannot be loaded ({reason}); free memory, or pip install 'sphereot[{extra}]' again."
         typer.echo(f"Error: {text}", err=True)
         raise typer.Exit(FAILURE) from error
+
+
+def _is_closed_pipe(error: Exception) -> bool:
+    """Whether nobody reads stdout any more, as in `sphereot ... | head -1`; errors of files have a name."""
+    return isinstance(error, BrokenPipeError) and error.filename is None
 
 
 def _message(error: Exception) -> str:

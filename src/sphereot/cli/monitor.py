@@ -10,7 +10,9 @@ from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, reads_points
 from sphereot.cli.outputs import drift_for_reader, require_writable
 from sphereot.cli.points import input_files, load_sketch, refuse_weights, status
+from sphereot.cli.result_text import monitor_text
 from sphereot.cli.sketch_distances import summarized
+from sphereot.cli.units import Lengths, Unit, as_unit
 
 __all__ = ["monitor"]
 
@@ -29,7 +31,11 @@ def monitor(
     reading: ReadOptions,
     windows: Annotated[
         list[Path] | None,
-        typer.Argument(help="New windows, in their order: sketches with groups, or data files.", show_default=False),
+        typer.Argument(
+            help="New windows, in their order: sketches with groups, or data (files as for drift, folders, addresses); "
+            "a quoted pattern is one window per match.",
+            show_default=False,
+        ),
     ] = None,
     alpha: Annotated[
         float,
@@ -66,6 +72,7 @@ def monitor(
     p: Order = 1.0,
     seed: NonnegativeSeed = 0,
     weights: NoWeights = None,
+    unit: Unit = None,
     as_json: AsJson = False,
 ) -> None:
     """Test new windows for drift from a stored reference, day by day, with a bound on false alarms over time.
@@ -109,6 +116,7 @@ def monitor(
         with names_missing_extra("plot"):  # before the work, not after it
             from sphereot.report import monitor_page
     first = load_sketch(reference)
+    lengths = Lengths(p, first.dim, as_unit(unit, first.dim))
     watching = DriftMonitor(
         first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed
     )
@@ -122,9 +130,10 @@ def monitor(
             results.append(watching.check(window, label=label or path.stem))
         if as_json:
             record = {name: value for name, value in results[-1].as_record().items() if name != "densities"}
+            record |= lengths.record(results[-1].value)
             typer.echo(json.dumps(record, allow_nan=False))
         else:
-            typer.echo(drift_for_reader(results[-1].summary(watching.p), watching.p))
+            typer.echo(monitor_text(results[-1], lengths))
     if metrics is not None:
         from sphereot.stats.prometheus import prometheus_text
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 __all__ = [
+    "SAMPLE",
     "AsJson",
     "Debug",
     "FirstFile",
@@ -21,6 +22,7 @@ __all__ = [
     "OrderByData",
     "Projections",
     "ReadOptions",
+    "Sample",
     "SecondFile",
     "Seed",
     "WeightedReadOptions",
@@ -33,8 +35,15 @@ _READING = "Reading the files"
 _NO_WEIGHTS = "-"
 _SEED_HELP = "Seed of the random numbers: the same seed gives the same result."
 
-FirstFile = Annotated[Path, typer.Argument(help="The first file.", show_default=False)]
-SecondFile = Annotated[Path, typer.Argument(help="The second file.", show_default=False)]
+SAMPLE = (
+    "a file (.csv, .csv.gz, .tsv, .txt, .jsonl, .feather, .parquet, .npy, .npz, .geojson, .pt or .safetensors), a "
+    "folder or quoted pattern of files of one kind, read as one sample, or an address such as s3://bucket/a.parquet"
+)
+"""What an argument for one sample may be, for its help."""
+
+Sample = Annotated[Path, typer.Argument(help=f"The points: {SAMPLE}.", show_default=False)]
+FirstFile = Annotated[Path, typer.Argument(help=f"The first sample: {SAMPLE}.", show_default=False)]
+SecondFile = Annotated[Path, typer.Argument(help="The second sample, given like the first.", show_default=False)]
 Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 1000.")]
 OrderByData = Annotated[
     float | None,
@@ -47,7 +56,7 @@ Method = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help=_SEED_HELP)]
 NonnegativeSeed = Annotated[int, typer.Option("--seed", help=_SEED_HELP, min=0)]
 NoWeights = Annotated[str | None, typer.Option("--weights", help="Refused: tests take no weights.", hidden=True)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one line, or indented on a terminal.")]
 Frames = Annotated[
     bool, typer.Option("--frames", help="With --json: also print the frames of great circles, d x 2 numbers each.")
 ]

@@ -34,20 +34,14 @@ def for_reader(text: str) -> str:
 
 
 def drift_for_reader(text: str, p: float) -> str:
-    """`for_reader` for the text of a drift test: the name of the distance changes, those of windows do not."""
-    plain = cost_name(p)
-    small = for_reader(plain)
-    if small == plain:
-        return text
-    name = re.escape(plain)
-    text = re.sub(rf"(?<=\(){name}(?= \S+ times that of chance)", small, text)
-    text = re.sub(rf"(?<=; ){name}(?= \S+, \S+ times that of chance)", small, text)
-    return re.sub(rf" +{name}(?= +by chance)", lambda head: small.rjust(len(head[0])), text)
+    """`for_reader` for the summary of a drift test: the name of the distance changes, those of windows do not."""
+    name = cost_name(p)
+    return re.sub(rf"(?<=\(){re.escape(name)}(?= \S+ times that of chance)", for_reader(name), text)
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """Print a record as JSON; NaN and infinity, which JSON does not have, are an error."""
-    typer.echo(json.dumps(record, indent=2, allow_nan=False))
+    """Print a record as JSON: one line for programs, indented on a terminal; NaN and infinity are an error."""
+    typer.echo(json.dumps(record, indent=2 if sys.stdout.isatty() else None, allow_nan=False))
 
 
 def finite_or_none(value: float) -> float | None:
@@ -65,14 +59,16 @@ def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path
     outputs : iterable of Path
         All files that the command will write.
     inputs : iterable of Path
-        The files that the command reads.
+        The files, folders and patterns that the command reads.
 
     Raises
     ------
     ValueError
         With a message that names the option and the file.
     """
-    read = [path for path in inputs if path.exists()]
+    outputs = list(outputs)
+    # Files in folders and of patterns are looked up only if an output could be one of them.
+    read = _existing_files(inputs) if any(output.exists() for output in outputs) else []
     for output in outputs:
         if output.is_dir():
             raise ValueError(f"{option}: {output} is a folder; give the name of a file in it.")
@@ -97,6 +93,23 @@ def warnings_in_one_line() -> Iterator[None]:
         warnings.simplefilter("always", CheckpointWarning)
         warnings.showwarning = show
         yield
+
+
+def _existing_files(paths: Iterable[Path]) -> list[Path]:
+    """The files on this machine that are among the paths, in the folders, or match the patterns."""
+    from sphereot.datasets.addresses import address_of, files_at
+    from sphereot.datasets.formats import opener_for
+
+    existing: list[Path] = []
+    for path in paths:
+        if address_of(path) is not None:
+            continue
+        files = files_at(path)
+        if files is None:
+            existing += [path] if path.exists() else []
+        else:
+            existing += [file for file in files if file.suffix == ".sketch" or opener_for(file) is not None]
+    return existing
 
 
 def _require_folder(option: str, output: Path) -> None:

@@ -58,12 +58,17 @@ def input_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def load_sketch(path: Path) -> "Sketch":
-    """A sketch from a file or an address."""
-    from sphereot.datasets.addresses import local_copy
+    """A sketch from a file or an address; of a pattern, the sum of the sketches that it matches."""
+    from sphereot.datasets.addresses import expand_patterns, local_copy
     from sphereot.sketch import Sketch
 
-    with local_copy(path) as local:
-        return Sketch.load(local)
+    total: Sketch | None = None
+    for file in expand_patterns([path]):
+        with local_copy(file) as local:
+            loaded = Sketch.load(local)
+        total = loaded if total is None else total + loaded
+    assert total is not None  # a pattern without matches is an error
+    return total
 
 
 def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
@@ -92,7 +97,8 @@ def file_summary(points: "PointSet") -> str:
     weighted = "" if points.weights is None else ", weighted"
     noun = "point" if n == 1 else "points"
     name = printable(address_of(points.path) or str(points.path))
-    return f"{name}: {n} {noun} in dimension {dim}{weighted}{dropped}"
+    files = "" if points.n_files == 1 else f", of {points.n_files} files"
+    return f"{name}: {n} {noun} in dimension {dim}{weighted}{dropped}{files}"
 
 
 @contextmanager

@@ -55,7 +55,13 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Start again, even if an in
 @reports_errors()
 @reads_points
 def sketch(
-    files: Annotated[list[Path], typer.Argument(help="Files, or folders of files.", show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files (as for distance), folders of files of one kind, quoted patterns and addresses.",
+            show_default=False,
+        ),
+    ],
     out: Out,
     reading: WeightedReadOptions,
     by: By = None,
@@ -74,7 +80,8 @@ def sketch(
 
     A sketch has a histogram on each great circle: 13 MB in memory at the defaults, however many points there are, and
     less in a file. Files are read in parts, with bounded memory. A run that was interrupted resumes where it was.
-    `sphereot distance`, `pairwise`, `uniformity` and `drift` take .sketch files in place of data.
+    `sphereot distance`, `pairwise`, `uniformity` and `drift` take .sketch files in place of data; for `distance` and
+    `uniformity`, a quoted pattern of sketches is their sum.
 
     A year of embeddings: sphereot sketch data/*.parquet -o 2025.sketch --columns embedding --normalize
 
@@ -145,13 +152,9 @@ def sketch(
 
 
 def _all_files(files: Sequence[Path]) -> list[Path]:
-    paths: list[Path] = []
-    for path in files:
-        inside = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
-        if not inside:
-            raise ValueError(f"{path}: there are no files in this folder.")
-        paths += inside
-    return paths
+    from sphereot.datasets.file_groups import files_of_sample
+
+    return [file for path in files for file in files_of_sample(path) or [path]]
 
 
 def _identity(path: Path) -> list[Any]:

@@ -13,7 +13,7 @@ from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
 from sphereot.cli.outputs import for_reader, print_json
 from sphereot.cli.points import load_sketch
-from sphereot.cli.units import PER_TURN, as_unit
+from sphereot.cli.units import PER_TURN, Lengths, as_unit
 
 if TYPE_CHECKING:
     from sphereot.sketch import Sketch
@@ -54,16 +54,18 @@ def print_pairs(
     typer.echo(_NOTE)
 
 
-def print_uniformity(path: Path, reading: ReadOptions, p: float, *, as_json: bool) -> None:
+def print_uniformity(path: Path, reading: ReadOptions, p: float, *, unit: str | None = None, as_json: bool) -> None:
     """Print the distance of a sketch to the uniform distribution."""
     (sketch,) = _read([path], reading)
+    unit = as_unit(unit, sketch.dim)
     distance = sketch.distance_to_uniform(p=p)
     if as_json:
-        record = {"distance_turns": distance.value, "error_bound": distance.error_bound, "p": p, "points": sketch.n}
+        record = Lengths(1, sketch.dim, unit).record(distance.value)
+        record |= {"error_bound": distance.error_bound, "p": p, "points": sketch.n}
         print_json({**record, "n_projections": sketch.n_projections, "bins": sketch.bins, "note": _NOTE})
         return
     name = for_reader(f"SSW_{p:g}")
-    typer.echo(f"{name} to uniform = {_in_units(distance.value, distance.error_bound, sketch.dim)}")
+    typer.echo(f"{name} to uniform = {_in_units(distance.value, distance.error_bound, sketch.dim, unit)}")
     typer.echo(
         f"{printable(str(path))}: {sketch.n:,} points. {_NOTE} A test with a p-value needs the points themselves."
     )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sphereot._arrays.validation import as_method
-from sphereot._support.column_names import name_sky
 from sphereot._support.text import printable
 from sphereot.cli.difference_pictures import draw_difference, require_image_name
 from sphereot.cli.errors import names_missing_extra, reports_errors
@@ -20,15 +19,17 @@ from sphereot.cli.options import (
     OrderByData,
     Projections,
     ReadOptions,
+    Sample,
     SecondFile,
     Seed,
     order_for,
     reads_points,
 )
-from sphereot.cli.outputs import finite_or_none, for_reader, print_json, require_writable
+from sphereot.cli.outputs import finite_or_none, print_json, require_writable
 from sphereot.cli.points import file_summary, read_files, refuse_weights, status
+from sphereot.cli.result_text import two_sample_text, uniformity_text
 from sphereot.cli.sketch_distances import any_sketch, print_uniformity
-from sphereot.cli.units import PER_TURN
+from sphereot.cli.units import Lengths, Unit, as_unit
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -53,13 +54,15 @@ def two_samples(
     projections: Projections = 200,
     method: Method = "quasi",
     seed: Seed = 0,
+    unit: Unit = None,
     as_json: AsJson = False,
     frames: Frames = False,
     picture: Annotated[
         Path | None,
         typer.Option(
             "--map",
-            help="Also draw where the two differ: an image, or a page with a globe (.html).",
+            help="Also draw where the two differ, as an image or a page (.html): a map or a globe for points on S^2; "
+            "in higher dimension, the plane of the great circles that differ most.",
             show_default=False,
         ),
     ] = None,
@@ -75,7 +78,9 @@ def two_samples(
 
     Where do they differ? sphereot test quakes.csv fires.geojson --lonlat --map difference.png
 
-    Locations on the earth, for a script: sphereot test quakes.csv fires.geojson --lonlat --permutations 9999 --json
+    Locations on the earth, in kilometers: sphereot test quakes.csv 'fires/*.csv.gz' --lonlat --unit km
+
+    For a script: sphereot test quakes.csv fires.geojson --lonlat --permutations 9999 --json
     """
     from sphereot.stats import two_sample_test
 
@@ -88,6 +93,7 @@ def two_samples(
             import matplotlib  # noqa: F401
     with status("Reading ..."):
         x, y = read_files([a, b], reading)
+    lengths = Lengths(p, x.points.shape[1], as_unit(unit, x.points.shape[1]))
     result = two_sample_test(
         x.points,
         y.points,
@@ -100,12 +106,7 @@ def two_samples(
     )
     shown = None if picture is None else draw_difference(picture, x, y, result, seed)
     if not as_json:
-        typer.echo(for_reader(str(result)))
-        if x.lonlat is not None:
-            root = result.statistic ** (1 / p)
-            units = ["degrees"] if name_sky(x.columns) else ["degrees", "km"]
-            lengths = [f"{PER_TURN[unit] * root:.4g} {unit}" for unit in units]
-            typer.echo(for_reader(f"  SSW_{p:g} is {' = '.join(lengths)}"))
+        typer.echo(two_sample_text(result, lengths))
         if len(x.columns) == result.dim and result.circles:
             typer.echo(f"  its plane is mostly that of the columns {', '.join(_leading_columns(result, x.columns))}")
         typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
@@ -113,8 +114,8 @@ def two_samples(
             typer.echo(printable(shown))
         return
     record = {
-        "map": None if picture is None else str(picture),
         "statistic": result.statistic,
+        **lengths.record(result.statistic),
         "p_value": result.p_value,
         "effect": finite_or_none(result.effect),
         "ratio": finite_or_none(result.ratio),
@@ -126,13 +127,15 @@ def two_samples(
         ],
         "permutations": result.permutations,
     }
+    if picture is not None:
+        record["map"] = str(picture)
     _print_test(record, result, seed, x, y)
 
 
 @reports_errors()
 @reads_points
 def uniformity(
-    a: Annotated[Path, typer.Argument(help="The file.", show_default=False)],
+    a: Sample,
     reading: ReadOptions,
     weights: NoWeights = None,
     p: Order = 2.0,
@@ -169,6 +172,7 @@ def uniformity(
         ),
     ] = None,
     seed: Seed = 0,
+    unit: Unit = None,
     as_json: AsJson = False,
 ) -> None:
     """Test whether the points of a file are uniform on the sphere.
@@ -187,10 +191,11 @@ def uniformity(
 
     refuse_weights(weights, "uniformity")
     if any_sketch([a]):
-        print_uniformity(a, reading, p, as_json=as_json)
+        print_uniformity(a, reading, p, unit=unit, as_json=as_json)
         return
     with status("Reading ..."):
         (x,) = read_files([a], reading)
+    lengths = Lengths(p, x.points.shape[1], as_unit(unit, x.points.shape[1]))
     result = uniformity_test(
         x.points,
         p=p,
@@ -202,10 +207,11 @@ def uniformity(
         progress=True,
     )
     if not as_json:
-        typer.echo(f"{for_reader(str(result))}\n{file_summary(x)}")
+        typer.echo(f"{uniformity_text(result, lengths)}\n{file_summary(x)}")
         return
     record = {
         "statistic": result.statistic,
+        **lengths.record(result.statistic),
         "p_value": result.p_value,
         "effect": finite_or_none(result.effect),
         "ratio": finite_or_none(result.ratio),

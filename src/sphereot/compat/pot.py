@@ -4,13 +4,14 @@ Replace ``from ot import sliced_wasserstein_sphere`` by ``from sphereot.compat.p
 An int seed draws the great circles that POT draws from it, so that values agree up to what POT does not solve exactly.
 """
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from sphereot import circle
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind
-from sphereot._arrays.types import ArrayT, Frames, Numbers, Seed, SupportsDLPack
+from sphereot._arrays.types import ArrayLike, ArrayT, Frames, Numbers, Points, Seed
+from sphereot._arrays.validation import as_reals, as_same_kind, as_vectors
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.slicing.circles import project
 from sphereot.sphere import normalize
@@ -27,8 +28,8 @@ _TOLERANCE = 1e-4  # of squared lengths, as in POT
 
 
 def sliced_wasserstein_sphere(
-    X_s: SupportsDLPack,
-    X_t: SupportsDLPack,
+    X_s: Points,
+    X_t: Points,
     a: Numbers | None = None,
     b: Numbers | None = None,
     n_projections: int = 50,
@@ -43,7 +44,7 @@ def sliced_wasserstein_sphere(
     Parameters
     ----------
     X_s, X_t : array, shape (n, d) and (m, d)
-        Unit vectors.
+        Unit vectors. Unlike POT, tables and other containers of points are read too; see `sphereot.sphere.from_table`.
     a, b : array, shape (n,) and (m,), optional
         Weights.
     n_projections : int
@@ -81,7 +82,7 @@ def sliced_wasserstein_sphere(
 
 
 def sliced_wasserstein_sphere_unif(
-    X_s: SupportsDLPack,
+    X_s: Points,
     a: Numbers | None = None,
     n_projections: int = 50,
     projections: Frames | None = None,
@@ -94,7 +95,7 @@ def sliced_wasserstein_sphere_unif(
     Parameters are those of `sliced_wasserstein_sphere`. `sphereot.ssw_uniform(x, method="exact")` is the mean over all
     great circles, without drawing any.
     """
-    x = _on_the_sphere("X_s", X_s)
+    x = _on_the_sphere("X_s", _rows_of_points("X_s", X_s))
     frames = _frames(x, n_projections, seed) if projections is None else projections
     if not log:
         return ssw_uniform(x, weights=a, projections=frames, root=root)
@@ -102,11 +103,43 @@ def sliced_wasserstein_sphere_unif(
     return _rooted_mean(costs, 2, root), {"projections": frames, "projected_emds": costs}
 
 
+@overload
 def wasserstein_circle(
     u_values: ArrayT,
     v_values: ArrayT,
-    u_weights: SupportsDLPack | None = None,
-    v_weights: SupportsDLPack | None = None,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+    p: float = ...,
+    Lm: float = ...,
+    Lp: float = ...,
+    tm: float = ...,
+    tp: float = ...,
+    eps: float = ...,
+    require_sort: bool = ...,
+) -> ArrayT: ...
+
+
+@overload
+def wasserstein_circle(
+    u_values: ArrayLike,
+    v_values: ArrayLike,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+    p: float = ...,
+    Lm: float = ...,
+    Lp: float = ...,
+    tm: float = ...,
+    tp: float = ...,
+    eps: float = ...,
+    require_sort: bool = ...,
+) -> Any: ...
+
+
+def wasserstein_circle(
+    u_values: ArrayLike,
+    v_values: ArrayLike,
+    u_weights: ArrayLike | None = None,
+    v_weights: ArrayLike | None = None,
     p: float = 1,
     Lm: float = 10,
     Lp: float = 10,
@@ -114,7 +147,7 @@ def wasserstein_circle(
     tp: float = 1,
     eps: float = 1e-6,
     require_sort: bool = True,
-) -> ArrayT:
+) -> Any:
     """W_p^p between measures on the circle, as `ot.wasserstein_circle`.
 
     Parameters
@@ -141,15 +174,14 @@ def wasserstein_circle(
     array([0.1])
     """
     u, v, a, b = _batches(u_values, v_values, u_weights, v_weights)
-    costs: ArrayT = circle.wasserstein(u, v, p=p, u_weights=a, v_weights=b)
-    return costs
+    return circle.wasserstein(u, v, p=p, u_weights=a, v_weights=b)
 
 
 def binary_search_circle(
-    u_values: SupportsDLPack,
-    v_values: SupportsDLPack,
-    u_weights: SupportsDLPack | None = None,
-    v_weights: SupportsDLPack | None = None,
+    u_values: ArrayLike,
+    v_values: ArrayLike,
+    u_weights: ArrayLike | None = None,
+    v_weights: ArrayLike | None = None,
     p: float = 1,
     Lm: float = 10,
     Lp: float = 10,
@@ -175,7 +207,15 @@ def binary_search_circle(
     return costs, {"optimal_theta": namespace(costs).stack(cuts)}
 
 
-def semidiscrete_wasserstein2_unif_circle(u_values: ArrayT, u_weights: SupportsDLPack | None = None) -> ArrayT:
+@overload
+def semidiscrete_wasserstein2_unif_circle(u_values: ArrayT, u_weights: ArrayLike | None = ...) -> ArrayT: ...
+
+
+@overload
+def semidiscrete_wasserstein2_unif_circle(u_values: ArrayLike, u_weights: ArrayLike | None = ...) -> Any: ...
+
+
+def semidiscrete_wasserstein2_unif_circle(u_values: ArrayLike, u_weights: ArrayLike | None = None) -> Any:
     """W_2^2 between measures on the circle and the uniform one, as `ot.semidiscrete_wasserstein2_unif_circle`.
 
     Parameters
@@ -197,35 +237,47 @@ def semidiscrete_wasserstein2_unif_circle(u_values: ArrayT, u_weights: SupportsD
     >>> semidiscrete_wasserstein2_unif_circle(np.array([[0.0], [0.2], [0.4]])).round(8)
     array([0.02111111])
     """
-    costs: ArrayT = circle.wasserstein_uniform(_rows(u_values), weights=_rows_of_weights(u_weights))
-    return costs
+    return circle.wasserstein_uniform(_rows("u_values", u_values), weights=_rows_of_weights("u_weights", u_weights))
 
 
-def _batches(u: Array, v: Array, a: Array | None, b: Array | None) -> tuple[Array, Array, Array | None, Array | None]:
+def _batches(
+    u: ArrayLike, v: ArrayLike, a: ArrayLike | None, b: ArrayLike | None
+) -> tuple[Array, Array, Array | None, Array | None]:
     """Positions and weights with one measure per row."""
-    first, second = _rows(u), _rows(v)
+    first, second = _rows("u_values", u), _rows("v_values", v)
     if first.shape[0] != second.shape[0]:
         raise ValueError(
             f"u_values, v_values: there are {first.shape[0]} and {second.shape[0]} measures, one per column; give as "
             "many."
         )
-    return first, second, _rows_of_weights(a), _rows_of_weights(b)
+    return first, second, _rows_of_weights("u_weights", a), _rows_of_weights("v_weights", b)
 
 
-def _rows(values: Array) -> Array:
-    rows = values[None, :] if values.ndim == 1 else values.T
-    return rows % 1
+def _rows(name: str, values: ArrayLike) -> Array:
+    numbers = as_reals(name, values)
+    if numbers.ndim not in (1, 2):
+        raise ValueError(f"{name}: shape is {tuple(numbers.shape)}, but one measure per column needs (n,) or (n, B).")
+    return (numbers[None, :] if numbers.ndim == 1 else numbers.T) % 1
 
 
-def _rows_of_weights(weights: Array | None) -> Array | None:
-    return weights if weights is None or weights.ndim == 1 else weights.T
+def _rows_of_weights(name: str, weights: ArrayLike | None) -> Array | None:
+    numbers = None if weights is None else as_reals(name, weights)
+    return numbers if numbers is None or numbers.ndim == 1 else numbers.T
 
 
-def _two_samples(first: Array, second: Array) -> tuple[Array, Array]:
+def _two_samples(X_s: Points, X_t: Points) -> tuple[Array, Array]:
     """Both samples, on one sphere."""
+    first, second = as_same_kind(X_s=_rows_of_points("X_s", X_s), X_t=_rows_of_points("X_t", X_t))
     if first.shape[-1] != second.shape[-1]:
         raise ValueError(f"X_s, X_t: points have {first.shape[-1]} and {second.shape[-1]} coordinates; give as many.")
     return _on_the_sphere("X_s", first), _on_the_sphere("X_t", second)
+
+
+def _rows_of_points(name: str, value: Points) -> Array:
+    points = as_vectors(name, value)
+    if points.ndim != 2:
+        raise ValueError(f"{name}: shape is {tuple(points.shape)}, but points are rows of an array of shape (n, d).")
+    return points
 
 
 def _on_the_sphere(name: str, points: Array) -> Array:

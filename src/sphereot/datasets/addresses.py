@@ -9,16 +9,27 @@ from glob import glob, has_magic
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from sphereot._support.column_names import natural_order
 from sphereot._support.extras import require
 
-__all__ = ["address_of", "expand_patterns", "local_copy", "size_and_version"]
+__all__ = [
+    "address_of",
+    "expand_patterns",
+    "files_at",
+    "is_pattern",
+    "local_copy",
+    "partition_keys",
+    "size_and_head",
+    "size_and_version",
+]
 
 # `Path` writes s3://bucket/x as s3:/bucket/x. A scheme has two letters at least, since C:/ is a drive.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.+)", re.DOTALL)
 _LOCAL_SCHEMES = ("file", "local")
+_NO_FOLDERS = ("http", "https")  # "?" begins the query of such an address, and what it lists is not known
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _VERSION_FIELDS = ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "created")
 
 
@@ -48,13 +59,13 @@ def local_copy(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield Path(path)
         return
     with TemporaryDirectory(prefix="sphereot-") as folder:
-        copy = Path(folder) / PurePosixPath(urlsplit(address).path or "file").name
+        source = PurePosixPath(urlsplit(address).path or "file")
+        keys = [part for part in source.parent.parts if "=" in part]  # of partitions, as in `partition_keys`
+        copy = Path(folder, *keys, source.name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         system, remote = _file_system(address)
         with _address_errors(address):
-            if system.isdir(remote):
-                system.get(remote.rstrip("/") + "/", f"{copy}/", recursive=True)
-            else:
-                system.get(remote, str(copy))
+            system.get(remote, str(copy))
         try:
             yield copy
         except ValueError as error:
@@ -73,6 +84,48 @@ def size_and_version(path: Path) -> list[Any]:
     return [int(details.get("size") or 0), *(str(details[name]) for name in _VERSION_FIELDS if name in details)]
 
 
+def size_and_head(path: Path, count: int) -> tuple[int, bytes]:
+    """The size of a file in bytes, and its first `count` bytes."""
+    address = address_of(path)
+    if address is None:
+        with path.open("rb") as file:
+            return path.stat().st_size, file.read(count)
+    system, remote = _file_system(address)
+    with _address_errors(address), system.open(remote, "rb") as file:
+        return int(system.info(remote).get("size") or 0), bytes(file.read(count))
+
+
+def partition_keys(path: Path) -> dict[str, str | None]:
+    """The keys and values in the names of the folders of a partitioned table.
+
+    >>> partition_keys(Path("log/day=2026-03-01/user=a%20b/part-0.parquet"))
+    {'day': '2026-03-01', 'user': 'a b'}
+    """
+    pairs = [part.partition("=") for part in path.parts[:-1] if "=" in part]
+    return {unquote(key): None if value == _NO_VALUE else unquote(value) for key, _, value in pairs}
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path holds `*`, `?` or `[`, and is not that of a file whose name holds such a character."""
+    if not has_magic(str(path)) or path.exists():
+        return False
+    address = address_of(path)
+    return address is None or urlsplit(address).scheme not in _NO_FOLDERS
+
+
+def files_at(path: Path) -> list[Path] | None:
+    """All files in a folder, or those that a pattern matches, in no order; None if the path is that of one file.
+
+    A pattern that matches folders alone stands for the files in them. Names in a folder that begin with a period or an
+    underscore are those of other programs, and left out.
+    """
+    if is_pattern(path):
+        matches = expand_patterns([path])
+        files = [match for match in matches if not _is_folder(match)]
+        return files or [file for folder in matches for file in _files_in(folder)]
+    return _files_in(path) if _is_folder(path) else None
+
+
 def expand_patterns(paths: Sequence[Path]) -> list[Path]:
     """Paths with those that hold `*`, `?` or `[` replaced by the files they match, week2 before week10.
 
@@ -80,7 +133,7 @@ def expand_patterns(paths: Sequence[Path]) -> list[Path]:
     """
     expanded: list[Path] = []
     for path in paths:
-        if not has_magic(str(path)) or path.exists():
+        if not is_pattern(path):
             expanded.append(path)
             continue
         address = address_of(path)
@@ -94,6 +147,29 @@ def expand_patterns(paths: Sequence[Path]) -> list[Path]:
             raise ValueError(f"{path}: there is no file of such a name.")
         expanded += sorted(matches, key=lambda match: natural_order(str(match)))
     return expanded
+
+
+def _is_folder(path: Path) -> bool:
+    address = address_of(path)
+    if address is None:
+        return path.is_dir()
+    if urlsplit(address).scheme in _NO_FOLDERS:
+        return False
+    system, remote = _file_system(address)
+    with _address_errors(address):
+        return bool(system.isdir(remote))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    address = address_of(folder)
+    if address is None:
+        files = [file for file in folder.rglob("*") if file.is_file()]
+    else:
+        system, remote = _file_system(address)
+        with _address_errors(address):
+            files = [Path(system.unstrip_protocol(name)) for name in system.find(remote)]
+    depth = len(folder.parts)
+    return [file for file in files if not any(part.startswith((".", "_")) for part in file.parts[depth:])]
 
 
 def _file_system(address: str) -> tuple[Any, str]:

@@ -6,9 +6,13 @@ from pathlib import Path
 
 from sphereot._support.column_names import listed, lonlat_order, natural_order
 from sphereot._support.text import plural
+from sphereot.datasets.addresses import partition_keys
 from sphereot.datasets.point_file import Selection
 
-__all__ = ["Choice", "choose", "find"]
+__all__ = ["LABEL_OPTIONS", "Choice", "choose", "find", "find_label"]
+
+LABEL_OPTIONS = "--time, --by, --groups or --id"
+"""The options of commands that name columns of text."""
 
 Choice = tuple[list[int], int | None]
 """Column indices of the coordinates, and that of the weights if there are any."""
@@ -43,7 +47,7 @@ def choose(path: Path, names: Sequence[str], selection: Selection) -> Choice:
         return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
     if selection.lonlat:
         return _detected_lonlat(path, names, weights), weights
-    labels = [find(path, names, label, "labels") for label in selection.labels]
+    labels = [find_label(path, names, label) for label in selection.labels]
     indices = [k for k in range(len(names)) if k != weights and k not in labels]
     order = lonlat_order([names[k] for k in indices])
     if order is not None:
@@ -57,6 +61,24 @@ def choose(path: Path, names: Sequence[str], selection: Selection) -> Choice:
 
 def find(path: Path, names: Sequence[str], column: str | int, argument: str) -> int:
     """Index of a column, by its name (without blanks around it) or by its number counted from 0."""
+    index = _index(names, column)
+    if index is not None:
+        return index
+    remedy = "; for a file without weights give - (--weights)" if argument == "weights" else ""
+    raise ValueError(f"{path}: {argument}: there is no column {column!r}; there are {listed(names)}{remedy}.")
+
+
+def find_label(path: Path, names: Sequence[str], label: str) -> int | None:
+    """Index of a column of text; None if it is a key of the partition instead, as `day` in day=2026-03-01/a.parquet."""
+    index = _index(names, label)
+    keys = partition_keys(path)
+    if index is None and label not in keys:
+        there = listed([*names, *keys])
+        raise ValueError(f"{path}: there is no column {label!r} (of {LABEL_OPTIONS}); there are {there}.")
+    return index
+
+
+def _index(names: Sequence[str], column: str | int) -> int | None:
     stripped = [name.strip() for name in names]
     if isinstance(column, str) and column.strip() in stripped:
         return stripped.index(column.strip())
@@ -64,9 +86,7 @@ def find(path: Path, names: Sequence[str], column: str | int, argument: str) -> 
         number = int(column)
         if 0 <= number < len(names):
             return number
-    remedy = "; for a file without weights give - (--weights)" if argument == "weights" else ""
-    option = " (of --time, --by, --groups or --id)" if argument == "labels" else ""
-    raise ValueError(f"{path}: {argument}: there is no column {column!r}{option}; there are {listed(names)}{remedy}.")
+    return None
 
 
 def _named_lonlat(path: Path, names: Sequence[str], indices: list[int]) -> list[int]:

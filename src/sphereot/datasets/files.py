@@ -1,9 +1,8 @@
-"""Read points from files: .npy, .npz, .csv, .parquet, .feather, .jsonl, .geojson, .pt, .safetensors.
+"""Read points from files, folders and patterns: tables, arrays and GeoJSON, in the formats of `formats.py`.
 
 Errors name the file, the line or row, what is wrong with it, and what to do.
 """
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,39 +12,21 @@ from typing import Any
 import numpy as np
 
 from sphereot._arrays.validation import as_int
+from sphereot._support.column_names import listed
 from sphereot._support.text import plural
 from sphereot.datasets.addresses import address_of, local_copy
-from sphereot.datasets.geojson import open_geojson
+from sphereot.datasets.columns import LABEL_OPTIONS
+from sphereot.datasets.file_groups import files_of_sample
+from sphereot.datasets.formats import FORMATS, TABLES, ZIP_FORMATS, ending_of, opener_for
 from sphereot.datasets.point_file import Batch, PointFile, Selection
 from sphereot.datasets.row_validation import as_unit_rows, raise_for_first_invalid, require_not_swapped, valid_rows
 from sphereot.datasets.subsampling import file_generator, random_rows
-from sphereot.datasets.tables import open_csv, open_feather, open_json_lines, open_parquet
-from sphereot.datasets.tensors import open_npy, open_npz, open_pt, open_safetensors
+from sphereot.datasets.tables import is_separated, open_csv
 from sphereot.sphere import from_lonlat
 from sphereot.sphere import normalize as unit_vectors
 
 __all__ = ["PointSet", "iter_points", "read_points"]
 
-_FORMATS = {
-    ".npy": open_npy,
-    ".npz": open_npz,
-    ".csv": open_csv,
-    ".tsv": open_csv,
-    ".parquet": open_parquet,
-    ".pq": open_parquet,
-    ".feather": open_feather,
-    ".arrow": open_feather,
-    ".jsonl": open_json_lines,
-    ".ndjson": open_json_lines,
-    ".geojson": open_geojson,
-    ".json": open_geojson,
-    ".pt": open_pt,
-    ".pth": open_pt,
-    ".safetensors": open_safetensors,
-}
-
-_TABLES = (open_csv, open_parquet, open_feather, open_json_lines)
-_ZIP_FORMATS = (open_npz, open_pt)
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"(\xb5/\xfd": "zstd",
@@ -58,7 +39,7 @@ _HEAD_BYTES = 16  # enough for every signature above
 
 @dataclass(frozen=True, eq=False)
 class PointSet:
-    """Points read from a file.
+    """Points read from a file, or from several files of one sample.
 
     Attributes
     ----------
@@ -69,15 +50,17 @@ class PointSet:
     lonlat : array, shape (n, 2), or None
         Longitudes and latitudes in degrees, if the file holds those.
     path : Path
-        The file, or the address.
+        The file, folder, pattern or address, as it was given.
     columns : tuple of str
-        Names of the columns that hold the coordinates.
+        Names of the columns that hold the coordinates, in the first file.
     dropped : int
         The number of rows left out because they could not be points.
     total : int
         The number of points in the file, of which `points` are a random subset if `max_points` was given.
     labels : dict of str to array, shape (n,)
         The columns of text that `labels` named; text, or None where there is none.
+    n_files : int
+        The number of files that were read.
     """
 
     points: np.ndarray[Any, Any]
@@ -88,6 +71,7 @@ class PointSet:
     dropped: int
     total: int
     labels: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    n_files: int = 1
 
     def __len__(self) -> int:
         return len(self.points)
@@ -111,15 +95,15 @@ def read_points(
     max_points: int | None = None,
     seed: int = 0,
 ) -> PointSet:
-    """Read points on the sphere from a file.
+    """Read points on the sphere from a file, or from all files of a folder or pattern.
 
     Parameters
     ----------
     path : path
-        A .npy, .npz, .csv (.tsv, .csv.gz), .parquet, .feather (.arrow), .jsonl (.ndjson), .geojson, .pt or .safetensors
-        file, or a folder of Parquet files, whose partition keys (day=2026-03-01) are columns. Nothing is ever
-        unpickled. An address such as "s3://bucket/day.parquet" is copied to a temporary file first, by fsspec (the
-        extra `remote`).
+        A .npy, .npz, .csv (.tsv, .txt, .csv.gz), .parquet, .feather (.arrow), .jsonl (.ndjson), .geojson, .pt or
+        .safetensors file. Nothing is ever unpickled. Of a folder, or a pattern such as ``"log/**/*.parquet"``, the
+        rows of all files, in the natural order of their names; the files are of one kind. An address such as
+        "s3://bucket/day.parquet" is copied to a temporary file first, by fsspec (the extra `remote`).
     columns : sequence of str or int, optional
         The columns of the coordinates, by name or by number counted from 0. Default: all columns but the weights; in
         Parquet the list-typed column, if there is exactly one.
@@ -137,7 +121,8 @@ def read_points(
     weights : str or int, optional
         The column (or array, or GeoJSON property) that holds the weights.
     labels : sequence of str
-        Columns of a CSV or Parquet file to read beside the points, as text: a day, a document, an identifier.
+        Columns of a table to read beside the points, as text: a day, a document, an identifier. The keys of a
+        partitioned table, whose folders have names such as day=2026-03-01, are columns too.
     drop_bad : bool
         Leave out rows that cannot be points (missing, text, NaN, a latitude beyond 90, a zero vector, a negative
         weight), and count them; otherwise the first raises an error.
@@ -181,17 +166,28 @@ def read_points(
         seed = as_int("seed", seed, 0, "a seed")
     in_parts = max_points is not None
     selection = _selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts=in_parts, labels=labels)
+    path = Path(path)
+    files = files_of_sample(path)
+    if files is not None:
+        sets = _sets_of_files(files, selection, normalize, drop_bad)
+        if max_points is None:
+            result = _all_points(path, str(weights), sets)
+        else:
+            result = _random_points(path, str(weights), sets, max_points, file_generator(files, seed))
+        return replace(result, path=path, n_files=len(files))
     with local_copy(path) as local:
         point_file = _open(local, selection)
         sets = _point_sets(point_file, normalize, drop_bad)
         if max_points is None:
-            result = _all_points(point_file, sets, normalize)
+            whole = None if normalize or point_file.lonlat else point_file.whole
+            result = _all_points(local, point_file.weights_name, sets, whole)
         else:
-            result = _random_points(point_file, sets, max_points, file_generator(local, seed))
+            generator = file_generator([local], seed)
+            result = _random_points(local, point_file.weights_name, sets, max_points, generator)
         if address_of(path) is None:
             return result
         # The copy is removed, so that points must not stay mapped to it.
-        return replace(result, points=np.array(result.points), path=Path(path))
+        return replace(result, points=np.array(result.points), path=path)
 
 
 def iter_points(
@@ -207,7 +203,7 @@ def iter_points(
     labels: Sequence[str] = (),
     drop_bad: bool = False,
 ) -> Iterator[PointSet]:
-    """Read points on the sphere from a file in batches, for files larger than memory (GeoJSON excepted).
+    """Read points on the sphere from files in batches, for files larger than memory (GeoJSON excepted).
 
     Parameters
     ----------
@@ -219,7 +215,8 @@ def iter_points(
     Yields
     ------
     PointSet
-        The points of one batch; `.dropped` counts the rows left out of it. A batch may be empty.
+        The points of one batch; `.dropped` counts the rows left out of it, and `.path` is that of its file. A batch may
+        be empty.
 
     Examples
     --------
@@ -234,9 +231,11 @@ def iter_points(
     if batch_rows is not None:
         batch_rows = as_int("batch_rows", batch_rows, 1, "the number of rows per batch")
     selection = _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True, labels=labels)
-    if address_of(path) is not None:
-        return _remote_point_sets(Path(path), selection, normalize, drop_bad)
-    return _point_sets(_open(Path(path), selection), normalize, drop_bad)
+    path = Path(path)
+    files = files_of_sample(path)
+    if files is not None or address_of(path) is not None:
+        return _sets_of_files(files or [path], selection, normalize, drop_bad)
+    return _point_sets(_open(path, selection), normalize, drop_bad)
 
 
 def _selection(
@@ -264,30 +263,26 @@ def _selection(
 
 
 def _open(path: Path, selection: Selection) -> PointFile:
-    if path.is_dir():
-        return _open_folder(path, selection)
-    with path.open("rb") as file:  # the OSError of a missing file, a directory or one without permission names it
+    with path.open("rb") as file:  # the OSError of a missing file or one without permission names it
         head = file.read(_HEAD_BYTES)
     if not head:
         raise ValueError(f"{path}: is empty.")
-    inner = Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
-    opener = _FORMATS.get(inner)
+    opener = opener_for(path)
     compression = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
     zipped_csv = compression == "gzip" and opener is open_csv and path.suffix.lower() == ".gz"
-    if compression is not None and not zipped_csv and (compression != "zip" or opener not in _ZIP_FORMATS):
+    if compression is not None and not zipped_csv and (compression != "zip" or opener not in ZIP_FORMATS):
         raise ValueError(f"{path}: is compressed with {compression}; unpack it first.")
-    if opener is None:
-        raise ValueError(f"{path}: got a file of type {path.suffix!r}; give one of {', '.join(_FORMATS)}.")
-    if selection.labels and opener not in _TABLES:
-        raise ValueError(f"{path}: labels are columns of a table; give a CSV or Parquet file.")
+    if opener is None or (ending_of(path) == ".txt" and not is_separated(path)):
+        raise ValueError(
+            f"{path}: got a file of type {path.suffix!r}; give one of {', '.join(FORMATS)} (.txt with values separated "
+            "by commas, semicolons or tabs)."
+        )
+    if selection.labels and opener not in TABLES:
+        raise ValueError(
+            f"{path}: has no columns of text, but {listed(selection.labels)} (of {LABEL_OPTIONS}) would be one; give a "
+            "table: CSV, Parquet, Feather or JSON Lines."
+        )
     return _with_two_angles(opener(path, selection))
-
-
-def _open_folder(path: Path, selection: Selection) -> PointFile:
-    """A folder of Parquet files, as engines write tables."""
-    if not any(path.rglob("*.parquet")):
-        raise IsADirectoryError(errno.EISDIR, "is a folder without Parquet files; give the files in it", str(path))
-    return _with_two_angles(open_parquet(path, selection))
 
 
 def _with_two_angles(point_file: PointFile) -> PointFile:
@@ -299,10 +294,40 @@ def _with_two_angles(point_file: PointFile) -> PointFile:
     return point_file
 
 
-def _remote_point_sets(path: Path, selection: Selection, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
-    with local_copy(path) as local:
-        for batch in _point_sets(_open(local, selection), normalize, drop_bad):
-            yield replace(batch, points=np.array(batch.points), path=path)
+def _sets_of_files(files: Sequence[Path], selection: Selection, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
+    """The points of several files, one after the other; each is opened only when it is read."""
+    columns: tuple[str, ...] | None = None
+    dim: int | None = None
+    for file in files:
+        with local_copy(file) as local:
+            point_file = _open(local, selection)
+            if columns is None:
+                columns = point_file.columns
+            point_file = _with_columns(point_file, columns, files[0], selection)
+            for batch in _point_sets(point_file, normalize, drop_bad):
+                if dim is None:
+                    dim = batch.points.shape[1]
+                if batch.points.shape[1] != dim:
+                    raise ValueError(
+                        f"{local}: points have dimension {batch.points.shape[1]}, but those of {files[0]} have {dim}; "
+                        "files of one sample need points of one dimension."
+                    )
+                # A copy at an address is removed, so that points must not stay mapped to it.
+                points = batch.points if address_of(file) is None else np.array(batch.points)
+                yield replace(batch, points=points, path=file)
+
+
+def _with_columns(point_file: PointFile, columns: tuple[str, ...], first: Path, selection: Selection) -> PointFile:
+    """The file with its columns in the order of those of the first file of its sample."""
+    chosen = selection.columns is not None or point_file.lonlat  # names may differ from file to file
+    if chosen or point_file.columns == columns:
+        return point_file
+    if sorted(point_file.columns) != sorted(columns):
+        raise ValueError(
+            f"{point_file.path}: has the columns {listed(point_file.columns)}, but {first} has {listed(columns)}; "
+            "files of one sample need the same columns: choose them with columns (--columns)."
+        )
+    return _open(point_file.path, replace(selection, columns=columns, prefix=None))
 
 
 def _point_sets(point_file: PointFile, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
@@ -335,53 +360,55 @@ def _point_set(point_file: PointFile, batch: Batch, normalize: bool, dropped: in
     )
 
 
-def _all_points(point_file: PointFile, sets: Iterator[PointSet], normalize: bool) -> PointSet:
+def _all_points(
+    path: Path, weights_name: str, sets: Iterator[PointSet], whole: np.ndarray[Any, Any] | None = None
+) -> PointSet:
+    """All points of a sample; `whole` has them too, if all rows are points."""
     parts = list(sets)
     dropped, total = sum(part.dropped for part in parts), sum(len(part) for part in parts)
-    _require_rows(point_file, total, dropped)
+    _require_rows(path, total, dropped)
+    columns = parts[0].columns
     weights = None if parts[0].weights is None else _concatenate([part.weights for part in parts])
-    _require_weights(point_file, weights)
+    _require_weights(path, weights_name, weights)
     degrees = None if parts[0].lonlat is None else _concatenate([part.lonlat for part in parts])
     labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
     arrays = [part.points for part in parts]
     del parts  # so that concatenating can free each batch
-    changed = normalize or point_file.lonlat or dropped > 0
-    points = _concatenate(arrays) if point_file.whole is None or changed else point_file.whole
-    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total, labels)
+    points = _concatenate(arrays) if whole is None or dropped else whole
+    return PointSet(points, weights, degrees, path, columns, dropped, total, labels)
 
 
 def _random_points(
-    point_file: PointFile, sets: Iterator[PointSet], count: int, generator: np.random.Generator
+    path: Path, weights_name: str, sets: Iterator[PointSet], count: int, generator: np.random.Generator
 ) -> PointSet:
     dropped = total = 0
+    columns: tuple[str, ...] = ()
     names: list[str] = []
 
     def parts() -> Iterator[tuple[np.ndarray[Any, Any] | None, ...]]:
-        nonlocal dropped, total
+        nonlocal dropped, total, columns
         for part in sets:
             dropped, total = dropped + part.dropped, total + len(part)
-            names[:] = part.labels
+            names[:], columns = part.labels, columns or part.columns
             yield part.points, part.weights, part.lonlat, *part.labels.values()
 
-    columns = random_rows(parts(), count, generator)
-    _require_rows(point_file, total, dropped)
-    points, weights, degrees, *texts = columns
-    _require_weights(point_file, weights)
+    arrays = random_rows(parts(), count, generator)
+    _require_rows(path, total, dropped)
+    points, weights, degrees, *texts = arrays
+    _require_weights(path, weights_name, weights)
     labels = dict(zip(names, texts, strict=True))
-    return PointSet(points, weights, degrees, point_file.path, point_file.columns, dropped, total, labels)
+    return PointSet(points, weights, degrees, path, columns, dropped, total, labels)
 
 
-def _require_rows(point_file: PointFile, total: int, dropped: int) -> None:
+def _require_rows(path: Path, total: int, dropped: int) -> None:
     if not total:
         but = f" but {plural(dropped, 'bad one')}" if dropped else ""
-        raise ValueError(f"{point_file.path}: there are no rows in it{but}.")
+        raise ValueError(f"{path}: there are no rows in it{but}.")
 
 
-def _require_weights(point_file: PointFile, weights: np.ndarray[Any, Any] | None) -> None:
+def _require_weights(path: Path, name: str, weights: np.ndarray[Any, Any] | None) -> None:
     if weights is not None and not (weights > 0).any():
-        raise ValueError(
-            f"{point_file.path}: all weights in {point_file.weights_name!r} are zero; at least one must be positive."
-        )
+        raise ValueError(f"{path}: all weights in {name!r} are zero; at least one must be positive.")
 
 
 def _only(batch: Batch, mask: np.ndarray[Any, Any]) -> Batch:
@@ -394,7 +421,8 @@ def _concatenate(parts: list[Any]) -> np.ndarray[Any, Any]:
     """Concatenate arrays and empty the list: each part is freed once it is copied, so that memory is not doubled."""
     if len(parts) == 1:
         return np.asarray(parts[0])
-    joined = np.empty((sum(len(part) for part in parts), *parts[0].shape[1:]), parts[0].dtype)
+    kind = np.result_type(*{part.dtype for part in parts})
+    joined = np.empty((sum(len(part) for part in parts), *parts[0].shape[1:]), kind)
     filled = 0
     parts.reverse()
     while parts:

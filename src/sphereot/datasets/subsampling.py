@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sphereot.datasets.addresses import size_and_head
+
 __all__ = ["file_generator", "random_rows"]
 
 _STREAM = (0xD21F,)  # makes the choice of rows independent of great circles and permutations of the same seed
@@ -16,16 +18,12 @@ Columns = Sequence[np.ndarray[Any, Any] | None]
 """Arrays with the same number of rows; None for those that a file does not have."""
 
 
-def file_generator(path: Path, seed: int) -> np.random.Generator:
-    """Random generator seeded by `seed` and the content of the file (size and first MiB), not by its name.
-
-    Of a folder, by the content of all files in it.
-    """
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+def file_generator(paths: Sequence[Path], seed: int) -> np.random.Generator:
+    """Random generator seeded by `seed` and the content of the files (size and first MiB), not by their names."""
     content = hashlib.sha256()
-    for part in files:
-        with part.open("rb") as file:
-            content.update(part.stat().st_size.to_bytes(8, "little") + file.read(_HEAD_BYTES))
+    for path in paths:
+        size, head = size_and_head(path, _HEAD_BYTES)
+        content.update(size.to_bytes(8, "little") + head)
     digest = content.digest()
     words = np.frombuffer(digest, np.uint32).tolist()
     return np.random.default_rng(np.random.SeedSequence([seed, *words], spawn_key=_STREAM))

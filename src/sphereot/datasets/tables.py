@@ -2,7 +2,7 @@
 
 import csv
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,8 @@ from typing import Any, TextIO, cast
 import numpy as np
 
 from sphereot._support.extras import require
-from sphereot.datasets.columns import choose, find
+from sphereot.datasets.addresses import partition_keys
+from sphereot.datasets.columns import LABEL_OPTIONS, choose, find, find_label
 from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
 from sphereot.datasets.point_file import (
     Batch,
@@ -24,19 +25,24 @@ from sphereot.datasets.point_file import (
     require_plausible_size,
 )
 
-__all__ = ["open_csv", "open_feather", "open_json_lines", "open_parquet"]
+__all__ = ["is_separated", "open_csv", "open_feather", "open_json_lines", "open_parquet"]
 
 _LIST_WIDTH = 512  # assumed: the length of lists is known only after reading
 _BATCHES_PER_SLICE = 2
 _ROW_GROUPS = {".parquet", ".pq"}
+_SEPARATORS = ",;\t"
 
 
 def open_csv(path: Path, selection: Selection) -> PointFile:
-    """Open a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names."""
+    """Open a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names.
+
+    Quotes in tab-separated values are part of the text, unless there are some in the first line.
+    """
     pl = require("polars", f"{path}: reading this type of file")
-    skipped, separator = _first_line(path)
+    skipped, separator, is_quoted = _first_line(path)
     options: dict[str, Any] = {
         "separator": separator,
+        "quote_char": '"' if is_quoted else None,
         "skip_lines": skipped,
         "comment_prefix": "#",
         "encoding": "utf8-lossy",
@@ -51,10 +57,13 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
             scan = pl.scan_csv(path, has_header=False, **options)
             names = [str(k) for k in range(len(names))]
     indices, weights = choose(path, names, selection)
-    lines = _Lines(path, separator, has_header)
+    lines = _Lines(path, separator, has_header, is_quoted)
     chosen = [*indices, *([] if weights is None else [weights])]
-    numbers = [pl.nth(k).str.strip_chars().cast(pl.Float64, strict=False).alias(str(i)) for i, k in enumerate(chosen)]
-    texts = [pl.nth(find(path, names, label, "labels")).alias(label) for label in _label_names(selection, numbers)]
+    around = None if is_quoted else ' \r"'  # blanks, or also quotes that polars has not removed
+    numbers = [
+        pl.nth(k).str.strip_chars(around).cast(pl.Float64, strict=False).alias(str(i)) for i, k in enumerate(chosen)
+    ]
+    texts = _label_columns(path, names, selection, len(numbers), pl)
 
     def batches() -> Iterator[Batch]:
         first = 0
@@ -86,11 +95,9 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
 
 
 def open_parquet(path: Path, selection: Selection) -> PointFile:
-    """Open a Parquet file, or a folder of them; a single list-typed column holds all coordinates."""
+    """Open a Parquet file; a single list-typed column holds all coordinates."""
     pl = require("polars", f"{path}: reading this type of file")
-    if path.is_dir():  # keys of partitions, as in day=2026-03-01/, are columns
-        return _open_columns(path, selection, lambda: pl.scan_parquet(path / "**/*.parquet", hive_partitioning=True))
-    return _open_columns(path, selection, lambda: pl.scan_parquet(path, glob=False))
+    return _open_columns(path, selection, lambda: pl.scan_parquet(path, glob=False, hive_partitioning=False))
 
 
 def open_feather(path: Path, selection: Selection) -> PointFile:
@@ -133,18 +140,17 @@ def _open_columns(path: Path, selection: Selection, scanned: Callable[[], Any]) 
     kind = pl.Float16 if kinds == {"Float16"} else pl.Float32 if kinds <= {"Float16", "Float32"} else pl.Float64
     coordinates = [pl.nth(k).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, k in enumerate(indices)]
     weight = [] if weights is None else [pl.nth(weights).cast(pl.Float64).alias("weights")]
-    named = [find(path, names, label, "labels") for label in _label_names(selection, coordinates + weight)]
-    texts = [pl.nth(k).cast(pl.String).alias(label) for k, label in zip(named, selection.labels, strict=True)]
+    texts = _label_columns(path, names, selection, len(coordinates), pl)
     known_width = getattr(schema[vector], "size", None) if vector else len(indices)
     width = known_width or _LIST_WIDTH
     if not selection.in_parts:
-        require_plausible_size(path, "the table", 4 * count * (known_width or 1), _stored_bytes(path))
+        require_plausible_size(path, "the table", 4 * count * (known_width or 1), path.stat().st_size)
 
     def batches() -> Iterator[Batch]:
         first, dim = 0, None
         rows, table = selection.rows_per_batch(width), scan.select(coordinates + weight + texts)
         with _reading_errors(path, pl):
-            if selection.in_parts and path.is_file() and path.suffix.lower() in _ROW_GROUPS:
+            if selection.in_parts and path.suffix.lower() in _ROW_GROUPS:
                 frames = _slices(path, table, count, rows, _BATCHES_PER_SLICE * default_batch_rows(width))
             else:
                 frames = table.collect_batches(chunk_size=rows)  # reads several row groups ahead
@@ -174,12 +180,21 @@ def _open_columns(path: Path, selection: Selection, scanned: Callable[[], Any]) 
     )
 
 
-def _label_names(selection: Selection, others: list[Any]) -> tuple[str, ...]:
-    """The names of the columns of labels; raises if one is the name that another column gets while it is read."""
-    taken = {"weights", *map(str, range(len(others)))}
-    if taken.intersection(selection.labels):
-        raise ValueError(f"labels: got {selection.labels}; rename columns whose names are numbers or 'weights'.")
-    return selection.labels
+def _label_columns(path: Path, names: Sequence[str], selection: Selection, count: int, pl: Any) -> list[Any]:
+    """Expressions of the columns of text; while they are read, coordinates have the numbers below `count` as names."""
+    taken = {"weights", *map(str, range(count))}.intersection(selection.labels)
+    if taken:
+        raise ValueError(
+            f"{path}: the column {min(taken)!r} (of {LABEL_OPTIONS}) needs another name than a number or 'weights'; "
+            "rename it first."
+        )
+    keys = partition_keys(path)
+    columns = []
+    for label in selection.labels:
+        index = find_label(path, names, label)
+        text = pl.lit(keys[label], pl.String) if index is None else pl.nth(index).cast(pl.String)
+        columns.append(text.alias(label))
+    return columns
 
 
 def _slices(path: Path, table: Any, count: int, rows: int, min_rows: int) -> Iterator[Any]:
@@ -216,6 +231,7 @@ class _Lines:
     path: Path
     separator: str
     has_header: bool
+    is_quoted: bool
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Line numbers, from 1, and fields of the first line and of all rows."""
@@ -231,7 +247,12 @@ class _Lines:
                         yield line
 
         with suppress(csv.Error):
-            for fields in csv.reader(lines(), delimiter=self.separator):
+            reader = (
+                csv.reader(lines(), delimiter=self.separator)
+                if self.is_quoted
+                else csv.reader(lines(), delimiter=self.separator, quoting=csv.QUOTE_NONE)
+            )
+            for fields in reader:
                 yield number, fields
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -279,13 +300,23 @@ def _reading_errors(path: Path, pl: Any, explain: Callable[[], str] | None = Non
         raise ValueError(f"{path}: cannot be read; it may be truncated or of another format ({reason}).") from error
 
 
-def _first_line(path: Path) -> tuple[int, str]:
-    """Number of blank and comment lines before the table, and the separator of its fields."""
+def is_separated(path: Path) -> bool:
+    """Whether there are commas, semicolons or tabs in the first line of a text file that is no comment."""
+    with _open_text(path, "\n") as file:
+        line = next((line for line in file if line.strip() and not line.startswith("#")), "")
+    return any(separator in line for separator in _SEPARATORS)
+
+
+def _first_line(path: Path) -> tuple[int, str, bool]:
+    """Number of blank and comment lines before the table, the separator of its fields, and whether they are quoted."""
     with _open_text(path, "\n") as file:
         for number, line in enumerate(file):
             if line.strip() and not line.startswith("#"):
-                return number, max(",;\t", key=line.count)
-    return 0, ","
+                separator = max(_SEPARATORS, key=line.count)
+                # Tab-separated values are written without quotes (GBIF), where a quote in a text would begin a field
+                # of many lines; programs that quote fields quote the names too.
+                return number, separator, separator != "\t" or '"' in line
+    return 0, ",", True
 
 
 def _open_text(path: Path, newline: str) -> TextIO:
@@ -293,11 +324,6 @@ def _open_text(path: Path, newline: str) -> TextIO:
     if path.suffix.lower() == ".gz":
         return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline=newline))
     return path.open(encoding="utf-8-sig", errors="replace", newline=newline)
-
-
-def _stored_bytes(path: Path) -> int:
-    """Size of a file, or of all files in a folder."""
-    return sum(file.stat().st_size for file in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
 
 def _is_number(text: str) -> bool:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, namespace, without_gradient
 from sphereot._arrays.validation import (
     as_frames,
     as_method,
-    as_points,
     as_same_kind,
+    as_samples,
     as_slice_count,
     as_weights,
     require_same_dim,
@@ -25,10 +25,10 @@ def two_measures(
     y: Array,
     x_weights: Array | None = None,
     y_weights: Array | None = None,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> tuple[Measure, Measure]:
     """Validate two samples and their weights, and convert them to a common dtype."""
-    x, y = as_points("x", x, columns), as_points("y", y, columns)
+    x, y = as_samples(columns, x=x, y=y)
     x, y = as_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
     xp = namespace(x)

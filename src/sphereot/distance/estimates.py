@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import EstimateMethod, Frames, Numbers, Points, Seed
-from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
+from sphereot._arrays.validation import as_int, as_method, as_order, as_samples, as_slice_count, as_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.keyword_options import options_by_name
@@ -165,7 +165,7 @@ def ssw_estimate(
     rtol: float | None = None,
     max_projections: int = 100_000,
     progress: Progress = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
     bootstrap: int | None = None,
 ) -> SSWEstimate:
     """SSW_p^p with its standard error, optionally to a relative tolerance.
@@ -270,14 +270,14 @@ def _drawn_estimate(circles: "_Circles", count: int, limit: int, rtol: float | N
 
 
 def _constant_measures(
-    x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None, columns: Columns | None
+    x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None, columns: SampleColumns | None
 ) -> Measures:
     """Validate the measures and detach them: an estimate with its standard error has no gradient."""
     measures: Measures
     if y is None:
         if y_weights is not None:
             raise ValueError("y_weights: got weights without y; pass y too, or leave y_weights out.")
-        x = as_points("x", x, columns)
+        (x,) = as_samples(columns, x=x)
         measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
     else:
         measures = two_measures(x, y, x_weights, y_weights, columns)

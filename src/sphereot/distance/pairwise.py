@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns, is_table
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import Frames, Method, Numbers, Points, Seed, SupportsDLPack
-from sphereot._arrays.validation import as_order, as_points, as_same_kind, as_weights, require_same_dim
+from sphereot._arrays.validation import as_order, as_same_kind, as_samples, as_weights, require_same_dim
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.keyword_options import options_by_name
@@ -27,7 +27,7 @@ def pairwise_ssw(
     method: Method = "iid",
     seed: Seed = None,
     root: bool = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> Array:
     """SSW_p^p between all pairs of several samples, on shared great circles.
 
@@ -39,8 +39,10 @@ def pairwise_ssw(
         Order, from 1 to 1000.
     weights : sequence of N arrays, shapes (n_i,), or None
         Nonnegative weights of each sample; None stands for equal weights, of all or of one.
-    n_projections, projections, method, seed, root, columns
+    n_projections, projections, method, seed, root
         As in `ssw`.
+    columns : str, int or sequence of them, or N sequences, optional
+        As in `ssw`: for all tables among the samples, or a list for each sample.
 
     Returns
     -------
@@ -63,15 +65,19 @@ def pairwise_ssw(
     return pairwise_matrix(validated, frames, p, root=root)
 
 
-def several_measures(measures: Any, weights: Sequence[Array | None] | None, columns: Columns | None = None) -> Measures:
+def several_measures(
+    measures: Any, weights: Sequence[Array | None] | None, columns: SampleColumns | None = None
+) -> Measures:
     """Validate several samples and their weights, and convert them to a common dtype."""
+    if not isinstance(measures, Sequence) and not hasattr(measures, "__dlpack__") and is_table(measures):
+        raise TypeError(f"measures: got {type(measures).__name__}, one table; pass a list of samples.")
     count = len(measures)
     if count == 0:
         raise ValueError("measures: there are none; give at least one sample.")
     if weights is not None and len(weights) != count:
         raise ValueError(f"weights: got {len(weights)} for {count} measures; give one array, or None, for each.")
     names = [f"measures[{i}]" for i in range(count)]
-    points = [as_points(name, measures[i], columns) for i, name in enumerate(names)]
+    points = as_samples(columns, **{name: measures[i] for i, name in enumerate(names)})
     points = as_same_kind(**dict(zip(names, points, strict=True)))
     for name, x in zip(names, points, strict=True):
         require_same_dim(names[0], points[0], name, x)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, to_kind, to_numpy
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
 from sphereot._arrays.random import numpy_generator
@@ -81,7 +81,7 @@ def pairwise_ssw_estimate(
     rtol: float | None = None,
     max_projections: int = 100_000,
     progress: Progress = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> PairwiseSSWEstimate:
     """SSW_p^p between all pairs of several samples with standard errors, on shared great circles.
 

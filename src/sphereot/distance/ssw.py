@@ -5,7 +5,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import Columns, SampleColumns
 from sphereot._arrays.orders import rooted
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_order, as_points, as_weights
@@ -30,7 +30,7 @@ def ssw(
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
-    columns: Columns | None = ...,
+    columns: SampleColumns | None = ...,
 ) -> np.floating[Any]: ...
 
 
@@ -47,7 +47,7 @@ def ssw(
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
-    columns: Columns | None = ...,
+    columns: SampleColumns | None = ...,
 ) -> ArrayT: ...
 
 
@@ -64,7 +64,7 @@ def ssw(
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
-    columns: Columns | None = ...,
+    columns: SampleColumns | None = ...,
 ) -> Any: ...
 
 
@@ -81,7 +81,7 @@ def ssw(
     method: Method = "iid",
     seed: Seed = None,
     root: bool = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> Any:
     """Spherical Sliced-Wasserstein distance between two samples, SSW_p^p (Algorithm 1).
 
@@ -110,8 +110,10 @@ def ssw(
         which would draw once and keep the circles, None is an error: pass a key, or an int for fixed circles.
     root : bool
         Return the distance SSW_p = (SSW_p^p)^(1/p) instead.
-    columns : str, int or sequence of them, optional
-        For tables: the columns of the coordinates, or one column of lists; see `sphereot.sphere.from_table`.
+    columns : str, int or sequence of them, or a pair of sequences, optional
+        For tables: the columns of the coordinates, or one column of lists; see `sphereot.sphere.from_table`. They count
+        for each of `x` and `y` that is a table. Where their names differ, give a list for each, as in
+        ``columns=(["lon", "lat"], ["x", "y", "z"])``; None stands for an array, or for columns with the usual names.
 
     Returns
     -------

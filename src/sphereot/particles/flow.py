@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns, dimensions
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
 from sphereot._arrays.types import Method, Points, Seed
-from sphereot._arrays.validation import as_int, as_points, require_same_dim, require_same_kind
+from sphereot._arrays.validation import as_int, as_same_kind, as_samples, require_same_dim
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.errors import DivergenceError
 from sphereot._support.extras import require
@@ -78,7 +78,7 @@ def gradient_flow(
     snapshots: Sequence[int] = (),
     callback: Callback | None = None,
     progress: Progress = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> FlowResult:
     """Move particles along the gradient flow of their SSW distance to a target (Section 5.1, Appendix C.3).
 
@@ -92,7 +92,8 @@ def gradient_flow(
     n_particles : int, optional
         Number of particles; by default that of the (first) sample, or 500 for the uniform distribution.
     start : array, shape (n, d), optional
-        Unit vectors: the initial particles; by default drawn from the uniform distribution.
+        Unit vectors: the initial particles; by default drawn from the uniform distribution. If they or the samples are
+        arrays of JAX, beside NumPy arrays, all become arrays of JAX.
     dim : int, optional
         Dimension d of the ambient space, for the uniform distribution without a `start`.
     weights : sequence of floats, optional
@@ -125,7 +126,7 @@ def gradient_flow(
         Show a progress bar, which needs rich (``pip install 'sphereot[cli]'``); or a function that is called with the
         number of steps taken and their total.
     columns : str, int or sequence of them, optional
-        For samples in tables, as in `ssw`.
+        For samples and a start in tables, as in `ssw`; a list for each of the samples, and the start if there is one.
 
     Returns
     -------
@@ -155,8 +156,7 @@ def gradient_flow(
     >>> print(result.particles.shape, bool(result.losses[-1] < 0.02 * result.losses[0]))
     (100, 3) True
     """
-    given = None if start is None else as_points("start", start)
-    samples, like = _samples(target, given, columns)
+    samples, given, like = _samples(target, start, columns)
     points = _start(samples, given, n_particles, dim, seed, like)
     require("torch", "sphereot.gradient_flow")
     from sphereot.particles.descent import ParticleFlow
@@ -209,25 +209,25 @@ def gradient_flow(
     return result(converged=False)
 
 
-def _samples(target: Any, start: Array | None, columns: Columns | None) -> tuple[list[Array], Array]:
-    """Validate the target: its samples, none for the uniform distribution, and an array like the particles."""
-    if target is None or (isinstance(target, str) and target == "uniform"):
-        return [], np.zeros(1) if start is None else start
-    if isinstance(target, str):
+def _samples(target: Any, start: Any, columns: SampleColumns | None) -> tuple[list[Array], Array | None, Array]:
+    """Validate target and start: the samples, none for the uniform distribution, the start, and an array like these."""
+    named: dict[str, Any] = {}
+    if isinstance(target, str) and target != "uniform":
         raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform distribution.")
-    several = isinstance(target, list | tuple) and len(target) > 0 and getattr(target[0], "ndim", 0) == 2
-    names = [f"target[{j}]" for j in range(len(target))] if several else ["target"]
-    samples = [
-        as_points(name, sample, columns) for name, sample in zip(names, target if several else [target], strict=True)
-    ]
-    require_same_kind(**dict(zip(names, samples, strict=True)), start=start)
-    for name, sample in zip(names, samples, strict=True):
-        require_same_dim(names[0], samples[0], name, sample)
-        if start is not None:
-            require_same_dim(name, sample, "start", start)
+    if target is not None and not isinstance(target, str):
+        several = isinstance(target, list | tuple) and len(target) > 0 and dimensions(target[0]) == 2
+        named = {f"target[{j}]": sample for j, sample in enumerate(target)} if several else {"target": target}
+    names = [*named] if start is None else [*named, "start"]
+    values = as_samples(columns, **(named if start is None else named | {"start": start}))
+    arrays = as_same_kind(**dict(zip(names, values, strict=True))) if values else []
+    for name, array in zip(names, arrays, strict=True):
+        require_same_dim(names[0], arrays[0], name, array)
+    samples, given = arrays[: len(named)], None if start is None else arrays[-1]
+    if not samples:
+        return [], given, np.zeros(1) if given is None else given
     # The widest dtype of the samples is that of the particles.
     dtype = namespace(*samples).result_type(*samples)
-    return samples, next(sample for sample in samples if sample.dtype == dtype)
+    return samples, given, next(sample for sample in samples if sample.dtype == dtype)
 
 
 def _start(

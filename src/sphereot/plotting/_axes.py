@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns, SampleColumns, dimensions
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.validation import as_points
+from sphereot._arrays.validation import as_points, as_samples
 from sphereot.plotting.styling import INK, PALETTE, style
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "next_color",
     "points_in_space",
     "require_axes",
+    "samples_in_space",
 ]
 
 AxesT = TypeVar("AxesT", bound=Axes)
@@ -30,9 +32,17 @@ RASTER_FROM = 5000
 """Number of points above which they are drawn as an image, since a vector file would open slowly."""
 
 
-def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
+def points_in_space(name: str, points: Any, columns: Columns | None = None) -> NDArray[np.float64]:
     """Unit vectors (n, 3) as NumPy float64."""
-    array: NDArray[np.float64] = to_numpy(as_points(name, points)).astype(np.float64)
+    return _in_space(name, to_numpy(as_points(name, points, columns)).astype(np.float64))
+
+
+def samples_in_space(points: Any, columns: SampleColumns | None) -> list[NDArray[np.float64]]:
+    """Unit vectors (n, 3) of one or several samples as NumPy float64."""
+    return [_in_space(name, sample) for name, sample in named_samples(points, columns).items()]
+
+
+def _in_space(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     if array.shape[1] != 3:
         raise ValueError(
             f"{name}: got points in dimension {array.shape[1]}, but this plot shows S^2 and needs shape (n, 3); "
@@ -41,12 +51,13 @@ def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
     return array
 
 
-def named_samples(points: Any) -> list[tuple[str, Any]]:
-    """Samples with the names that messages use, from an argument `points` that is one sample or a list of samples."""
-    is_list = isinstance(points, list | tuple) and len(points) > 0
-    if is_list and getattr(points[0], "ndim", np.ndim(points[0])) == 2:
-        return [(f"points[{i}]", sample) for i, sample in enumerate(points)]
-    return [("points", points)]
+def named_samples(points: Any, columns: SampleColumns | None) -> dict[str, NDArray[np.float64]]:
+    """Unit vectors as NumPy float64, by the names that messages use; `points` is one sample or a list of samples."""
+    named = {"points": points}
+    if isinstance(points, list | tuple) and len(points) > 0 and dimensions(points[0]) == 2:
+        named = {f"points[{i}]": sample for i, sample in enumerate(points)}
+    samples = as_samples(columns, **named)
+    return {name: to_numpy(sample).astype(np.float64) for name, sample in zip(named, samples, strict=True)}
 
 
 def new_axes(figsize: tuple[float, float], **kwargs: Any) -> Any:

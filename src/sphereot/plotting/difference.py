@@ -1,25 +1,32 @@
-"""Map of the difference of two densities on S^2, with the regions where it is beyond chance."""
+"""Where two samples differ: a map of the difference of their densities on S^2, or a plane of a higher dimension."""
 
 import math
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import AsinhNorm, LinearSegmentedColormap, Normalize
+from matplotlib.lines import Line2D
 from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
 from sphereot._arrays.types import Points
-from sphereot.plotting._axes import points_in_space
-from sphereot.plotting.maps import density_map, scatter_map
-from sphereot.plotting.styling import INK, PALETTE
+from sphereot.plotting._axes import marker_opacity, marker_size, new_axes, points_in_space
+from sphereot.plotting.maps import density_map, legend_below, scatter_map
+from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.stats import DifferenceMap
 
-__all__ = ["DIFFERENCE_COLORS", "difference_map", "difference_norm"]
+__all__ = ["DIFFERENCE_COLORS", "difference_map", "difference_norm", "fine_regions", "leading_digit", "plane_scatter"]
 
 DIFFERENCE_COLORS = LinearSegmentedColormap.from_list("difference", ["#B2480B", "#FFFFFF", "#0A5C94"])
 """Orange where y is denser, white where both are equal, blue where x is."""
 
+_FIGURE_SIZE = (3.4, 2.7)  # inches: the map, the color bar and the legend
+_PLANE_SIZE = (3.4, 3.6)
+_NOTE_CHARACTERS = 58  # in a line below the plane
+_MAX_LABEL = 56  # characters in a line at the color bar
 _DRAWN = 1000  # points of a sample: more would hide the map
 _PICTURE_ROWS = 360  # of cells, where the result has fewer
 
@@ -33,6 +40,7 @@ def difference_map(
     ax: Axes | None = None,
     coastlines: bool = False,
     colorbar: bool = True,
+    legend: bool = True,
     sky: bool = False,
 ) -> GeoAxes:
     """Draw where two samples differ: a Mollweide map of the difference of their densities.
@@ -45,13 +53,15 @@ def difference_map(
     x, y : array, shape (n, 3) and (m, 3), optional
         The samples, at most 1000 points of each, drawn on top.
     labels : pair of str
-        Their names, for the color bar.
+        Their names, for the color bar and the legend.
     ax : matplotlib GeoAxes, optional
         Where to draw; on a new figure by default.
     coastlines : bool
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
     colorbar : bool
         Whether to add a color bar.
+    legend : bool
+        Whether to add a legend below the map that says what the lines mean.
     sky : bool
         As in `density_map`.
 
@@ -70,34 +80,50 @@ def difference_map(
     """
     axes = density_map(
         _finer(result.difference),
-        ax=ax,
+        ax=new_axes(_FIGURE_SIZE, projection="mollweide") if ax is None else ax,
         cmap=DIFFERENCE_COLORS,
         norm=difference_norm(result),
-        label=f"density of {labels[0]} less that of {labels[1]} (sr$^{{-1}}$)",
+        label=_bar_label(labels),
         colorbar=colorbar,
-        graticule="lines",
         coastlines=coastlines,
         sky=sky,
     )
     bar = axes.collections[0].colorbar
     if bar is not None:
-        top = _leading_digit(float(np.abs(result.difference).max()))
+        top = leading_digit(float(np.abs(result.difference).max()))
         ticks = [-top, -top / 10, 0.0, top / 10, top]
         bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
         bar.ax.minorticks_off()
     for artist in axes.collections:
         if artist.get_gid() == "coastlines":  # thinner than the lines around regions
             artist.set(linewidth=0.3, alpha=0.4)
-    for name, sample, color in (("x", x, PALETTE[0]), ("y", y, PALETTE[1])):
+    handles: list[Line2D] = []
+    names: list[str] = []
+    for sign, line, label in ((1, "solid", labels[0]), (-1, "dashed", labels[1])):
+        if (result.region == sign).any():
+            beyond = _beyond(result, sign)
+            _surround(axes, beyond[:, ::-1] if sky else beyond, result.threshold, line)
+            handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=line))
+            names.append(f"where {label} is denser")
+    has_regions = bool(names)
+    for name, sample, color, label in (("x", x, PALETTE[0], labels[0]), ("y", y, PALETTE[1], labels[1])):
         if sample is not None:
             points = points_in_space(name, sample)
             few = points[:: max(1, -(-len(points) // _DRAWN))]
             scatter_map(few, ax=axes, sky=sky, color=color, size=1.5, linewidths=0)
-    for sign, line in ((1, "solid"), (-1, "dashed")):
-        if (result.region == sign).any():
-            beyond = _beyond(result, sign)
-            _surround(axes, beyond[:, ::-1] if sky else beyond, result.threshold, line)
+            handles.append(Line2D([], [], color=color, marker="o", markersize=3, linestyle="none"))
+            names.append(f"points of {label}")
+    if legend:
+        found = "Lines around regions" if has_regions else "No region is"
+        title = f"{found} beyond chance at level {result.alpha:g}"
+        legend_below(axes, handles, names, title, handle_length=2.2)
     return axes
+
+
+def _bar_label(labels: tuple[str, str]) -> str:
+    """Label of the color bar, in two lines if it is long."""
+    first, second = f"density of {labels[0]}", f"less that of {labels[1]} [1/sr]"
+    return f"{first}{' ' if len(first) + len(second) < _MAX_LABEL else chr(10)}{second}"
 
 
 def difference_norm(result: DifferenceMap) -> Normalize:
@@ -107,10 +133,40 @@ def difference_norm(result: DifferenceMap) -> Normalize:
     return norm
 
 
-def _leading_digit(value: float) -> float:
+def plane_scatter(
+    samples: Sequence[NDArray[np.float64]], labels: Sequence[str], axis_names: tuple[str, str], note: str
+) -> Axes:
+    """Scatter plot of samples (n, 2) that are projected on a plane, with one scale for both axes and a note below."""
+    axes: Axes = new_axes(_PLANE_SIZE)
+    with style():
+        axes.axhline(0, color=GRID_COLOR, linewidth=0.4, zorder=0)
+        axes.axvline(0, color=GRID_COLOR, linewidth=0.4, zorder=0)
+        count = max(map(len, samples))
+        size, opacity = 2.5 * marker_size(count), 0.8 * marker_opacity(count)
+        handles = []
+        for sample, color in zip(samples, PALETTE, strict=False):
+            axes.scatter(sample[:, 0], sample[:, 1], s=size, color=color, alpha=opacity, linewidths=0, gid="points")
+            handles.append(Line2D([], [], color=color, marker="o", markersize=4, linestyle="none"))
+        limit = 1.05 * max(float(np.abs(sample).max()) for sample in samples)
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+        axes.set(xlabel=axis_names[0], ylabel=axis_names[1])
+        axes.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1.0)
+        axes.figure.supxlabel("\n".join(textwrap.wrap(note, _NOTE_CHARACTERS)), fontsize=6, color=INK)
+    return axes
+
+
+def fine_regions(result: DifferenceMap) -> NDArray[np.int8]:
+    """The regions beyond chance on the smaller cells of a picture: 1, -1 and 0, for `globe_page`."""
+    fine = np.zeros([_factor(len(result.region)) * size for size in result.region.shape], np.int8)
+    for sign in (1, -1):
+        fine[_beyond(result, sign) > result.threshold] = sign
+    return fine
+
+
+def leading_digit(value: float) -> float:
     """A positive number rounded down to one digit; 1 for 0.
 
-    >>> _leading_digit(0.0278)
+    >>> leading_digit(0.0278)
     0.02
     """
     if value <= 0:
@@ -175,4 +231,6 @@ def _surround(ax: Any, beyond: NDArray[np.float64], threshold: float, line: str)
     padded = np.concatenate([beyond[:, -1:], beyond, beyond[:, :1]], axis=1)
     inside = np.clip(longitude, -np.pi, np.pi)
     if padded.min() < threshold:
-        ax.contour(inside, latitude, padded, levels=[threshold], colors=INK, linewidths=0.7, linestyles=line)
+        ax.contour(
+            inside, latitude, padded, levels=[threshold], colors=INK, linewidths=0.7, linestyles=line, zorder=3.2
+        )

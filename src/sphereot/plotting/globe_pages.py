@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import os
 import re
 from base64 import b64encode
@@ -16,12 +17,15 @@ from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.types import ArrayLike, Points
 from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import plural
-from sphereot.plotting._axes import named_samples, points_in_space
+from sphereot.plotting._axes import samples_in_space
+from sphereot.plotting._outlines import as_regions, outlines
 from sphereot.plotting.coastlines import has_coastlines, read_coastlines
+from sphereot.plotting.difference import leading_digit
 from sphereot.plotting.maps import grid_values, linear_norm
 from sphereot.plotting.styling import PALETTE
 from sphereot.sphere import from_lonlat, to_lonlat
@@ -45,6 +49,7 @@ def globe_page(
     labels: Sequence[str] | None = None,
     title: str = "Globe",
     coastlines: bool | None = None,
+    columns: SampleColumns | None = None,
     **options: Any,
 ) -> Path:
     """Write an HTML page with a globe that can be rotated and zoomed by mouse, touch and keyboard.
@@ -64,9 +69,11 @@ def globe_page(
         Heading of the page.
     coastlines : bool or None
         Whether to draw the coastlines of the earth; by default if the extra ``sphereot[map]`` is installed.
+    columns : str, int or sequence of them, or a sequence for each sample, optional
+        For samples in tables, as in `sphereot.ssw`.
     **options
-        As for `globe_figure`: the color scale, its label and unit, the center of the view, colors of the samples, and
-        whether it turns by itself.
+        As for `globe_figure`: the color scale, its label and unit, outlines of regions, a note, the center of the view,
+        colors of the samples, and whether it turns by itself.
 
     Returns
     -------
@@ -84,7 +91,14 @@ def globe_page(
     True
     """
     figure = globe_figure(
-        density=density, points=points, labels=labels, name=title, coastlines=coastlines, alone=True, **options
+        density=density,
+        points=points,
+        labels=labels,
+        name=title,
+        coastlines=coastlines,
+        columns=columns,
+        alone=True,
+        **options,
     )
     return write_text(path, html_page(title, figure))
 
@@ -97,21 +111,25 @@ def globe_figure(
     name: str = "Globe",
     coastlines: bool | None = None,
     resolution: int = 180,
-    density_label: str = "density (sr⁻¹)",
+    density_label: str = "density [1/sr]",
     cmap: str | Colormap = "viridis",
     vmin: float | None = 0.0,
     vmax: float | None = None,
     norm: Normalize | None = None,
+    regions: ArrayLike | None = None,
+    region_labels: tuple[str, str] = ("region of 1", "region of -1"),
+    note: str | None = None,
     center: tuple[float, float] | None = None,
     colors: Sequence[str] | None = None,
     turn: bool = False,
     alone: bool = False,
+    columns: SampleColumns | None = None,
 ) -> str:
     """HTML of an interactive globe, for the body of `html_page`.
 
     Parameters
     ----------
-    density, points, labels, coastlines
+    density, points, labels, coastlines, columns
         As for `globe_page`.
     name : str
         What the globe shows, for screen readers.
@@ -121,6 +139,13 @@ def globe_figure(
         Text at the color bar, with the unit.
     cmap, vmin, vmax, norm
         Colors of values, as for `density_map`; ``norm=LogNorm(...)`` suits densities with sharp peaks.
+    regions : array of int, shape (n_lat, n_lon), optional
+        Regions to outline: with solid lines around cells of value 1, and dashed lines around cells of value -1; 0
+        elsewhere. Rows and columns as for `density`, in any number, e.g. ``DifferenceMap.region``.
+    region_labels : pair of str
+        What both kinds of outlines mean, for the legend.
+    note : str, optional
+        Text below the globe.
     center : tuple of two floats, optional
         Longitude and latitude, in degrees, of the first view. By default the location of the highest density, or the
         mean direction of the points.
@@ -145,7 +170,7 @@ def globe_figure(
     if density is None and points is None:
         raise ValueError("density, points: got neither; give at least one of them.")
     values = None if density is None else grid_values(density, resolution)
-    samples = [] if points is None else [points_in_space(*named) for named in named_samples(points)]
+    samples = [] if points is None else samples_in_space(points, columns)
     if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
         got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
         raise ValueError(f"labels: got {got} for {plural(len(samples), 'sample')}; give a list with one each.")
@@ -155,13 +180,15 @@ def globe_figure(
         )
     on_color = colors is None and values is not None and len(samples) == 1
     with_shores = has_coastlines() if coastlines is None else coastlines
+    marked = None if regions is None else as_regions(regions)
     data = {
         "density": None if values is None else _density_data(values, cmap, norm or linear_norm(vmin, vmax, values)),
         "samples": [
             {"points": _packed(sample), "color": "#FFFFFF" if on_color else _CSS_COLORS.get(color, color)}
             for sample, color in zip(samples, colors or cycle(PALETTE), strict=False)
         ],
-        "shores": _shores() if with_shores else None,
+        "shores": _lines(read_coastlines("low")) if with_shores else None,
+        "regions": None if marked is None else [_lines(outlines(marked == sign)) for sign in (1, -1)],
         "center": _center(center, values, samples),
         "wheel": alone,
         "turn": turn,
@@ -174,12 +201,16 @@ def globe_figure(
         choices.append('<label><input type="checkbox" data-turn> turn</label>')
     if with_shores:
         choices.append('<label><input type="checkbox" checked> coastlines</label>')
+    signs = [] if marked is None else [sign for sign in (1, -1) if (marked == sign).any()]
+    if signs:
+        choices.append('<label><input type="checkbox" checked data-regions> outlines</label>')
     return "\n".join(
         [
             '<figure class="globe">',
             f'<canvas class="globe-view" tabindex="0" role="application" aria-roledescription="globe" '
             f'aria-label="{html.escape(name)}. {_HELP}"></canvas>',
             '<output class="globe-location"></output>',
+            _region_legend(signs, region_labels) if signs else "",
             _scale(density_label) if values is not None else "",
             '<div class="globe-choices">',
             '<button type="button" data-act="out" aria-label="zoom out">−</button>',
@@ -187,6 +218,7 @@ def globe_figure(
             '<button type="button" data-act="reset">reset</button>',
             *choices,
             "</div>",
+            "" if note is None else f'<p class="globe-note">{html.escape(note)}</p>',
             f'<p class="globe-help">{_HELP}</p>',
             "<noscript><p>The globe is drawn by a script, which is switched off here.</p></noscript>",
             f'<script type="application/json">{packed}</script>',
@@ -205,8 +237,10 @@ def _base64(values: NDArray[Any]) -> str:
     return b64encode(values.tobytes()).decode()
 
 
-def _shores() -> dict[str, Any]:
-    lines = read_coastlines("low")
+def _lines(lines: list[NDArray[np.float64]]) -> dict[str, Any]:
+    """Lines of longitude and latitude in degrees."""
+    if not lines:
+        return {"points": "", "lengths": []}
     return {"points": _packed(from_lonlat(np.concatenate(lines))), "lengths": [len(line) for line in lines]}
 
 
@@ -241,8 +275,15 @@ def _ticks(norm: Normalize, low: float, high: float) -> list[float]:
     elif type(norm) is Normalize:
         ticks = MaxNLocator(nbins=5).tick_values(low, high)
     else:
-        ticks = norm.inverse(np.linspace(0, 1, 5))
+        ticks = _rounded(np.asarray(norm.inverse(np.linspace(0, 1, 5)), dtype=np.float64))
     return [float(tick) for tick in ticks if low <= tick <= high]
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    """Values rounded toward zero to one digit, without those that become equal."""
+    smallest = 1e-9 * float(np.abs(values).max())
+    digits = [math.copysign(leading_digit(abs(value)), value) if abs(value) > smallest else 0.0 for value in values]
+    return list(dict.fromkeys(digits))
 
 
 def _center(
@@ -269,6 +310,15 @@ def _scale(label: str) -> str:
         '<div class="globe-scale"><canvas class="globe-bar"></canvas><div class="globe-ticks"></div>'
         f'<span class="globe-label">{html.escape(label)}</span></div>'
     )
+
+
+def _region_legend(signs: list[int], labels: tuple[str, str]) -> str:
+    names = {1: ("", labels[0]), -1: (" dashed", labels[1])}
+    entries = [
+        f'<span><span class="globe-outline{kind}"></span> {html.escape(label)}</span>'
+        for kind, label in (names[sign] for sign in signs)
+    ]
+    return f'<p class="globe-regions">{" ".join(entries)}</p>'
 
 
 def _sample_checkbox(k: int, text: str) -> str:

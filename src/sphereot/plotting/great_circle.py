@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Bandwidth, Frame, Frames, Points
-from sphereot._arrays.validation import as_frames, as_points, require_same_dim
+from sphereot._arrays.validation import as_frames, require_same_dim
 from sphereot._support.text import plural
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
@@ -35,6 +36,7 @@ def circle_projections(
     labels: Sequence[str] | None = None,
     colors: "Sequence[ColorType] | None" = None,
     bandwidth: Bandwidth | None = None,
+    columns: SampleColumns | None = None,
 ) -> Axes:
     """Plot the projections of samples onto a great circle (Lemma 1): one mark per point, and their densities.
 
@@ -52,6 +54,8 @@ def circle_projections(
         Colors of the samples; the palette by default.
     bandwidth : float, str or None
         Bandwidth of the densities in radians, or a rule to choose it, as in `sphereot.stats.SphericalKDE`.
+    columns : str, int or sequence of them, or a sequence for each sample, optional
+        For samples in tables, as in `sphereot.ssw`.
 
     Returns
     -------
@@ -70,7 +74,7 @@ def circle_projections(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['first', 'second', 'uniform']
     """
-    samples = _samples(points)
+    samples = _samples(points, columns)
     turns = [_turns(sample, frame) for sample in samples]
     for name, values in (("labels", labels), ("colors", colors)):
         if values is not None and len(values) != len(samples):
@@ -115,13 +119,13 @@ def circle_projections(
     return axes
 
 
-def _samples(points: Any) -> list[Any]:
+def _samples(points: Any, columns: SampleColumns | None) -> list[NDArray[np.float64]]:
     """Samples of one dimension as NumPy float64."""
-    named = named_samples(points)
-    samples = [as_points(name, sample) for name, sample in named]
-    for (name, _), sample in zip(named[1:], samples[1:], strict=True):
-        require_same_dim("points[0]", samples[0], name, sample)
-    return [to_numpy(sample).astype(np.float64) for sample in samples]
+    named = named_samples(points, columns)
+    first, *others = named
+    for name in others:
+        require_same_dim(first, named[first], name, named[name])
+    return list(named.values())
 
 
 def _turns(sample: NDArray[np.float64], frame: Any) -> NDArray[np.float64]:

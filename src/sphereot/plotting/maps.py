@@ -9,9 +9,11 @@ from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Colormap, Normalize
+from matplotlib.lines import Line2D
 from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import ArrayLike, Points, SupportsArray
 from sphereot._arrays.validation import as_int
@@ -32,13 +34,16 @@ from sphereot.plotting.styling import GRID_COLOR, INK, style
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
-__all__ = ["density_map", "grid_values", "linear_norm", "map_points", "scatter_map"]
+__all__ = ["density_map", "grid_values", "legend_below", "linear_norm", "map_points", "scatter_map"]
 
 _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
 _MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
 _FEW_POINTS = 500  # that hide little of a map
 _MIN_WIDTH_FOR_DEGREES = 2.2  # inches
+_DEGREES_ORDER = 3.5  # zorder of the degrees: above points (3) and coastlines (2.6)
+_BAR_HEIGHT, _LEGEND_HEIGHT = 0.45, 0.2  # inches, of a color bar and of a row of a legend
+_LEGEND_CHARACTERS = 64  # in a row of a legend
 _EARTH, _SKY = "map of the earth", "map of the sky"  # labels of Axes
 
 
@@ -74,7 +79,7 @@ def density_map(
     points: Points | None = None,
     ax: Axes | None = None,
     resolution: int = 180,
-    label: str | None = "density (sr$^{-1}$)",
+    label: str | None = "density [1/sr]",
     levels: int | Sequence[float] | None = None,
     cmap: str | Colormap = "viridis",
     vmin: float | None = 0.0,
@@ -84,6 +89,7 @@ def density_map(
     graticule: bool | str = True,
     coastlines: bool = False,
     sky: bool = False,
+    columns: Columns | None = None,
 ) -> GeoAxes:
     """Mollweide map of a density on S^2.
 
@@ -115,6 +121,8 @@ def density_map(
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
     sky : bool
         Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
+    columns : str, int or sequence of them, optional
+        For points in a table, as in `sphereot.sphere.from_table`.
 
     Returns
     -------
@@ -130,18 +138,18 @@ def density_map(
     'mollweide'
     """
     values = grid_values(density, resolution)
-    overlay = None if points is None else points_in_space("points", points)
+    overlay = None if points is None else points_in_space("points", points, columns)
     shores = read_coastlines() if coastlines else []
-    axes = _map_axes(ax, sky, tall=colorbar)
+    axes = _map_axes(ax, sky, _BAR_HEIGHT if colorbar else 0.0)
     if sky:
         values = values[:, ::-1]
-    rows, columns = values.shape
+    n_rows, n_columns = values.shape
     if norm is None:
         norm = linear_norm(vmin, vmax, values)
     artist: Any
     with style():
         if levels is None:
-            longitude, latitude = _edges(-180, 180, columns), _edges(-90, 90, rows)
+            longitude, latitude = _edges(-180, 180, n_columns), _edges(-90, 90, n_rows)
             # As an image: in a vector file tens of thousands of cells would show seams and open slowly.
             artist = axes.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
         else:
@@ -180,8 +188,10 @@ def scatter_map(
     color: "ColorType | None" = None,
     size: float | SupportsArray | None = None,
     label: str | None = None,
+    legend: bool | None = None,
     coastlines: bool = False,
     sky: bool = False,
+    columns: Columns | None = None,
     **kwargs: Any,
 ) -> GeoAxes:
     """Mollweide map of points on S^2.
@@ -197,11 +207,16 @@ def scatter_map(
     size : float or array, shape (n,), optional
         Area of the markers in square points; by default smaller, the more points there are.
     label : str, optional
-        Name of the points in a legend, which `ax.legend()` adds.
+        Name of the points in a legend.
+    legend : bool or None
+        Whether to add a legend below the map, where it covers no points. By default a new figure has one if there is a
+        `label`, also for samples that are drawn on its Axes later; on Axes of your own, `ax.legend()` adds one.
     coastlines : bool
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
     sky : bool
         Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
+    columns : str, int or sequence of them, optional
+        For points in a table, as in `sphereot.sphere.from_table`.
     **kwargs
         Passed on to `Axes.scatter`. By default many points are transparent, so that dense regions are seen.
 
@@ -216,9 +231,11 @@ def scatter_map(
     >>> len(ax.collections[0].get_offsets())
     100
     """
-    vectors = points_in_space("points", points)
+    vectors = points_in_space("points", points, columns)
     shores = read_coastlines() if coastlines else []
-    axes = _map_axes(ax, sky)
+    if legend is None:
+        legend = label is not None and (ax is None or _has_legend_below(ax))
+    axes = _map_axes(ax, sky, _LEGEND_HEIGHT if legend else 0.0)
     longitude = np.arctan2(vectors[:, 1], vectors[:, 0])
     if sky:
         longitude = -longitude
@@ -241,14 +258,45 @@ def scatter_map(
             add_legend_entry(axes, artist, label, area, color, kwargs)
         _draw_coastlines(axes, shores)
         _finish_map(axes, graticule=True)
+        if legend:
+            legend_below(axes, *axes.get_legend_handles_labels(), handle_length=1.0)
     return axes
 
 
-def _map_axes(ax: Axes | None, sky: bool, *, tall: bool = False) -> GeoAxes:
-    """Axes for a map, labeled as one of the earth or of the sky; both cannot be drawn on the same."""
+def legend_below(
+    ax: Axes, handles: Sequence[Any], labels: Sequence[str], title: str | None = None, *, handle_length: float
+) -> None:
+    """Add a legend below a map, in as many columns as its labels leave room for; `handle_length` in font sizes."""
+    longest = max(map(len, labels), default=0)
+    columns = min(len(labels), max(1, _LEGEND_CHARACTERS // (longest + 6)))
+    with style():
+        added = ax.legend(
+            handles,
+            labels,
+            title=title,
+            title_fontsize=7,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.07 if ax.get_xlabel() else 0.0),
+            ncols=max(1, columns),
+            handlelength=handle_length,
+            columnspacing=1.4,
+        )
+    added.set_gid("below")
+
+
+def _has_legend_below(ax: Any) -> bool:
+    legend = ax.get_legend() if isinstance(ax, Axes) else None
+    return legend is not None and legend.get_gid() == "below"
+
+
+def _map_axes(ax: Axes | None, sky: bool, below: float = 0.0) -> GeoAxes:
+    """Axes for a map, labeled as one of the earth or of the sky; both cannot be drawn on the same.
+
+    A new figure has `below` inches more for what stands below the map.
+    """
     given = ax
     if given is None:
-        given = new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + (0.45 if tall else 0)), projection="mollweide")
+        given = new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + below), projection="mollweide")
     axes = require_axes(given, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
     kind = _SKY if sky else _EARTH
     if axes.get_label() in (_EARTH, _SKY) and axes.get_label() != kind:
@@ -315,21 +363,29 @@ def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None 
     ax.set_xticks(np.deg2rad(_MERIDIANS), longitudes)
     ax.set_yticks(np.deg2rad(_PARALLELS), [text.replace("+0", "0") for text in latitudes])
     ax.tick_params(labelsize=6, colors=INK)
-    # Degrees of longitude are on the equator, in the middle of the data: small, and readable on any color.
-    if light is None:
-        ax.set_axisbelow(True)
-        ax.grid(True, color=GRID_COLOR, linewidth=0.4, alpha=0.8)
-        ax.tick_params(axis="x", labelsize=5, labelcolor="#777777")
-        return
+    if with_degrees and ax.get_label() == _SKY:
+        ax.set_xlabel("right ascension", fontsize=6, labelpad=2)
+        ax.set_ylabel("declination", fontsize=6, labelpad=2)
+    # An axis draws its grid with its degrees; the lines must be below the data, and the degrees above.
     ax.grid(False)
     ax.set_axisbelow(False)
-    _draw_lines(ax, _graticule(), light, linewidths=0.4, alpha=0.45, zorder=2.4, gid="graticule")
+    if light is None:
+        for line in _graticule():
+            ax.add_line(
+                Line2D(*np.deg2rad(line).T, color=GRID_COLOR, linewidth=0.4, alpha=0.8, zorder=1, gid="graticule")
+            )
+    else:
+        _draw_lines(ax, _graticule(), light, linewidths=0.4, alpha=0.45, zorder=2.4, gid="graticule")
+    # Degrees of longitude are on the equator, in the middle of the data: small, and readable on any color.
+    ax.xaxis.set_zorder(_DEGREES_ORDER)
     ax.tick_params(axis="x", labelsize=5)
-    on_equator = _at_cells(light, np.array([[longitude, 0.0] for longitude in _MERIDIANS]))
+    on_equator = [True] * len(_MERIDIANS)
+    if light is not None:
+        on_equator = _at_cells(light, np.array([[longitude, 0.0] for longitude in _MERIDIANS])).tolist()
     for text, on_light in zip(ax.get_xticklabels(), on_equator, strict=True):
         ink, rim = (INK, "white") if on_light else ("white", INK)
         text.set_color(ink)
-        text.set_path_effects([patheffects.withStroke(linewidth=0.8, foreground=rim, alpha=0.7)])
+        text.set_path_effects([patheffects.withStroke(linewidth=1.2, foreground=rim, alpha=0.85)])
 
 
 def _graticule() -> list[NDArray[np.float64]]:

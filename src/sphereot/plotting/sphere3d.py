@@ -8,6 +8,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.types import Points, SupportsArray
 from sphereot.plotting._axes import (
     RASTER_FROM,
@@ -86,6 +87,7 @@ def scatter_sphere(
     size: float | SupportsArray | None = None,
     label: str | None = None,
     fade: float = 0.15,
+    columns: Columns | None = None,
     **kwargs: Any,
 ) -> Axes3D:
     """Scatter plot of points on S^2, seen from one side; points behind the sphere are faded.
@@ -105,6 +107,8 @@ def scatter_sphere(
         Name of the points in a legend, which `ax.legend()` adds.
     fade : float
         Opacity of the points behind the sphere, from 0 (hidden) to 1.
+    columns : str, int or sequence of them, optional
+        For points in a table, as in `sphereot.sphere.from_table`.
     **kwargs
         Passed on to `Axes3D.scatter`.
 
@@ -119,7 +123,7 @@ def scatter_sphere(
     >>> sum(len(artist.get_offsets()) for artist in ax.collections if artist.get_gid() in ("points", "far"))
     100
     """
-    vectors = points_in_space("points", points)
+    vectors = points_in_space("points", points, columns)
     if not 0.0 <= fade <= 1.0:
         raise ValueError(f"fade: got {fade}, but an opacity is a number from 0 to 1.")
     axes: Any = ax

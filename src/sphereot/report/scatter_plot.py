@@ -1,4 +1,4 @@
-"""Scatter plot of the points of a window and of the reference, in the plane in which they differ most."""
+"""Scatter plot of the points of two samples, a window and its reference, in the plane in which they differ most."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,13 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._html.svg import Chart, picture, pixels, ticks
+from sphereot._support.text import plural
 from sphereot.report.markup import data_name
 from sphereot.stats import TwoSampleResult
 
-__all__ = ["MAX_POINTS", "DifferingPlanePlot", "differing_plane", "subsample"]
+__all__ = ["AXIS_NAMES", "MAX_POINTS", "DifferingPlanePlot", "differing_plane", "plane_text", "subsample"]
 
 MAX_POINTS = 1000
 """Largest number of points of a sample that are drawn; more would hide each other."""
+
+AXIS_NAMES = ("direction in which they differ most", "second direction")
+"""Names of the axes of the plane."""
 
 _WIDTH, _HEIGHT = 420.0, 380.0
 _CIRCLES = 8
@@ -41,12 +45,16 @@ class DifferingPlanePlot:
         self._sizes = [len(reference), *map(len, windows)]
         first = subsample(reference)
         self._planar = []
+        self._texts = []
+        before = np.asarray(reference, np.float64)
         for window, test in zip(windows, tests, strict=True):
-            axes = differing_plane(np.asarray(reference, np.float64), np.asarray(window, np.float64), test)
+            after = np.asarray(window, np.float64)
+            axes = differing_plane(before, after, test)
             self._planar.append((first @ axes, subsample(window) @ axes))
+            self._texts.append(plane_text(before, after, test, axes))
 
-    def figure(self, k: int, label: str) -> str:
-        """Plot of window `k` over the reference."""
+    def figure(self, k: int, label: str, reference_label: str | None = None) -> str:
+        """Plot of window `k` over the reference, which may have a name of its own."""
         reference, window = self._planar[k]
         limit = 1.05 * max(float(np.max(np.abs(planar))) for planar in (reference, window)) or 1.0
         left, right, top, bottom = 52.0, _WIDTH - 12, 34.0, _HEIGHT - 52
@@ -54,21 +62,23 @@ class DifferingPlanePlot:
         chart = Chart(left, right, top, bottom, (-wide, wide), (-limit, limit))
         marks = [(tick, f"{tick:g}") for tick in ticks(*chart.x_range, max_ticks=4)]
         parts = [
-            chart.y_axis("second direction"),
-            chart.x_axis(marks, "direction in which they differ most"),
+            chart.y_axis(AXIS_NAMES[1]),
+            chart.x_axis(marks, AXIS_NAMES[0]),
             f'<path class="reference-dots" d="{_dots(chart, reference)}"/>',
             f'<path class="window-dots" d="{_dots(chart, window)}"/>',
         ]
-        text = f"The plane is that of the {_CIRCLES} great circles that differ most."
+        text = self._texts[k]
+        named = "the reference" if reference_label is None else reference_label
+        key = "reference" if reference_label is None else data_name(reference_label)
         chart_svg = picture(
-            f"Points of the reference and of {label} where they differ most", text, _WIDTH, _HEIGHT, parts, links=False
+            f"Points of {named} and of {label} where they differ most", text, _WIDTH, _HEIGHT, parts, links=False
         )
         return (
             f"<figure><h3>The points where they differ most</h3>{chart_svg}"
-            f'<figcaption><span class="key key-reference-dot"></span> reference{_count(reference, self._sizes[0])} '
+            f'<figcaption><span class="key key-reference-dot"></span> '
+            f"{key}{_count(reference, self._sizes[0])} "
             f'<span class="key key-window-dot"></span> {data_name(label)}{_count(window, self._sizes[k + 1])}. '
-            f"{text} It was chosen to show a difference, and shows some even where chance explains it.</figcaption>"
-            "</figure>"
+            f"{text}</figcaption></figure>"
         )
 
 
@@ -85,6 +95,20 @@ def differing_plane(
         return np.asarray(test.circles[0].frame, np.float64)
     first = axes[:, :2] * np.sign(difference @ axes[:, :2] + 1e-300)  # windows lie toward positive numbers
     return np.asarray(first)
+
+
+def plane_text(
+    reference: NDArray[np.float64], window: NDArray[np.float64], test: TwoSampleResult, axes: NDArray[np.float64]
+) -> str:
+    """What the plane with these axes shows, for a caption."""
+    difference = window.mean(axis=0) - reference.mean(axis=0)
+    total = float(difference @ difference)
+    share = float(np.sum((difference @ axes) ** 2)) / total if total > 0 else 0.0
+    circles = plural(min(_CIRCLES, len(test.slice_costs)), "great circle")
+    return (
+        f"The plane is that of the {circles} that differ most; {share:.0%} of the squared distance between the means "
+        "lies in it. It was chosen to show a difference, and shows some even where chance explains it."
+    )
 
 
 def _dots(chart: Chart, planar: NDArray[np.float64]) -> str:

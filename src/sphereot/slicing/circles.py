@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import is_torch_compiling
 from sphereot._arrays.types import ArrayT, Frames, Method, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
@@ -115,18 +116,19 @@ def fresh_circles(n_projections: int, dim: int, *, method: Method, like: ArrayT)
 
 
 @overload
-def project(x: NDArray[Any], projections: Frames) -> NDArray[Any]: ...
+def project(x: NDArray[Any], projections: Frames, *, columns: Columns | None = ...) -> NDArray[Any]: ...
 
 
 @overload
-def project(x: ArrayT, projections: Frames) -> ArrayT: ...
+def project(x: ArrayT, projections: Frames, *, columns: Columns | None = ...) -> ArrayT: ...
 
 
 @overload
-def project(x: Points, projections: Frames) -> Any: ...
+def project(x: Points, projections: Frames, *, columns: Columns | None = ...) -> Any: ...
 
 
-def project(x: Points, projections: Frames) -> Any:
+@options_by_name
+def project(x: Points, projections: Frames, *, columns: Columns | None = None) -> Any:
     """Project points onto great circles (Lemma 1).
 
     Parameters
@@ -135,6 +137,8 @@ def project(x: Points, projections: Frames) -> Any:
         Unit vectors.
     projections : array, shape (L, d, 2)
         Orthonormal frames, as `great_circles` gives.
+    columns : str, int or sequence of them, optional
+        For tables, as in `sphereot.sphere.from_table`.
 
     Returns
     -------
@@ -149,5 +153,5 @@ def project(x: Points, projections: Frames) -> Any:
     >>> sphereot.project(np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -1.0, 0.0]]), equator)
     array([[0.  , 0.25, 0.75]])
     """
-    points = as_points("x", x)
+    points = as_points("x", x, columns)
     return backend_for(points).project(points, as_frames(projections, points))

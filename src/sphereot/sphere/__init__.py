@@ -2,7 +2,8 @@
 
 Points are unit vectors; tangent vectors are orthogonal to them. All functions take arrays of any library with any
 leading dimensions, which broadcast, and are differentiable where the library is: gradients are finite at equal points
-and at antipodes too. Lengths are in radians.
+and at antipodes too. Tables and other containers of points are read as by `from_table`, and the result is a NumPy
+array. Lengths are in radians.
 """
 
 from sphereot.sphere.coordinates import (

@@ -8,9 +8,8 @@ from typing import Any, overload
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, peek
-from sphereot._arrays.types import ArrayLike, ArrayT
-from sphereot._arrays.validation import as_reals, as_same_kind, as_unit_vectors
-from sphereot._support.column_names import lonlat_order
+from sphereot._arrays.types import ArrayLike, ArrayT, Vectors
+from sphereot._arrays.validation import as_lonlat, as_reals, as_same_kind, as_unit_vectors
 from sphereot.sphere.norms import safe_norm
 
 __all__ = [
@@ -43,18 +42,18 @@ def from_lonlat(lonlat: float, latitude: ArrayT) -> ArrayT: ...
 
 
 @overload
-def from_lonlat(lonlat: ArrayLike, latitude: ArrayLike | None = ...) -> Any: ...
+def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = ...) -> Any: ...
 
 
-def from_lonlat(lonlat: ArrayLike, latitude: ArrayLike | None = None) -> Any:
+def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
     """Unit vectors of S^2 from longitudes and latitudes in degrees.
 
     Parameters
     ----------
     lonlat : array, shape (..., 2)
         Longitude, any, and latitude, in [-90, 90], in degrees, in this order; the columns of a table with the usual
-        names (lon, lat, ...) may come in any order. East and north are positive. With `latitude`, the longitudes
-        alone, shape (...).
+        names (lon, lat, ...) may come in any order, and beside others. Points of geopandas and sky coordinates have
+        them too. East and north are positive. With `latitude`, the longitudes alone, shape (...).
     latitude : array, shape (...), optional
         Latitudes, if they are a separate array: ``from_lonlat(lon, lat)``. The shape must broadcast with that of the
         longitudes.
@@ -88,14 +87,13 @@ def from_lonlat(lonlat: ArrayLike, latitude: ArrayLike | None = None) -> Any:
            [0., 0., 1.]])
     """
     if latitude is None:
-        degrees = as_reals("lonlat", lonlat)
+        degrees = as_lonlat("lonlat", lonlat)
         if degrees.ndim < 1 or degrees.shape[-1] != 2:
             raise ValueError(
                 f"lonlat: got shape {tuple(degrees.shape)}, but longitudes and latitudes need shape (..., 2); "
                 "pass two arrays as from_lonlat(lon, lat)."
             )
-        first, second = _lonlat_columns(lonlat)
-        east, north = degrees[..., first], degrees[..., second]
+        east, north = degrees[..., 0], degrees[..., 1]
     else:
         east, north = _broadcast_pair("longitude", lonlat, "latitude", latitude)
     xp = namespace(east)
@@ -104,13 +102,6 @@ def from_lonlat(lonlat: ArrayLike, latitude: ArrayLike | None = None) -> Any:
     east, north = east * (math.pi / 180), north * (math.pi / 180)
     ring = xp.cos(north)
     return xp.stack([ring * xp.cos(east), ring * xp.sin(east), xp.sin(north)], axis=-1)
-
-
-def _lonlat_columns(lonlat: Any) -> tuple[int, int]:
-    """Indices of longitude and latitude: by the names of a table, if they are the usual ones, else 0 and 1."""
-    names = getattr(lonlat, "columns", None)
-    order = None if names is None else lonlat_order([str(name) for name in names])
-    return (0, 1) if order is None else order
 
 
 def _check_degrees(longitude: float | None, latitude: float | None, count: int) -> None:
@@ -140,10 +131,10 @@ def to_lonlat(x: ArrayT) -> ArrayT: ...
 
 
 @overload
-def to_lonlat(x: ArrayLike) -> Any: ...
+def to_lonlat(x: Vectors) -> Any: ...
 
 
-def to_lonlat(x: ArrayLike) -> Any:
+def to_lonlat(x: Vectors) -> Any:
     """Longitudes and latitudes, in degrees, of unit vectors of S^2; the inverse of `from_lonlat`.
 
     Parameters
@@ -231,10 +222,10 @@ def to_spherical(x: ArrayT) -> tuple[ArrayT, ArrayT]: ...
 
 
 @overload
-def to_spherical(x: ArrayLike) -> tuple[Any, Any]: ...
+def to_spherical(x: Vectors) -> tuple[Any, Any]: ...
 
 
-def to_spherical(x: ArrayLike) -> tuple[Any, Any]:
+def to_spherical(x: Vectors) -> tuple[Any, Any]:
     """Spherical coordinates of unit vectors of S^2; the inverse of `from_spherical`.
 
     Parameters
@@ -270,10 +261,10 @@ def stereographic(x: ArrayT) -> ArrayT: ...
 
 
 @overload
-def stereographic(x: ArrayLike) -> Any: ...
+def stereographic(x: Vectors) -> Any: ...
 
 
-def stereographic(x: ArrayLike) -> Any:
+def stereographic(x: Vectors) -> Any:
     """Stereographic projection of the sphere S^{d-1}, without one point, onto R^{d-1}.
 
     Parameters
@@ -372,10 +363,12 @@ def inverse_stereographic(u: ArrayLike) -> Any:
 def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any) -> tuple[Array, Array]:
     """Broadcast two arrays of real numbers; a plain number goes with arrays of every library."""
     if isinstance(first, Real):
-        first = first + 0 * as_reals(second_name, second)
+        first = first + 0 * as_reals(second_name, second, one_is_vector=True)
     elif isinstance(second, Real):
-        second = second + 0 * as_reals(first_name, first)
-    first, second = as_reals(first_name, first), as_reals(second_name, second)
+        second = second + 0 * as_reals(first_name, first, one_is_vector=True)
+    first, second = (
+        as_reals(name, value, one_is_vector=True) for name, value in ((first_name, first), (second_name, second))
+    )
     first, second = as_same_kind(**{first_name: first, second_name: second})
     xp = namespace(first, second)
     dtype = xp.result_type(first, second)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, peek
 from sphereot._arrays.random import normal_source
-from sphereot._arrays.types import ArrayLike, ArrayT, Numbers, Points, Seed, SupportsDLPack
+from sphereot._arrays.types import ArrayLike, ArrayT, Numbers, Points, Seed, SupportsDLPack, Vectors
 from sphereot._arrays.validation import (
     as_int,
     as_points,
@@ -47,21 +47,22 @@ def normalize(x: ArrayT) -> ArrayT: ...
 
 
 @overload
-def normalize(x: ArrayLike) -> Any: ...
+def normalize(x: Vectors) -> Any: ...
 
 
-def normalize(x: ArrayLike) -> Any:
+def normalize(x: Vectors) -> Any:
     """Scale vectors to unit length.
 
     Parameters
     ----------
     x : array, shape (..., d)
-        Nonzero, finite vectors.
+        Nonzero, finite vectors. Tables and other containers are read as `from_table` reads them: columns of longitude
+        and latitude become unit vectors.
 
     Returns
     -------
     array, shape (..., d)
-        Unit vectors of the same directions.
+        Unit vectors of the same directions; a NumPy array for containers.
 
     Raises
     ------
@@ -130,10 +131,10 @@ def to_tangent(x: ArrayT, v: ArrayT) -> ArrayT: ...
 
 
 @overload
-def to_tangent(x: ArrayLike, v: ArrayLike) -> Any: ...
+def to_tangent(x: Vectors, v: ArrayLike) -> Any: ...
 
 
-def to_tangent(x: ArrayLike, v: ArrayLike) -> Any:
+def to_tangent(x: Vectors, v: ArrayLike) -> Any:
     """Project vectors orthogonally onto the tangent space at points: v - <x, v> x.
 
     Parameters
@@ -167,10 +168,10 @@ def exp(x: ArrayT, v: ArrayT) -> ArrayT: ...
 
 
 @overload
-def exp(x: ArrayLike, v: ArrayLike) -> Any: ...
+def exp(x: Vectors, v: ArrayLike) -> Any: ...
 
 
-def exp(x: ArrayLike, v: ArrayLike) -> Any:
+def exp(x: Vectors, v: ArrayLike) -> Any:
     """Exponential map: the end of the geodesic from `x` with velocity `v` after unit time.
 
     Parameters
@@ -206,10 +207,10 @@ def log(x: ArrayT, y: ArrayT) -> ArrayT: ...
 
 
 @overload
-def log(x: ArrayLike, y: ArrayLike) -> Any: ...
+def log(x: Vectors, y: Vectors) -> Any: ...
 
 
-def log(x: ArrayLike, y: ArrayLike) -> Any:
+def log(x: Vectors, y: Vectors) -> Any:
     """Logarithm map: the velocity of the shortest geodesic from `x` to `y` in unit time.
 
     Parameters
@@ -242,10 +243,10 @@ def geodesic_distance(x: ArrayT, y: ArrayT) -> ArrayT: ...
 
 
 @overload
-def geodesic_distance(x: ArrayLike, y: ArrayLike) -> Any: ...
+def geodesic_distance(x: Vectors, y: Vectors) -> Any: ...
 
 
-def geodesic_distance(x: ArrayLike, y: ArrayLike) -> Any:
+def geodesic_distance(x: Vectors, y: Vectors) -> Any:
     """Geodesic distance between points on the sphere: the length of the shortest arc, in radians.
 
     Parameters
@@ -285,10 +286,10 @@ def parallel_transport(x: ArrayT, y: ArrayT, v: ArrayT) -> ArrayT: ...
 
 
 @overload
-def parallel_transport(x: ArrayLike, y: ArrayLike, v: ArrayLike) -> Any: ...
+def parallel_transport(x: Vectors, y: Vectors, v: ArrayLike) -> Any: ...
 
 
-def parallel_transport(x: ArrayLike, y: ArrayLike, v: ArrayLike) -> Any:
+def parallel_transport(x: Vectors, y: Vectors, v: ArrayLike) -> Any:
     """Parallel transport of tangent vectors from `x` to `y` along the shortest geodesic.
 
     Parameters

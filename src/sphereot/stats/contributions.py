@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Method, Points, Seed
@@ -57,7 +57,7 @@ def row_contributions(
     projections: Frames | None = None,
     method: Method = "quasi",
     seed: Seed = None,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> RowContributions:
     """Tell which points of two samples make the distance between them.
 

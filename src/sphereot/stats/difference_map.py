@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_positive
@@ -96,7 +96,7 @@ def difference_map(
     groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
     seed: Seed = None,
     progress: Progress = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> DifferenceMap:
     """Show where on S^2 two samples differ: the difference of their densities, beside what chance explains.
 

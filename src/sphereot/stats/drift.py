@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Method, Points, Seed
-from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
+from sphereot._arrays.validation import as_int, as_level, as_order, as_same_kind, as_samples, require_same_dim
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
@@ -189,7 +189,7 @@ def drift_test(
     method: Method = "quasi",
     seed: Seed = None,
     progress: Progress = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> DriftResult:
     """Test windows of points for drift from a reference, by permutations of SSW_p^p.
 
@@ -222,8 +222,8 @@ def drift_test(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
         in all; each window counts all of its own. The result is the same to the last bit.
-    columns : str, int or sequence of them, optional
-        As in `ssw`.
+    columns : str, int or sequence of them, or several sequences, optional
+        As in `ssw`: for all tables among the samples, or a list for the reference and each window.
 
     Returns
     -------
@@ -362,18 +362,15 @@ def _decided(
     return DriftResult(tuple(windows), alpha, first.n, first.dim, first.p, first.permutations, first.n_projections)
 
 
-def _as_samples(reference: Array, windows: Sequence[Array], columns: Columns | None) -> tuple[Array, list[Array]]:
+def _as_samples(reference: Array, windows: Sequence[Array], columns: SampleColumns | None) -> tuple[Array, list[Array]]:
     if not isinstance(windows, list | tuple):
         raise TypeError(f"windows: got {type(windows).__name__}, but a list of arrays is needed; one window is [y].")
     if not windows:
         raise ValueError("windows: the list is empty; give at least one window.")
-    first = as_points("reference", reference, columns)
-    samples = []
-    for k, window in enumerate(windows):
-        points = as_points(f"windows[{k}]", window, columns)
-        first, points = as_same_kind(**{"reference": first, f"windows[{k}]": points})
+    named = {"reference": reference} | {f"windows[{k}]": window for k, window in enumerate(windows)}
+    first, *samples = as_same_kind(**dict(zip(named, as_samples(columns, **named), strict=True)))
+    for k, points in enumerate(samples):
         require_same_dim("reference", first, f"windows[{k}]", points)
-        samples.append(points)
     return first, samples
 
 

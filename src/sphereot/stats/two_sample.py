@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
+from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Method, Points, Seed
@@ -132,7 +132,7 @@ def two_sample_test(
     seed: Seed = None,
     n_circles: int = 5,
     progress: Progress = False,
-    columns: Columns | None = None,
+    columns: SampleColumns | None = None,
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution on the sphere, by permutations of SSW_p^p.
 

@@ -7,6 +7,7 @@
   const MAX_ZOOM = 30; // beyond it, the rounding of coordinates to 16 bits is visible
   const REST = 160; // ms after the last move until the picture is drawn in full resolution
   const TURN = 12; // degrees per second of a globe that turns by itself
+  const DASHES = [[], [5, 3]]; // of outlines, in pixels: solid, dashed
   const MANY = 4000; // number of points above which squares are drawn instead of disks
   const LIGHT_FROM = 0.245; // relative luminance above which dark lines have more contrast than white ones
 
@@ -106,7 +107,9 @@
       this.home = data.center;
       this.wheelAlways = data.wheel;
       this.density = data.density && readDensity(data.density);
-      this.shores = data.shores && { points: vectors(data.shores.points), lengths: data.shores.lengths };
+      const lines = ({ points, lengths }) => ({ points: vectors(points), lengths });
+      this.shores = data.shores && lines(data.shores);
+      this.regions = data.regions && data.regions.map(lines);
       this.graticule = graticule();
       if (this.density) {
         this.graticule = byShade(this.graticule, this.density);
@@ -114,6 +117,7 @@
       }
       this.samples = data.samples.map(({ points, color }) => ({ points: vectors(points), color, shown: true }));
       this.shoresShown = true;
+      this.regionsShown = true;
       this.pointers = new Map();
       this.fillLegend();
       this.listen();
@@ -249,7 +253,9 @@
       context.clip();
       if (this.density) this.paintDensity(width, height, step);
       this.paintOnBall(this.graticule, "--graticule", 0.35, 0.7);
-      if (this.shores && this.shoresShown) this.paintOnBall(this.shores, "--shore", 1, 0.9);
+      // Beside outlines of regions, coastlines are fainter.
+      if (this.shores && this.shoresShown) this.paintOnBall(this.shores, "--shore", this.regions ? 0.45 : 1, 0.9);
+      if (this.regions && this.regionsShown) this.paintRegions();
       context.restore();
       context.beginPath();
       context.arc(...this.middle, radius, 0, 2 * Math.PI);
@@ -298,6 +304,17 @@
       }
       this.paintLines(lines.dark, `rgb(255 255 255 / ${opacity})`, thickness);
       this.paintLines(lines.light, `rgb(51 51 51 / ${opacity})`, thickness);
+    }
+
+    // Outlines, solid and dashed, with a rim that keeps them visible on any color.
+    paintRegions() {
+      const [ink, rim] = this.density ? ["#222222", "#ffffff"] : [this.ink("--ink"), this.ink("--ball")];
+      this.regions.forEach((lines, k) => {
+        this.paintLines(lines, rim, 4);
+        this.context.setLineDash(DASHES[k].map((length) => length * this.dots));
+        this.paintLines(lines, ink, 1.8);
+        this.context.setLineDash([]);
+      });
     }
 
     paintLines({ points, lengths }, color, thickness) {
@@ -408,7 +425,8 @@
             this.setTurning(box.checked);
             return;
           }
-          if (box.dataset.sample === undefined) this.shoresShown = box.checked;
+          if (box.dataset.regions !== undefined) this.regionsShown = box.checked;
+          else if (box.dataset.sample === undefined) this.shoresShown = box.checked;
           else this.samples[Number(box.dataset.sample)].shown = box.checked;
           this.draw(false);
         });

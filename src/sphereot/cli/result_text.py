@@ -1,0 +1,77 @@
+"""Text of the results of tests, with the unit of every distance."""
+
+from typing import TYPE_CHECKING
+
+from sphereot._support.text import cost_unit, shortened
+from sphereot.cli.outputs import drift_for_reader, for_reader
+from sphereot.cli.units import Lengths
+
+if TYPE_CHECKING:
+    from sphereot.stats import DriftResult, MonitoredWindow, TwoSampleResult, UniformityResult
+
+__all__ = ["drift_text", "monitor_text", "two_sample_text", "uniformity_text"]
+
+_LABEL_WIDTH = 40
+
+
+def two_sample_text(result: "TwoSampleResult", lengths: Lengths) -> str:
+    """The result of a two-sample test."""
+    chance = lengths.with_deviation(result.null_mean, result.null_deviation, 6)
+    of_groups = "" if result.n_groups is None else f" of {result.n_groups[0]} and {result.n_groups[1]} groups"
+    lines = [
+        f"Two-sample permutation test on {lengths.name}: "
+        f"{result.n} against {result.m} points in dimension {result.dim}",
+        f"  distance  {lengths.text(result.statistic, 6)}  (by chance {chance}; {result.permutations} permutations"
+        f"{of_groups}, {result.n_projections} great circles)",
+        f"  effect    {result.effect:.2f} standard deviations, {result.ratio:.3g} times chance",
+        f"  p-value   {result.p_value:.4g}",
+    ]
+    if lengths.units != [lengths.power_unit]:
+        lines.insert(2, f"            SSW_{lengths.p:g} = {lengths.distance(result.statistic)}")
+    if result.circles:
+        best = result.circles[0]
+        chance = lengths.with_deviation(best.null_mean, best.null_deviation, 4)
+        lines.append(f"  differ most on a circle with cost {lengths.text(best.cost)} (by chance {chance})")
+    return for_reader("\n".join(lines))
+
+
+def uniformity_text(result: "UniformityResult", lengths: Lengths) -> str:
+    """The result of a test of uniformity; the statistic of its table is in turns to the power p."""
+    distance = f"SSW_{lengths.p:g} = {lengths.distance(result.statistic)}"
+    return for_reader(f"{result}\n  {lengths.name} of the table is in {cost_unit(result.p)}; {distance}")
+
+
+def drift_text(result: "DriftResult", lengths: Lengths) -> str:
+    """The result of a drift test: its summary, and a table of the windows."""
+    # Labels are as they are: only the names of distances are for readers.
+    others = [unit for unit in lengths.units if unit != lengths.power_unit][-1:]
+    heads = [for_reader(f"{lengths.name} ({lengths.power_unit})")]
+    heads += [for_reader(f"SSW_{lengths.p:g} ({unit})") for unit in others]
+    widths = [max(12, 2 + len(head)) for head in heads]
+    names = [shortened(window.label, _LABEL_WIDTH) for window in result.windows]
+    width = max(map(len, [*names, "window"]))
+    columns = "".join(f"{head:>{size}}" for head, size in zip(heads, widths, strict=True))
+    lines = [f"  {'window':<{width}}{'points':>9}{columns}{'by chance':>24}{'p-value':>10}{'corrected':>11}"]
+    for name, window in zip(names, result.windows, strict=True):
+        values = [lengths.power(window.value), *(lengths.root(window.value, unit) for unit in others)]
+        columns = "".join(f"{value:>{size}.4g}" for value, size in zip(values, widths, strict=True))
+        low, high = map(lengths.power, window.band)
+        lines.append(
+            f"  {name:<{width}}{window.n:>9}{columns}{f'{low:.3g} to {high:.3g}':>24}{window.p_value:>10.3g}"
+            f"{window.adjusted_p_value:>11.3g}" + ("  drift" if window.drifted else "")
+        )
+    reference = f"{result.n_reference} points in dimension {result.dim}; {result.n_projections} great circles"
+    lines.append(f"  reference: {reference}, {result.permutations} permutations")
+    return "\n".join([drift_for_reader(result.summary, result.p), *lines])
+
+
+def monitor_text(window: "MonitoredWindow", lengths: Lengths) -> str:
+    """The result of one window of a monitor, in one line."""
+    distance = f"SSW_{lengths.p:g} {lengths.distance(window.value)}"
+    if lengths.p != 1:
+        distance = f"{lengths.name} {lengths.text(window.value)} ({distance})"
+    verdict = "DRIFT" if window.drifted else "no drift"
+    return (
+        f"{window.label}: {verdict}; {for_reader(distance)}, {window.ratio:.3g} times that of chance; "
+        f"corrected p-value {window.adjusted_p_value:.2g}; {window.n} points"
+    )
