@@ -1,6 +1,7 @@
 """Points from tables, labeled arrays, geometries and sky coordinates, with the real packages."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -269,11 +270,40 @@ def test_dask_holds_no_values():
             function(frame)
 
 
+def test_weights_of_a_point_set():
+    """Functions with weights use those that a `PointSet` holds, unless others are given; the rest refuse them."""
+    datasets = pytest.importorskip("sphereot.datasets")
+    weights = np.arange(1.0, 41.0)
+    held = datasets.PointSet(POINTS, weights, None, Path("a.csv"), tuple(NAMES), 0, 40)
+    other = sphere.random_uniform(30, 5, seed=1)
+    options = {"n_projections": 20, "seed": 0}
+    weighted = sphereot.ssw(POINTS, other, x_weights=weights, **options)
+    assert weighted != sphereot.ssw(POINTS, other, **options)
+    assert sphereot.ssw(held, other, **options) == weighted
+    assert sphereot.ssw(other, held, **options) == sphereot.ssw(other, POINTS, y_weights=weights, **options)
+    assert sphereot.pairwise_ssw([held, other], **options)[0, 1] == weighted
+    replaced = sphereot.ssw(held, other, x_weights=np.ones(40), **options)
+    assert replaced == sphereot.ssw(POINTS, other, x_weights=np.ones(40), **options)
+    uniform = sphereot.ssw_uniform(POINTS, weights=weights, method="exact")
+    assert sphereot.ssw_uniform(held, method="exact") == uniform
+    assert sphereot.ssw_estimate(held).value == pytest.approx(float(uniform))
+    assert_array_equal(sphere.frechet_mean(held), sphere.frechet_mean(POINTS, weights=weights))
+    sketches = [sphereot.Sketch(5, n_projections=4, bins=64).update(x, y) for x, y in ((held, None), (POINTS, weights))]
+    assert sketches[0].to_bytes() == sketches[1].to_bytes()
+    with pytest.raises(
+        ValueError, match=r"x: holds weights, which would be ignored here; pass x\.points, and x\.weights"
+    ):
+        sphereot.stats.two_sample_test(held, other)
+
+
 def test_geopandas():
     gpd = pytest.importorskip("geopandas")
     series = gpd.GeoSeries.from_xy(LON[:3], LAT[:3], crs=4326)
     assert_allclose(sphere.from_table(series), EARTH[:3], atol=1e-15)
     assert_allclose(sphere.from_table(gpd.GeoDataFrame({"name": list("abc")}, geometry=series)), EARTH[:3], atol=1e-15)
+    for missing in (None, gpd.GeoSeries.from_wkt(["POINT EMPTY"])[0]):
+        with pytest.raises(ValueError, match=r"x: row 2 has no point; leave out such rows first"):
+            sphereot.ssw_uniform(gpd.GeoSeries([*series[:2], missing], crs=4326))
     with pytest.raises(ValueError, match=r"not longitude and latitude but .*Mercator; pass x.to_crs\(4326\)"):
         sphereot.ssw_uniform(series.to_crs(3857))
     with pytest.raises(TypeError, match=r"geometries other than points \('Polygon'\)"):

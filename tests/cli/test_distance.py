@@ -323,6 +323,8 @@ def test_columns_and_weights_per_file(tmp_path):
     assert found["value"] == pytest.approx(expected.value, rel=1e-9)
     named = ["--columns", "lon,lat", "--columns", "Laenge,Breite", "--weights", "people", "--weights", "-"]
     assert answer("distance", *files, *named, "--seed", 3)["value"] == found["value"]
+    one_named = ["--columns", "-", "--columns", "Laenge,Breite", "--weights", "people", "--weights", "-"]
+    assert answer("distance", *files, *one_named, "--seed", 3)["value"] == found["value"]
     for option in (["--weights", "people"] * 3, ["--columns", "0,1"] * 3):
         done = run("distance", *files, *option)
         assert done.exit_code == 2
@@ -359,7 +361,7 @@ def test_units(files):
     np.save(files / "d.npy", sphere_sample(RNG, 9, 4))
     for options, message in (
         ((files / "a.npy", files / "b.npy", "--unit", "miles"), "--unit: got 'miles'; choose one of turns, degrees"),
-        ((files / "d.npy", files / "d.npy", "--unit", "km"), "kilometers are for places on the earth"),
+        ((files / "d.npy", files / "d.npy", "--unit", "km"), "kilometers are for locations on the earth"),
     ):
         done = run("distance", *options)
         assert done.exit_code == 2
@@ -387,3 +389,8 @@ def test_bootstrap(files):
     assert "Over the draw of the points, SSW_2 is " in done.stdout
     printed = float(re.search(r"have SSW_2 = ([\d.]+)", done.stdout)[1])
     assert printed == pytest.approx(40030.2 * expected.noise_floor**0.5, rel=1e-3)  # four digits
+    # a and b are samples of one distribution.
+    note = "The distance is about that of chance, where the interval is not reliable"
+    assert note in done.stdout
+    np.save(files / "far.npy", sphereot.sphere.normalize(X + [5, 0, 0]))
+    assert note not in run("distance", files / "a.npy", files / "far.npy", "--bootstrap", 20, "--seed", 2).stdout

@@ -48,7 +48,10 @@ def test_order_and_units_of_a_test(places):
         for name in ("a.csv", "b.csv")
     )
     statistic = two_sample_test(x, y, p=1, permutations=19, method="quasi", seed=0).statistic
-    assert f"SSW_1 = {statistic:.4g} turns = {360 * statistic:.4g} degrees" in done.stdout
+    assert f"distance  {statistic:.6g} turns = {360 * statistic:.4g} degrees  (by chance" in done.stdout
+    assert "SSW_1 is the mean displacement along great circles" in done.stdout
+    assert "SSW_2 compares distributions: it is no displacement" in run(*arguments, "--p", 2).stdout
+    assert "no displacement" in run("uniformity", places / "a.csv", "--lonlat").stdout
     assert f"distance  {40030.23 * statistic:.6g} km  (by chance" in run(*arguments, "--unit", "km").stdout
     found = answer(*arguments, "--unit", "km")
     assert (found["statistic"], found["unit"]) == (statistic, "km")
@@ -67,7 +70,7 @@ def test_units_of_commands(places, command):
     np.save(places / "d.npy", np.eye(4))
     for arguments, message in (
         ([*files, "--lonlat", "--unit", "miles"], "--unit: got 'miles'; choose one of turns, degrees"),
-        ([places / "d.npy"] * len(files) + ["--unit", "km"], "kilometers are for places on the earth"),
+        ([places / "d.npy"] * len(files) + ["--unit", "km"], "kilometers are for locations on the earth"),
     ):
         done = run(command, *arguments)
         assert done.exit_code == 2

@@ -26,6 +26,7 @@ __all__ = [
     "points_and_names",
     "points_of_container",
     "stacked",
+    "weights_of_container",
 ]
 
 Columns = str | int | Sequence[str | int]
@@ -116,6 +117,11 @@ def numbers_of_table(name: str, value: Any, *, one_is_vector: bool = False) -> A
         return value
     numbers = _joined(name, table, _unnamed(name, table))
     return numbers[:, 0] if one_is_vector and numbers.shape[1] == 1 else numbers
+
+
+def weights_of_container(value: Any) -> Any:
+    """Weights (n,) that a container of points holds beside them, as `PointSet` can; None if there are none."""
+    return getattr(value, "weights", None) if _is_own(value) else None
 
 
 def is_table(value: Any) -> bool:
@@ -424,11 +430,12 @@ def _degrees_of(name: str, value: Any) -> tuple[NDArray[Any], NDArray[Any]] | No
 def _of_geometries(name: str, value: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Longitudes and latitudes of a GeoSeries or GeometryArray, or of the geometry of a GeoDataFrame."""
     series = value.geometry if hasattr(value, "geometry") else sys.modules["geopandas"].GeoSeries(value)
+    missing = (series.isna() | series.is_empty).to_numpy()
+    if missing.any():
+        raise ValueError(f"{name}: row {int(np.argmax(missing))} has no point; leave out such rows first.")
     if not bool((series.geom_type == "Point").all()):
         kinds = listed(sorted({str(kind) for kind in series.geom_type.unique()}))
         raise TypeError(f"{name}: holds geometries other than points ({kinds}); pass {name}.centroid, for example.")
-    if bool(series.is_empty.any()):
-        raise ValueError(f"{name}: holds empty points; leave them out first.")
     if series.crs is not None and not series.crs.is_geographic:
         raise ValueError(
             f"{name}: its coordinates are not longitude and latitude but {series.crs.name}; pass {name}.to_crs(4326)."

@@ -25,6 +25,7 @@ from sphereot._arrays.containers import (
     numbers_of_table,
     points_and_names,
     points_of_container,
+    weights_of_container,
 )
 from sphereot._arrays.libraries import (
     Array,
@@ -63,6 +64,7 @@ __all__ = [
     "as_vectors",
     "as_weight_factor",
     "as_weights",
+    "own_weights",
     "require_broadcast",
     "require_same_dim",
     "require_same_kind",
@@ -168,10 +170,19 @@ def _as_floating(name: str, array: Array) -> Array:
 # ---- points, turns, weights ----
 
 
-def as_points(name: str, value: Any, columns: Columns | None = None) -> Array:
-    """Validate points: unit vectors of shape (n, d), in float32 or float64; tables and other containers are read."""
+def as_points(name: str, value: Any, columns: Columns | None = None, *, weighted: bool = False) -> Array:
+    """Validate points: unit vectors of shape (n, d), in float32 or float64; tables and other containers are read.
+
+    A container that holds weights too is refused, since they would be ignored, unless `weighted` says that the caller
+    reads them (`own_weights`) or that weights do not matter to it.
+    """
     names: list[str] = []
     if columns is not None or not _is_array(value):
+        if not weighted and weights_of_container(value) is not None:
+            raise ValueError(
+                f"{name}: holds weights, which would be ignored here; pass {name}.points, and {name}.weights to a "
+                "function that takes weights."
+            )
         value, names = points_and_names(name, value, columns)
     array = _as_array(name, value)
     half = is_half(array.dtype)
@@ -189,17 +200,25 @@ def as_points(name: str, value: Any, columns: Columns | None = None) -> Array:
     return points
 
 
-def as_samples(columns: SampleColumns | None, **samples: Any) -> list[Array]:
-    """Validate the named samples of points; `columns` counts for the tables among them, or has an entry for each."""
+def own_weights(weights: Any, points: Any) -> Any:
+    """Weights of a sample: the argument if it is given, else those that the container of its points holds."""
+    return weights_of_container(points) if weights is None and not _is_array(points) else weights
+
+
+def as_samples(columns: SampleColumns | None, *, weighted: bool = False, **samples: Any) -> list[Array]:
+    """Validate the named samples of points; `columns` counts for the tables among them, or has an entry for each.
+
+    `weighted` is that of `as_points`.
+    """
     if columns is None:
-        return [as_points(name, value) for name, value in samples.items()]
-    each = columns_of_each(columns, samples)
-    return [as_points(name, value, chosen) for (name, value), chosen in zip(samples.items(), each, strict=True)]
+        return [as_points(name, value, weighted=weighted) for name, value in samples.items()]
+    each = zip(samples.items(), columns_of_each(columns, samples), strict=True)
+    return [as_points(name, value, chosen, weighted=weighted) for (name, value), chosen in each]
 
 
 def as_points_or_table(name: str, value: Any, columns: Columns | None) -> Array:
-    """Validate points as `as_points` does; `columns` counts for tables alone."""
-    return as_points(name, value, columns if columns is not None and is_table(value) else None)
+    """Validate points at which a function is evaluated; `columns` counts for tables alone, weights do not matter."""
+    return as_points(name, value, columns if columns is not None and is_table(value) else None, weighted=True)
 
 
 def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str] = ()) -> None:

@@ -28,13 +28,15 @@ from sphereot.cli.options import (
 from sphereot.cli.outputs import finite_or_none, for_reader, print_json
 from sphereot.cli.points import file_summary, input_files, read_files, status
 from sphereot.cli.sketch_distances import any_sketch, print_pairs
-from sphereot.cli.units import PER_TURN, Unit, as_unit
+from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
 
 if TYPE_CHECKING:
     from sphereot import SSWEstimate
     from sphereot.datasets import PointSet
 
 __all__ = ["distance", "pairwise"]
+
+_NEAR_CHANCE = 1.5  # times the value of two samples of one distribution: below it, the bootstrap is not reliable
 
 RelativeTolerance = Annotated[
     float | None,
@@ -81,7 +83,7 @@ def distance(
     """Spherical Sliced-Wasserstein distance between the points of two files.
 
     Each row of a file is a point on the sphere. The command prints SSW_p^p and its root SSW_p, in turns (a great circle
-    has length 1) and, on S^2, in degrees; --unit chooses another. SSW_1, the default for places, is the mean
+    has length 1) and, on S^2, in degrees; --unit chooses another. SSW_1, the default for locations, is the mean
     displacement along great circles. SSW_2 is none: it weighs the few circles on which a point moves far, and for
     points 10 degrees apart it is 14.8 degrees.
     The standard error after ± is that from the choice of great circles only, not from the sampling of the points.
@@ -311,14 +313,16 @@ def _print_sampling(estimate: "SSWEstimate", number: _Number) -> None:
     name = for_reader(f"SSW_{number.p:g}")
     typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {unit} with probability 95%.")
     typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {unit}.")
+    if low <= 0 or estimate.value <= _NEAR_CHANCE * estimate.noise_floor:
+        typer.echo(
+            "The distance is about that of chance, where the interval is not reliable: it holds for distributions that "
+            "differ. Ask sphereot test whether they do."
+        )
 
 
 def _note(numbers: Sequence[_Number]) -> str:
     """What the numbers mean and do not mean: displacements along great circles, no error of sampling."""
-    if numbers[0].p == 1:
-        meaning = "SSW_1 is the mean displacement along great circles that takes one distribution to the other."
-    else:
-        meaning = f"SSW_{numbers[0].p:g} compares distributions: it is no displacement; SSW_1 (--p 1) is a mean one."
+    meaning = Lengths(numbers[0].p, numbers[0].dim).meaning
     if any(math.isnan(number.error) for number in numbers):  # nothing after ± is printed
         return meaning
     return f"± is the error from the choice of great circles only, not from the sampling of the points. {meaning}"

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _READING = "Reading the files"
-_NO_WEIGHTS = "-"
+_NONE = "-"
 _SEED_HELP = "Seed of the random numbers: the same seed gives the same result."
 
 SAMPLE = (
@@ -47,7 +47,9 @@ SecondFile = Annotated[Path, typer.Argument(help="The second sample, given like 
 Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 1000.")]
 OrderByData = Annotated[
     float | None,
-    typer.Option("--p", help="Order p of the distance, from 1 to 1000.", show_default="2; 1 for places, with --lonlat"),
+    typer.Option(
+        "--p", help="Order p of the distance, from 1 to 1000.", show_default="2; 1 for locations, with --lonlat"
+    ),
 ]
 Projections = Annotated[int, typer.Option("--projections", help="Number of great circles.")]
 Method = Annotated[
@@ -75,7 +77,8 @@ class ReadOptions:
         list[str] | None,
         _reading(
             "--columns",
-            "Columns of the coordinates: names, or numbers from 0, as in x,y,z. Given once, or once per file.",
+            "Columns of the coordinates: names, or numbers from 0, as in x,y,z. Given once, or once per file; - for a "
+            "file whose columns are found by their names.",
         ),
     ] = None
     prefix: Annotated[
@@ -104,8 +107,7 @@ class ReadOptions:
         columns = _of_file("--columns", self.columns, index, count)
         arguments["columns"] = None if columns is None else columns.split(",")
         if "weights" in arguments:
-            weights = _of_file("--weights", arguments["weights"], index, count)
-            arguments["weights"] = None if weights == _NO_WEIGHTS else weights
+            arguments["weights"] = _of_file("--weights", arguments["weights"], index, count)
         return arguments
 
 
@@ -120,18 +122,17 @@ class WeightedReadOptions(ReadOptions):
 
 
 def _of_file(option: str, values: list[str] | None, index: int, count: int) -> str | None:
-    """The value of an option that is given once for all files, or once per file."""
+    """The value of an option that is given once for all files, or once per file; None where it is not, or is "-"."""
     if not values:
         return None
-    if len(values) == 1:
-        return values[0]
-    if len(values) != count:
+    if len(values) not in (1, count):
         raise ValueError(f"{option}: given {len(values)} times for {count} files; give it once, or once per file.")
-    return values[index]
+    value = values[0] if len(values) == 1 else values[index]
+    return None if value == _NONE else value
 
 
 def order_for(p: float | None, reading: ReadOptions) -> float:
-    """The order p of distances: by default 1 for places, where it is a mean displacement, else 2."""
+    """The order p of distances: by default 1 for locations, where it is a mean displacement, else 2."""
     if p is not None:
         return p
     return 1.0 if reading.lonlat else 2.0

@@ -18,27 +18,31 @@ def two_sample_text(result: "TwoSampleResult", lengths: Lengths) -> str:
     """The result of a two-sample test."""
     chance = lengths.with_deviation(result.null_mean, result.null_deviation, 6)
     of_groups = "" if result.n_groups is None else f" of {result.n_groups[0]} and {result.n_groups[1]} groups"
+    # SSW_1 is a distance itself, which other units can follow; powers need a line of their own.
+    others = [unit for unit in lengths.units if lengths.p == 1 and unit != lengths.power_unit]
+    also = "".join(f" = {lengths.root(result.statistic, unit):.4g} {unit}" for unit in others)
     lines = [
         f"Two-sample permutation test on {lengths.name}: "
         f"{result.n} against {result.m} points in dimension {result.dim}",
-        f"  distance  {lengths.text(result.statistic, 6)}  (by chance {chance}; {result.permutations} permutations"
-        f"{of_groups}, {result.n_projections} great circles)",
+        f"  distance  {lengths.text(result.statistic, 6)}{also}  (by chance {chance}; "
+        f"{result.permutations} permutations{of_groups}, {result.n_projections} great circles)",
         f"  effect    {result.effect:.2f} standard deviations, {result.ratio:.3g} times chance",
         f"  p-value   {result.p_value:.4g}",
     ]
-    if lengths.units != [lengths.power_unit]:
+    if lengths.p != 1:
         lines.insert(2, f"            SSW_{lengths.p:g} = {lengths.distance(result.statistic)}")
     if result.circles:
         best = result.circles[0]
         chance = lengths.with_deviation(best.null_mean, best.null_deviation, 4)
         lines.append(f"  differ most on a circle with cost {lengths.text(best.cost)} (by chance {chance})")
-    return for_reader("\n".join(lines))
+    return for_reader("\n".join([*lines, f"  {lengths.meaning}"]))
 
 
 def uniformity_text(result: "UniformityResult", lengths: Lengths) -> str:
     """The result of a test of uniformity; the statistic of its table is in turns to the power p."""
     distance = f"SSW_{lengths.p:g} = {lengths.distance(result.statistic)}"
-    return for_reader(f"{result}\n  {lengths.name} of the table is in {cost_unit(result.p)}; {distance}")
+    text = f"{result}\n  {lengths.name} of the table is in {cost_unit(result.p)}; {distance}\n  {lengths.meaning}"
+    return for_reader(text)
 
 
 def drift_text(result: "DriftResult", lengths: Lengths) -> str:
@@ -51,7 +55,8 @@ def drift_text(result: "DriftResult", lengths: Lengths) -> str:
     names = [shortened(window.label, _LABEL_WIDTH) for window in result.windows]
     width = max(map(len, [*names, "window"]))
     columns = "".join(f"{head:>{size}}" for head, size in zip(heads, widths, strict=True))
-    lines = [f"  {'window':<{width}}{'points':>9}{columns}{'by chance':>24}{'p-value':>10}{'corrected':>11}"]
+    chance = for_reader(f"by chance ({lengths.power_unit})")  # of the first column of distances
+    lines = [f"  {'window':<{width}}{'points':>9}{columns}{chance:>24}{'p-value':>10}{'corrected':>11}"]
     for name, window in zip(names, result.windows, strict=True):
         values = [lengths.power(window.value), *(lengths.root(window.value, unit) for unit in others)]
         columns = "".join(f"{value:>{size}.4g}" for value, size in zip(values, widths, strict=True))

@@ -35,7 +35,7 @@ def as_unit(unit: str | None, dim: int) -> str | None:
     if unit not in PER_TURN:
         raise ValueError(f"--unit: got {unit!r}; choose one of {', '.join(PER_TURN)}.")
     if unit == "km" and dim != 3:
-        raise ValueError(f"--unit: kilometers are for places on the earth, but the points have {dim} coordinates.")
+        raise ValueError(f"--unit: kilometers are for locations on the earth, but the points have {dim} coordinates.")
     return unit
 
 
@@ -56,6 +56,13 @@ class Lengths:
     p: float
     dim: int
     unit: str | None = None
+
+    @property
+    def meaning(self) -> str:
+        """What the distance is, and what it is not, in one sentence."""
+        if self.p == 1:
+            return "SSW_1 is the mean displacement along great circles that takes one distribution to the other."
+        return f"SSW_{self.p:g} compares distributions: it is no displacement; SSW_1 (--p 1) is a mean one."
 
     @property
     def name(self) -> str:
@@ -86,7 +93,10 @@ class Lengths:
 
     def with_deviation(self, value: float, deviation: float, digits: int) -> str:
         """A value of SSW_p^p and its standard deviation, with their unit."""
-        return f"{self.power(value):.{digits}g} ± {self.power(deviation):.2g} {self.power_unit}"
+        spread = self.power(deviation)
+        # Two digits, but no exponent for hundreds of kilometers.
+        spread_text = f"{spread:.0f}" if spread >= 100 else f"{spread:.2g}"
+        return f"{self.power(value):.{digits}g} ± {spread_text} {self.power_unit}"
 
     def distance(self, value: float) -> str:
         """The distance for a value of SSW_p^p, in all units."""

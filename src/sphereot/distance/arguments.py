@@ -12,6 +12,7 @@ from sphereot._arrays.validation import (
     as_samples,
     as_slice_count,
     as_weights,
+    own_weights,
     require_same_dim,
 )
 from sphereot._backends.protocol import Measure, Measures
@@ -28,7 +29,8 @@ def two_measures(
     columns: SampleColumns | None = None,
 ) -> tuple[Measure, Measure]:
     """Validate two samples and their weights, and convert them to a common dtype."""
-    x, y = as_samples(columns, x=x, y=y)
+    x_weights, y_weights = own_weights(x_weights, x), own_weights(y_weights, y)
+    x, y = as_samples(columns, weighted=True, x=x, y=y)
     x, y = as_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
     xp = namespace(x)

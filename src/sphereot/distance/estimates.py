@@ -13,7 +13,7 @@ from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import EstimateMethod, Frames, Numbers, Points, Seed
-from sphereot._arrays.validation import as_int, as_method, as_order, as_samples, as_slice_count, as_weights
+from sphereot._arrays.validation import as_int, as_method, as_order, as_samples, as_slice_count, as_weights, own_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.keyword_options import options_by_name
@@ -277,7 +277,8 @@ def _constant_measures(
     if y is None:
         if y_weights is not None:
             raise ValueError("y_weights: got weights without y; pass y too, or leave y_weights out.")
-        (x,) = as_samples(columns, x=x)
+        x_weights = own_weights(x_weights, x)
+        (x,) = as_samples(columns, weighted=True, x=x)
         measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
     else:
         measures = two_measures(x, y, x_weights, y_weights, columns)

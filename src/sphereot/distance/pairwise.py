@@ -7,7 +7,7 @@ from typing import Any
 from sphereot._arrays.containers import SampleColumns, is_table
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import Frames, Method, Numbers, Points, Seed, SupportsDLPack
-from sphereot._arrays.validation import as_order, as_same_kind, as_samples, as_weights, require_same_dim
+from sphereot._arrays.validation import as_order, as_same_kind, as_samples, as_weights, own_weights, require_same_dim
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.keyword_options import options_by_name
@@ -77,17 +77,15 @@ def several_measures(
     if weights is not None and len(weights) != count:
         raise ValueError(f"weights: got {len(weights)} for {count} measures; give one array, or None, for each.")
     names = [f"measures[{i}]" for i in range(count)]
-    points = as_samples(columns, **{name: measures[i] for i, name in enumerate(names)})
+    masses = [own_weights(None if weights is None else weights[i], measures[i]) for i in range(count)]
+    points = as_samples(columns, weighted=True, **{name: measures[i] for i, name in enumerate(names)})
     points = as_same_kind(**dict(zip(names, points, strict=True)))
     for name, x in zip(names, points, strict=True):
         require_same_dim(names[0], points[0], name, x)
     xp = namespace(points[0])
     dtype = xp.result_type(*points)
     points = [xp.astype(x, dtype, copy=False) for x in points]
-    return [
-        Measure(points[i], as_weights(f"weights[{i}]", None if weights is None else weights[i], name, points[i]))
-        for i, name in enumerate(names)
-    ]
+    return [Measure(points[i], as_weights(f"weights[{i}]", masses[i], name, points[i])) for i, name in enumerate(names)]
 
 
 def pairwise_matrix(measures: Measures, frames: Array, p: float, *, root: bool) -> Array:

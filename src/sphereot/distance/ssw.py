@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns, SampleColumns
 from sphereot._arrays.orders import rooted
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, Points, Seed, UniformMethod
-from sphereot._arrays.validation import as_order, as_points, as_weights
+from sphereot._arrays.validation import as_order, as_points, as_weights, own_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
@@ -96,7 +96,7 @@ def ssw(
         Order, from 1 to 1000. SSW_p^p of a large order is a tiny number, and 0 below the range of its dtype (1e-38 in
         float32); use `root=True` there, which is right for all orders.
     x_weights, y_weights : array, shape (n,) and (m,), optional
-        Nonnegative weights, scaled to a total of 1; equal weights by default.
+        Nonnegative weights, scaled to a total of 1. By default those that a `PointSet` holds, else equal weights.
     n_projections : int, optional
         The number L of great circles to average over; 200 by default.
     projections : array, shape (L, d, 2), optional
@@ -253,7 +253,8 @@ def ssw_uniform(
     >>> print(f"{sphereot.ssw_uniform(corners, method='exact'):.6f}")
     0.004057
     """
-    p, points = as_order(p), as_points("x", x, columns)
+    weights = own_weights(weights, x)
+    p, points = as_order(p), as_points("x", x, columns, weighted=True)
     measure = Measure(points, as_weights("weights", weights, "x", points))
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}

@@ -34,7 +34,7 @@ RASTER_FROM = 5000
 
 def points_in_space(name: str, points: Any, columns: Columns | None = None) -> NDArray[np.float64]:
     """Unit vectors (n, 3) as NumPy float64."""
-    return _in_space(name, to_numpy(as_points(name, points, columns)).astype(np.float64))
+    return _in_space(name, to_numpy(as_points(name, points, columns, weighted=True)).astype(np.float64))
 
 
 def samples_in_space(points: Any, columns: SampleColumns | None) -> list[NDArray[np.float64]]:
@@ -56,7 +56,7 @@ def named_samples(points: Any, columns: SampleColumns | None) -> dict[str, NDArr
     named = {"points": points}
     if isinstance(points, list | tuple) and len(points) > 0 and dimensions(points[0]) == 2:
         named = {f"points[{i}]": sample for i, sample in enumerate(points)}
-    samples = as_samples(columns, **named)
+    samples = as_samples(columns, weighted=True, **named)
     return {name: to_numpy(sample).astype(np.float64) for name, sample in zip(named, samples, strict=True)}
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import readable, to_numpy
 from sphereot._arrays.types import Labels, Method, Numbers, Points
-from sphereot._arrays.validation import as_masses, as_order, as_points
+from sphereot._arrays.validation import as_masses, as_order, as_points, own_weights
 from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
 from sphereot.sketch.bins import Bins, counted, zero_bins
@@ -201,7 +201,8 @@ class Sketch:
         Sketch
             The sketch itself.
         """
-        array = as_points("x", x, columns)
+        weights = own_weights(weights, x)
+        array = as_points("x", x, columns, weighted=True)
         points = to_numpy(array)
         if readable(array) is None:  # on an accelerator, where as_points does not look at values
             points = as_points("x", points)

@@ -153,5 +153,5 @@ def project(x: Points, projections: Frames, *, columns: Columns | None = None) -
     >>> sphereot.project(np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -1.0, 0.0]]), equator)
     array([[0.  , 0.25, 0.75]])
     """
-    points = as_points("x", x, columns)
+    points = as_points("x", x, columns, weighted=True)
     return backend_for(points).project(points, as_frames(projections, points))

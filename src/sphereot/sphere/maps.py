@@ -17,6 +17,7 @@ from sphereot._arrays.validation import (
     as_unit_vectors,
     as_vectors,
     as_weights,
+    own_weights,
     require_broadcast,
     require_same_dim,
 )
@@ -385,7 +386,8 @@ def frechet_mean(
     >>> sphere.frechet_mean(np.array([[1.0, 0.0], [0.0, 1.0]])).round(4)
     array([0.7071, 0.7071])
     """
-    points = as_points("x", x)
+    weights = own_weights(weights, x)
+    points = as_points("x", x, weighted=True)
     share = as_weights("weights", weights, "x", points)
     steps = None if max_steps is None else as_int("max_steps", max_steps, 1, "the number of steps")
     xp = namespace(points)
