@@ -388,7 +388,7 @@ def test_frames_and_weights_of_jax_follow_numpy_points():
         assert result.dtype == np.float64
         assert isinstance(result, np.ndarray | np.generic)
         assert_array_equal(result, expected)
-    with pytest.raises(TypeError, match="the points is a numpy ndarray and projections a jax"):
+    with pytest.raises(TypeError, match="x is a numpy ndarray and projections a jax"):
         jax.jit(lambda frames: sphereot.ssw(POINTS, POINTS, projections=frames))(frames)
 
 

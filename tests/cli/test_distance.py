@@ -392,5 +392,5 @@ def test_bootstrap(files):
     # a and b are samples of one distribution.
     note = "The distance is about that of chance, where the interval is not reliable"
     assert note in done.stdout
-    np.save(files / "far.npy", sphereot.sphere.normalize(X + [5, 0, 0]))
+    np.save(files / "far.npy", sphereot.sphere.normalize(X + np.array([5, 0, 0])))
     assert note not in run("distance", files / "a.npy", files / "far.npy", "--bootstrap", 20, "--seed", 2).stdout

@@ -14,7 +14,7 @@ pytest.importorskip("polars")
 
 import polars as pl
 from helpers.cli import run, save_points
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from typer.main import get_command
 
 from sphereot.cli import bench as bench_module
@@ -384,3 +384,123 @@ def test_labels_follow_a_random_choice_of_rows(topics):
     rows = [whole.labels["sentence"].tolist().index(name) for name in some.labels["sentence"]]
     assert len(set(rows)) == 20
     assert_array_equal(some.points, whole.points[rows])
+
+
+# ---- numbers of rows ----
+
+
+@pytest.fixture
+def halves(tmp_path):
+    """A reference on one side of the sphere, a window on both; bad rows at the beginning, and blank lines."""
+    rng = np.random.default_rng(2)
+    reference, window = sphere_sample(rng, 200, 3, shift=3), sphere_sample(rng, 300, 3, shift=3)
+    window[150:] *= -1
+    for name, points in (("reference", reference), ("window", window)):
+        lines = [",".join(map(repr, point)) for point in points.tolist()]
+        lines[4:4] = ["", "nan,0,0", "nan,nan,nan"]
+        times = [f"2026-03-{2 + k // 200:02}" for k in range(len(lines))]
+        text = "\n".join(line and f"{line},{time}" for line, time in zip(lines, times, strict=True))
+        (tmp_path / f"{name}.csv").write_text(f"x,y,z,time\n{text}\n")
+    return tmp_path
+
+
+def lines_below(path, numbers):
+    """The lines of a file that have these numbers below its head, counted from 0, as points."""
+    lines = path.read_text().splitlines()[1:]
+    return np.array([[float(value) for value in lines[k].split(",")[:3]] for k in numbers])
+
+
+READ_HALVES = ("--columns", "x,y,z", "--drop-bad", "--permutations", 99, "--projections", 20)
+
+
+@pytest.mark.parametrize("options", [(), ("--max-points", 120)])
+def test_rows_that_moved_have_their_numbers_in_the_file(halves, options):
+    """New rows are of the other half: with their numbers among the points tested, they would be on any side."""
+    arguments = ("drift", halves / "reference.csv", halves / "window.csv", *READ_HALVES, *options)
+    done = run(*arguments, "--json", "--report", halves / "page.html")
+    moved = json.loads(done.stdout)["windows"][0]["moved"]
+    new, gone = ([item["row"] for item in moved[key]] for key in ("new", "gone"))
+    assert len(set(new)) == len(set(gone)) == 20
+    assert min(new) >= 150 + 3
+    assert lines_below(halves / "window.csv", new)[:, 0].mean() < -0.5
+    assert np.isfinite(lines_below(halves / "reference.csv", gone)).all()
+    assert f"window.csv, new: row {new[0]}, row {new[1]}" in run(*arguments).stdout
+    assert f"<li><bdi>row {new[0]}</bdi></li>" in (halves / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("max_points", [None, 120])
+def test_row_numbers_are_exact(halves, max_points):
+    """The point at a row of the file contributes what the library finds for this point."""
+    from sphereot.datasets import read_points
+    from sphereot.stats import row_contributions
+
+    read = {"columns": ["x", "y", "z"], "drop_bad": True, "max_points": max_points}
+    sets = [read_points(halves / f"{name}.csv", **read) for name in ("reference", "window")]
+    x, y = (points.points for points in sets)
+    test = drift_test(x, [y], permutations=99, n_projections=20, seed=0).windows[0].test
+    values = row_contributions(x, y, p=1, projections=test.projections)
+    options = () if max_points is None else ("--max-points", max_points)
+    done = run("drift", halves / "reference.csv", halves / "window.csv", *READ_HALVES, *options, "--json")
+    moved = json.loads(done.stdout)["windows"][0]["moved"]
+    for name, key, points, contributions in (
+        ("reference", "gone", x, values.x),
+        ("window", "new", y, values.y),
+    ):
+        at_rows = lines_below(halves / f"{name}.csv", [item["row"] for item in moved[key]])
+        indices = [int(np.flatnonzero((points == point).all(axis=1))[0]) for point in at_rows]
+        assert_allclose([item["contribution"] for item in moved[key]], contributions[indices])
+
+
+@pytest.mark.parametrize("options", [(), ("--max-points", 250)])
+def test_rows_of_windows_of_time_have_their_numbers_in_the_file(halves, options):
+    """The first day has rows up to 199, and blank lines and bad rows count."""
+    arguments = ("--time", "time", "--every", "day", *READ_HALVES, *options, "--json")
+    (alone,) = json.loads(run("drift", halves / "window.csv", *arguments).stdout)["windows"]
+    rows = [item["row"] for item in alone["moved"]["new"]]
+    assert min(rows) >= 200
+    assert [item["id"] for item in alone["moved"]["new"]] == [f"row {row}" for row in rows]
+    assert {item["row"] for item in alone["moved"]["gone"]} <= set(range(200))
+    files = [halves / f"{name}.csv" for name in ("reference", "window", "reference")]
+    first, _ = json.loads(run("drift", *files, *arguments).stdout)["windows"]
+    assert all(item["id"] == f"row {item['row']} of window.csv" for item in first["moved"]["new"])
+    assert "id" not in first["moved"]["gone"][0]
+
+
+# ---- units ----
+
+NAMES = {1: "SSW₁", 2: "SSW₂"}
+
+
+@pytest.mark.parametrize(("p", "unit"), [(1, "km"), (2, "km"), (2, "degrees")])
+def test_page_and_table_have_the_same_unit(files, p, unit):
+    """The distance of the table is in the page, and nothing there is in turns but positions on the circle."""
+    pytest.importorskip("matplotlib")
+    out = files / "page.html"
+    arguments = ("drift", files / "reference.npy", files / "far.npy", *FEW, "--p", p, "--unit", unit)
+    done = run(*arguments, "--report", out)
+    value = json.loads(run(*arguments, "--json").stdout)["windows"][0]["distance"]
+    shown = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    page = out.read_text(encoding="utf-8")
+    assert f'data-column="{NAMES[p]}, {unit}">{shown}<' in page
+    assert f"{NAMES[p]} from the reference, in {unit}" in page
+    assert "in turns<" not in page.replace("position on the great circle, in turns<", "")
+    head = done.stdout.splitlines()[1]
+    assert shown.replace(",", "") in done.stdout
+    assert f"by chance ({unit if p == 1 else 'turns^2'})" in head
+
+
+@pytest.mark.parametrize(
+    ("options", "noted"), [(("--p", 2), True), (("--p", 2, "--unit", "turns"), False), (("--unit", "km"), False)]
+)
+def test_a_distance_of_order_two_in_degrees_is_no_displacement(files, options, noted):
+    done = run("drift", files / "reference.npy", files / "far.npy", *FEW, *options)
+    assert ("SSW_2 compares distributions: it is no displacement" in done.stdout) == noted
+
+
+def test_kilometers_have_no_exponents(files):
+    """Few points: the range by chance is beyond 1000 km."""
+    np.save(files / "few.npy", FAR[:5])
+    done = run("drift", files / "few.npy", files / "few.npy", *FEW, "--unit", "km")
+    (row,) = (line for line in done.stdout.splitlines() if " to " in line)
+    assert "e+" not in row
+    assert float(row.partition(" to ")[2].split()[0]) > 1000

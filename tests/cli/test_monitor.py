@@ -89,6 +89,16 @@ def test_units(files, tmp_path, p, value):
     assert line["distance"] == pytest.approx(radians)
 
 
+def test_report_has_the_unit(files, tmp_path):
+    page = tmp_path / "page.html"
+    outputs = ["--history", tmp_path / "h.jsonl", *COMMON, "--p", 2, "--unit", "radians", "--report", page]
+    done = run("monitor", files / "reference.sketch", files / "wed.sketch", *outputs)
+    record = json.loads((tmp_path / "h.jsonl").read_text().splitlines()[-1])
+    shown = f"{2 * np.pi * record['value'] ** 0.5:.4g}"
+    assert f'data-column="SSW₂, radians">{shown}<' in page.read_text(encoding="utf-8")
+    assert done.stdout.count("SSW_2 compares distributions: it is no displacement") == 1
+
+
 def test_rows_without_groups_are_groups_of_their_own(files, tmp_path):
     """Points one by one: the dependence within documents is then not accounted for, as without --groups in drift."""
     history = tmp_path / "h.jsonl"

@@ -57,9 +57,38 @@ def test_rows_are_of_the_file_in_its_order_and_keep_their_weights(tmp_path, endi
     assert len(part) == 40
     assert part.total == 300
     assert_array_equal(part.weights, numbers)
+    assert_array_equal(part.rows, numbers)
     whole = read_points(path, weights=3, max_points=300)
     assert_array_equal(whole.points, X)
     assert whole.total == 300
+    assert whole.rows is None
+    assert read_points(path, weights=3).rows is None
+
+
+@pytest.mark.parametrize("max_points", [None, 40])
+def test_row_numbers_count_rows_left_out_and_go_on_from_file_to_file(tmp_path, max_points):
+    """Row k of the second file has the number of rows of the first file, plus k; its last row is a bad one."""
+    points = X.copy()
+    points[[0, 50, 199, 230]] = np.nan
+    (tmp_path / "parts").mkdir()
+    for name, part in (("a", points[:200]), ("b", points[200:])):
+        np.save(tmp_path / "parts" / f"{name}.npy", part)
+    found = read_points(tmp_path / "parts", drop_bad=True, max_points=max_points)
+    assert_array_equal(found.points, X[found.rows])
+    assert len(found) == (296 if max_points is None else 40)
+    assert found.rows.max() >= 200
+    one = read_points(tmp_path / "parts" / "b.npy", drop_bad=True, max_points=max_points)
+    assert_array_equal(one.points, X[200:][one.rows])
+    batches = iter_points(tmp_path / "parts", drop_bad=True, batch_rows=30)
+    assert [row for batch in batches for row in batch.rows] == np.flatnonzero(~np.isnan(points[:, 0])).tolist()
+
+
+def test_blank_lines_count_as_rows(tmp_path):
+    """As in messages, which have the number of the line."""
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n1,0\n\n0,1\n-1,0\n\n")
+    assert_array_equal(read_points(path).rows, [0, 2, 3])
+    assert set(read_points(path, max_points=2).rows) < {0, 2, 3}
 
 
 def test_geojson(tmp_path):

@@ -111,9 +111,9 @@ def _as_kind_of(points: Array, name: str, array: Array) -> Array:
         # Under a trace an array of JAX has no values to convert.
         if compat.is_jax_array(array) and not isinstance(array, sys.modules["jax"].core.Tracer):
             array = np.asarray(array)
-        require_same_kind(**{"the points": points, name: array})
+        require_same_kind(**{"x": points, name: array})
         return array
-    return as_same_kind(**{"the points": points, name: array})[1]
+    return as_same_kind(**{"x": points, name: array})[1]
 
 
 def _as_array(name: str, value: Any) -> Array:

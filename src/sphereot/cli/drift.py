@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,12 +25,12 @@ from sphereot.cli.options import (
     Seed,
     reads_points,
 )
-from sphereot.cli.outputs import finite_or_none, print_json, require_writable
+from sphereot.cli.outputs import finite_or_none, for_reader, print_json, require_writable
 from sphereot.cli.points import input_files, load_sketch, read_files, refuse_weights, status
 from sphereot.cli.result_text import drift_text
 from sphereot.cli.sketch_distances import any_sketch
-from sphereot.cli.time_windows import Every, Time, divide_by_time, require_both
-from sphereot.cli.units import Lengths, Unit, as_unit
+from sphereot.cli.time_windows import LOCATION, Every, Time, divide_by_time, require_both
+from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
@@ -40,6 +41,8 @@ __all__ = ["drift"]
 _EXIT_DRIFT = 1
 _LARGE_FILE = 100_000  # points
 _SHOWN = 5  # rows that moved, of those in the record
+_ROW = "number of the row"
+"""Label of the points whose row numbers are not those among the points that are tested."""
 
 
 @reports_errors()
@@ -147,6 +150,7 @@ def drift(
     if max_points is None:
         _note_large([first, *sets])
     names, title = _labels(current), f"Drift from {reference.name}"
+    first, *sets = _with_row_numbers([first, *sets], divided=time is not None)
     if time is not None and every is not None:
         if not sets:
             title = f"Drift from the first {every} of {reference.name}"
@@ -158,7 +162,7 @@ def drift(
         n_projections=projections, method=as_method(method), seed=seed, progress=True,
     )  # fmt: skip
     moved = [
-        moved_rows(first, window, test.test, identifier) if test.drifted else None
+        _in_files(moved_rows(first, window, test.test, identifier), first, window) if test.drifted else None
         for window, test in zip(sets, result.windows, strict=True)
     ]
     if report is not None:
@@ -173,11 +177,12 @@ def drift(
                 earth=first.lonlat is not None,
                 settings=_settings(seed),
                 moved=[None if rows is None else rows.as_text() for rows in moved],
+                unit=None if unit is None else (unit, PER_TURN[unit]),
             )
     if as_json:
         print_json(_record(result, first, sets, moved, seed, report, frames, lengths))
     else:
-        typer.echo(drift_text(result, lengths))
+        _print_result(result, lengths)
         for window, rows in zip(result.windows, moved, strict=True):
             if rows is not None:
                 new, gone = rows.as_text()
@@ -218,7 +223,13 @@ def _drift_of_sketches(
     lengths = Lengths(options["p"], first.dim, as_unit(unit, first.dim))
     result = drift_test(first, windows, labels=_labels(current), progress=True, **options)
     if report is not None:
-        drift_page(report, result, title=f"Drift from {reference.name}", settings=_settings(options["seed"]))
+        drift_page(
+            report,
+            result,
+            title=f"Drift from {reference.name}",
+            settings=_settings(options["seed"]),
+            unit=None if unit is None else (unit, PER_TURN[unit]),
+        )
     if as_json:
         listed = [
             {
@@ -239,11 +250,52 @@ def _drift_of_sketches(
         record |= {"p": result.p, "permutations": result.permutations, "reference": str(reference)}
         print_json(record | {"report": None if report is None else str(report)})
     else:
-        typer.echo(drift_text(result, lengths))
+        _print_result(result, lengths)
         if report is not None:
             typer.echo(f"Report: {report}")
     if result.drifted:
         raise typer.Exit(_EXIT_DRIFT)
+
+
+def _print_result(result: "DriftResult", lengths: Lengths) -> None:
+    """Print the table, and that a distance in degrees or kilometers is no displacement unless p = 1."""
+    typer.echo(drift_text(result, lengths))
+    if lengths.p != 1 and lengths.units != ["turns"]:
+        typer.echo(for_reader(f"  {lengths.meaning}"))
+
+
+def _with_row_numbers(sets: "Sequence[PointSet]", *, divided: bool) -> "list[PointSet]":
+    """The points with their row numbers as a label, which stays with them where they are divided by time.
+
+    Points that are not divided, and are all rows of their file, need none.
+    """
+    import numpy as np
+
+    numbered = []
+    for index, points in enumerate(sets):
+        is_divided = divided and (index > 0 or len(sets) == 1)  # the reference is, if there is no other file
+        if points.rows is None and not is_divided:
+            numbered.append(points)
+            continue
+        rows = np.arange(len(points)) if points.rows is None else np.asarray(points.rows)
+        labels = {**points.labels, _ROW: rows}
+        if is_divided:
+            of_file = f" of {points.path.name}" if len(sets) > 2 else ""  # windows of several files
+            labels[LOCATION] = np.array([f"row {row}{of_file}" for row in rows.tolist()])
+        numbered.append(replace(points, labels=labels, rows=None))
+    return numbered
+
+
+def _in_files(moved: MovedRows | None, reference: "PointSet", window: "PointSet") -> MovedRows | None:
+    """Rows that moved, with their numbers in the files instead of those among the points that were tested."""
+    if moved is None:
+        return None
+
+    def items(points: "PointSet", listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        numbers = points.labels.get(_ROW)
+        return listed if numbers is None else [{**item, "row": int(numbers[item["row"]])} for item in listed]
+
+    return MovedRows(items(window, moved.new), items(reference, moved.gone))
 
 
 def _reserve_buffers() -> None:

@@ -8,11 +8,11 @@ import typer
 
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, reads_points
-from sphereot.cli.outputs import drift_for_reader, require_writable
+from sphereot.cli.outputs import drift_for_reader, for_reader, require_writable
 from sphereot.cli.points import input_files, load_sketch, refuse_weights, status
 from sphereot.cli.result_text import monitor_text
 from sphereot.cli.sketch_distances import summarized
-from sphereot.cli.units import Lengths, Unit, as_unit
+from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
 
 __all__ = ["monitor"]
 
@@ -134,13 +134,21 @@ def monitor(
             typer.echo(json.dumps(record, allow_nan=False))
         else:
             typer.echo(monitor_text(results[-1], lengths))
+    if results and not as_json and p != 1 and lengths.units != ["turns"]:
+        typer.echo(for_reader(lengths.meaning))
     if metrics is not None:
         from sphereot.stats.prometheus import prometheus_text
 
         write_text(metrics, prometheus_text(watching, history.stem))
     if report is not None:
         with status("Writing the report ..."):
-            monitor_page(report, watching, title=f"Drift from {reference.name}", settings={"History": str(history)})
+            monitor_page(
+                report,
+                watching,
+                title=f"Drift from {reference.name}",
+                settings={"History": str(history)},
+                unit=None if unit is None else (unit, PER_TURN[unit]),
+            )
         if not as_json:
             typer.echo(f"Report: {printable(str(report))}")
     if not paths and not as_json:

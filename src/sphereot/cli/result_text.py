@@ -59,15 +59,20 @@ def drift_text(result: "DriftResult", lengths: Lengths) -> str:
     lines = [f"  {'window':<{width}}{'points':>9}{columns}{chance:>24}{'p-value':>10}{'corrected':>11}"]
     for name, window in zip(names, result.windows, strict=True):
         values = [lengths.power(window.value), *(lengths.root(window.value, unit) for unit in others)]
-        columns = "".join(f"{value:>{size}.4g}" for value, size in zip(values, widths, strict=True))
-        low, high = map(lengths.power, window.band)
+        columns = "".join(f"{_number(value, 4):>{size}}" for value, size in zip(values, widths, strict=True))
+        band = " to ".join(_number(lengths.power(value), 3) for value in window.band)
         lines.append(
-            f"  {name:<{width}}{window.n:>9}{columns}{f'{low:.3g} to {high:.3g}':>24}{window.p_value:>10.3g}"
+            f"  {name:<{width}}{window.n:>9}{columns}{band:>24}{window.p_value:>10.3g}"
             f"{window.adjusted_p_value:>11.3g}" + ("  drift" if window.drifted else "")
         )
     reference = f"{result.n_reference} points in dimension {result.dim}; {result.n_projections} great circles"
     lines.append(f"  reference: {reference}, {result.permutations} permutations")
     return "\n".join([drift_for_reader(result.summary, result.p), *lines])
+
+
+def _number(value: float, digits: int) -> str:
+    """A number without an exponent for thousands of kilometers."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.{digits}g}"
 
 
 def monitor_text(window: "MonitoredWindow", lengths: Lengths) -> str:

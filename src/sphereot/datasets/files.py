@@ -4,7 +4,7 @@ Errors name the file, the line or row, what is wrong with it, and what to do.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,9 @@ class PointSet:
         The columns of text that `labels` named; text, or None where there is none.
     n_files : int
         The number of files that were read.
+    rows : sequence of int, shape (n,), or None
+        Row numbers of the points, counted from 0 together with the rows left out; those of several files are counted
+        on from file to file. None if they are 0, 1, 2 and so on, as where all rows were read as points.
     """
 
     points: np.ndarray[Any, Any]
@@ -72,6 +75,7 @@ class PointSet:
     total: int
     labels: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     n_files: int = 1
+    rows: Sequence[int] | np.ndarray[Any, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.points)
@@ -136,8 +140,8 @@ def read_points(
     Returns
     -------
     PointSet
-        With `.points`, `.weights`, `.lonlat`, `.columns`, `.dropped` and `.total`. The points of a .npy file that need
-        no conversion stay on the disk, mapped to memory.
+        With `.points`, `.weights`, `.lonlat`, `.columns`, `.dropped`, `.total` and `.rows`. The points of a .npy file
+        that need no conversion stay on the disk, mapped to memory.
 
     Raises
     ------
@@ -215,8 +219,8 @@ def iter_points(
     Yields
     ------
     PointSet
-        The points of one batch; `.dropped` counts the rows left out of it, and `.path` is that of its file. A batch may
-        be empty.
+        The points of one batch; `.dropped` counts the rows left out of it, `.path` is that of its file, and `.rows`
+        are never None. A batch may be empty.
 
     Examples
     --------
@@ -298,12 +302,13 @@ def _sets_of_files(files: Sequence[Path], selection: Selection, normalize: bool,
     """The points of several files, one after the other; each is opened only when it is read."""
     columns: tuple[str, ...] | None = None
     dim: int | None = None
+    first_row = 0  # of a file, among the rows of all files
     for file in files:
         with local_copy(file) as local:
             point_file = _open(local, selection)
             if columns is None:
                 columns = point_file.columns
-            point_file = _with_columns(point_file, columns, files[0], selection)
+            point_file, n_rows = _counting_rows(_with_columns(point_file, columns, files[0], selection))
             for batch in _point_sets(point_file, normalize, drop_bad):
                 if dim is None:
                     dim = batch.points.shape[1]
@@ -314,7 +319,28 @@ def _sets_of_files(files: Sequence[Path], selection: Selection, normalize: bool,
                     )
                 # A copy at an address is removed, so that points must not stay mapped to it.
                 points = batch.points if address_of(file) is None else np.array(batch.points)
-                yield replace(batch, points=points, path=file)
+                yield replace(batch, points=points, path=file, rows=_shifted(batch.rows, first_row))
+            first_row += n_rows()
+
+
+def _counting_rows(point_file: PointFile) -> tuple[PointFile, Callable[[], int]]:
+    """The file, and a function for the number of its rows once all are read: those that are left out count too."""
+    end = 0
+
+    def batches() -> Iterator[Batch]:
+        nonlocal end
+        for batch in point_file.batches():
+            if len(batch.rows):
+                end = int(batch.rows[-1]) + 1
+            yield batch
+
+    return replace(point_file, batches=batches), lambda: end
+
+
+def _shifted(rows: Sequence[int] | np.ndarray[Any, Any] | None, by: int) -> Sequence[int] | np.ndarray[Any, Any]:
+    if isinstance(rows, range):
+        return range(rows.start + by, rows.stop + by)
+    return np.asarray(rows) + by
 
 
 def _with_columns(point_file: PointFile, columns: tuple[str, ...], first: Path, selection: Selection) -> PointFile:
@@ -356,7 +382,15 @@ def _point_set(point_file: PointFile, batch: Batch, normalize: bool, dropped: in
     else:
         points = as_unit_rows(point_file, batch)
     return PointSet(
-        points, batch.weights, degrees, point_file.path, point_file.columns, dropped, len(points), batch.labels
+        points,
+        batch.weights,
+        degrees,
+        point_file.path,
+        point_file.columns,
+        dropped,
+        len(points),
+        batch.labels,
+        rows=_compact(batch.rows),
     )
 
 
@@ -372,10 +406,28 @@ def _all_points(
     _require_weights(path, weights_name, weights)
     degrees = None if parts[0].lonlat is None else _concatenate([part.lonlat for part in parts])
     labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
+    rows = _rows_with_gaps([part.rows for part in parts if len(part)])
     arrays = [part.points for part in parts]
     del parts  # so that concatenating can free each batch
     points = _concatenate(arrays) if whole is None or dropped else whole
-    return PointSet(points, weights, degrees, path, columns, dropped, total, labels)
+    return PointSet(points, weights, degrees, path, columns, dropped, total, labels, rows=rows)
+
+
+def _rows_with_gaps(parts: Sequence[Any]) -> np.ndarray[Any, Any] | None:
+    """Row numbers, which increase, as one array; None if none is left out, so that they need no memory."""
+    if int(parts[-1][-1]) + 1 == sum(map(len, parts)):
+        return None
+    return np.concatenate([_as_array(part) for part in parts])
+
+
+def _compact(rows: Sequence[int] | np.ndarray[Any, Any]) -> Sequence[int] | np.ndarray[Any, Any]:
+    """Row numbers, which increase, as a range if none is left out between them: a range needs no memory."""
+    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
+    return range(first, last + 1) if last - first + 1 == len(rows) else rows
+
+
+def _as_array(rows: Any) -> np.ndarray[Any, Any]:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else np.asarray(rows)
 
 
 def _random_points(
@@ -390,14 +442,14 @@ def _random_points(
         for part in sets:
             dropped, total = dropped + part.dropped, total + len(part)
             names[:], columns = part.labels, columns or part.columns
-            yield part.points, part.weights, part.lonlat, *part.labels.values()
+            yield part.points, part.weights, part.lonlat, _as_array(part.rows), *part.labels.values()
 
     arrays = random_rows(parts(), count, generator)
     _require_rows(path, total, dropped)
-    points, weights, degrees, *texts = arrays
+    points, weights, degrees, rows, *texts = arrays
     _require_weights(path, weights_name, weights)
     labels = dict(zip(names, texts, strict=True))
-    return PointSet(points, weights, degrees, path, columns, dropped, total, labels)
+    return PointSet(points, weights, degrees, path, columns, dropped, total, labels, rows=_rows_with_gaps([rows]))
 
 
 def _require_rows(path: Path, total: int, dropped: int) -> None:

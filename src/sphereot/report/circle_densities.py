@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from sphereot._html.svg import Chart, area, line, picture
-from sphereot.report.markup import cost_markup, data_name
+from sphereot.report.markup import cost_markup, data_name, legend
 from sphereot.report.results import ShownResult, ShownWindow
+from sphereot.report.units import DistanceUnit
 from sphereot.sphere import to_lonlat
 
 __all__ = ["circle_figure"]
@@ -15,7 +16,7 @@ _WIDTH, _HEIGHT = 420.0, 380.0
 _MAX_COLUMNS = 3  # named in the caption
 
 
-def circle_figure(window: ShownWindow, result: ShownResult, columns: Sequence[str] | None) -> str:
+def circle_figure(window: ShownWindow, result: ShownResult, columns: Sequence[str] | None, unit: DistanceUnit) -> str:
     """Chart of both densities along the circle, which is cut open where the points are fewest."""
     densities = window.densities
     grid = len(densities.turns)
@@ -36,9 +37,10 @@ def circle_figure(window: ShownWindow, result: ShownResult, columns: Sequence[st
         chart.x_axis(marks, "position on the great circle, in turns"),
     ]
     circle = window.circle
+    cost, mean, deviation = (unit.cost(x, result.p) for x in (circle.cost, circle.null_mean, circle.null_deviation))
     chart_svg = picture(
         f"Densities of the reference and of {window.label} on the great circle that differs most",
-        f"The cost on this circle is {circle.cost:.3g}; its mean by chance is {circle.null_mean:.3g}.",
+        f"The cost on this circle is {unit.text(cost, 3)}; its mean by chance is {unit.text(mean, 3)}.",
         _WIDTH,
         _HEIGHT,
         parts,
@@ -47,10 +49,10 @@ def circle_figure(window: ShownWindow, result: ShownResult, columns: Sequence[st
     power = cost_markup(result.p, "W")
     return (
         f"<figure><h3>The great circle that differs most</h3>{chart_svg}"
-        f'<figcaption><span class="key key-reference"></span> reference <span class="key key-window"></span> '
-        f"{data_name(window.label)}. Of {result.n_projections} great circles, the one where the two differ most "
-        f"surely: {power} is {circle.cost:.3g} there, and {circle.null_mean:.3g} ± {circle.null_deviation:.2g} by "
-        f"chance.{_where(window, result, columns)}</figcaption></figure>"
+        f"<figcaption>{legend(('reference', 'reference'), ('window', data_name(window.label)))}"
+        f"<p>Of {result.n_projections} great circles, the one where the two differ most surely: {power} is "
+        f"{unit.text(cost, 3)} {unit.cost_markup(result.p)} there, and {unit.text(mean, 3)} ± "
+        f"{unit.text(deviation, 2)} by chance.{_where(window, result, columns)}</p></figcaption></figure>"
     )
 
 

@@ -4,7 +4,7 @@ import html
 
 from sphereot._support.text import printable, shortened
 
-__all__ = ["cost_markup", "data_name", "distance", "distance_markup", "distance_name"]
+__all__ = ["cost_markup", "data_name", "distance_markup", "distance_name", "legend"]
 
 _MAX_LENGTH = 120  # characters
 
@@ -17,9 +17,14 @@ def data_name(label: str) -> str:
     return f"<bdi{whole}>{text}</bdi>"
 
 
-def distance(value: float, p: float) -> float:
-    """SSW_p in turns, from SSW_p^p."""
-    return float(max(value, 0.0) ** (1 / p))
+def legend(*entries: tuple[str, str]) -> str:
+    """HTML of the legend of a chart, above its caption: kinds of marks, with what they mean in HTML.
+
+    >>> legend(("reference", "reference"))
+    '<p class="legend"><span><span class="key key-reference"></span> reference.</span></p>'
+    """
+    spans = [f'<span><span class="key key-{kind}"></span> {meaning}' for kind, meaning in entries]
+    return f'<p class="legend">{"</span> ".join(spans)}.</span></p>'
 
 
 def distance_name(p: float) -> str:

@@ -9,9 +9,10 @@ from sphereot._html.page import asset, html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import plural, printable, shortened
 from sphereot.report.markup import distance_markup, distance_name
-from sphereot.report.settings import settings_list
+from sphereot.report.settings import settings_list, turn_text
 from sphereot.report.summary import summary_paragraph, table_section
 from sphereot.report.timeline import timeline_section
+from sphereot.report.units import DistanceUnit, as_distance_unit
 from sphereot.report.windows import windows_section
 from sphereot.stats import DriftMonitor, MonitoredWindow
 
@@ -47,6 +48,7 @@ def monitor_page(
     columns: Sequence[str] | None = None,
     settings: Mapping[str, str] | None = None,
     last: int = 100,
+    unit: tuple[str, float] | None = None,
 ) -> Path:
     """Write the history of a drift monitor as an HTML page that opens from disk, without network access.
 
@@ -67,6 +69,9 @@ def monitor_page(
         More rows of the section on settings: names and values.
     last : int
         How many of the last windows are shown.
+    unit : pair of str and float, optional
+        Unit in which distances are shown: its name, and how much of it one turn is, such as ``("degrees", 360)`` or
+        ``("km", 40030.2)`` on the earth. Turns by default.
 
     Returns
     -------
@@ -77,6 +82,7 @@ def monitor_page(
         raise ValueError("monitor: has no windows yet; check one first.")
     if columns is not None and len(columns) != monitor.dim:
         raise ValueError(f"columns: got {plural(len(columns), 'name')} for {monitor.dim} coordinates; give one each.")
+    shown_unit = as_distance_unit(unit)
     windows = monitor.windows[-last:]
     shown = _LastWindows(windows, monitor.summary, monitor.p, monitor.dim, monitor.n_projections)
     earlier = len(monitor.windows) - len(windows)
@@ -88,17 +94,18 @@ def monitor_page(
                 shown,
                 "The band holds 98 of 100 windows of this size if nothing has changed; an alarm needs more than a "
                 f"value above it, since {plural(monitor.horizon, 'window')} share the level.{note}",
+                shown_unit,
             ),
-            table_section(shown),
-            windows_section(shown, None, columns),
-            _settings(monitor, settings or {}),
+            table_section(shown, shown_unit),
+            windows_section(shown, None, columns, shown_unit),
+            _settings(monitor, settings or {}, shown_unit),
         ]
     )
     heading = shortened(printable(title), _MAX_TITLE)
     return write_text(path, html_page(heading, body, css=asset("report.css")))
 
 
-def _settings(monitor: DriftMonitor, more: Mapping[str, str]) -> str:
+def _settings(monitor: DriftMonitor, more: Mapping[str, str], unit: DistanceUnit) -> str:
     """HTML of the section with the settings and an explanation of the terms."""
     first, last = monitor.windows[0], monitor.windows[-1]
     listed = settings_list(
@@ -117,9 +124,9 @@ def _settings(monitor: DriftMonitor, more: Mapping[str, str]) -> str:
 {listed}
 <h2>How to read this</h2>
 <p>Points on the sphere are projected onto great circles. The distance {distance_markup(monitor.p)} is that of optimal
-transport on these circles, averaged; a great circle is one turn long. It is never zero between two samples, so each
-window is compared with random exchanges of whole groups (documents, users) between reference and window: the p-value is
-the share of exchanges that lie at least as far apart. Corrected p-values are multiplied by the horizon: if nothing has
-changed, the probability of any alarm in {horizon} is at most {monitor.alpha:g}. All windows are compared with the same
-reference: where its own sample is unusual, false alarms come together.</p>
+transport on these circles, averaged; a great circle is {turn_text(unit)} long. It is never zero between two samples, so
+each window is compared with random exchanges of whole groups (documents, users) between reference and window: the
+p-value is the share of exchanges that lie at least as far apart. Corrected p-values are multiplied by the horizon: if
+nothing has changed, the probability of any alarm in {horizon} is at most {monitor.alpha:g}. All windows are compared
+with the same reference: where its own sample is unusual, false alarms come together.</p>
 </section>"""

@@ -19,6 +19,7 @@ from sphereot.report.scatter_plot import DifferingPlanePlot
 from sphereot.report.settings import settings_section
 from sphereot.report.summary import summary_paragraph, table_section
 from sphereot.report.timeline import timeline_section
+from sphereot.report.units import as_distance_unit
 from sphereot.report.windows import windows_section
 from sphereot.stats import DriftResult
 
@@ -42,6 +43,7 @@ def drift_page(
     earth: bool = False,
     settings: Mapping[str, str] | None = None,
     moved: Sequence[tuple[Sequence[str], Sequence[str]] | None] | None = None,
+    unit: tuple[str, float] | None = None,
 ) -> Path:
     """Write the result of a drift test as an HTML page that opens from disk, without network access.
 
@@ -71,6 +73,9 @@ def drift_page(
     moved : sequence of (new, gone) or None, optional
         For each window, names of its rows that are new and of rows of the reference that have gone, those that
         contribute most first (`sphereot.stats.row_contributions` finds them).
+    unit : pair of str and float, optional
+        Unit in which distances are shown: its name, and how much of it one turn is, such as ``("degrees", 360)`` or
+        ``("km", 40030.2)`` on the earth. Turns by default.
 
     Returns
     -------
@@ -98,14 +103,15 @@ def drift_page(
     count = len(result.windows)
     if moved is not None and len(moved) != count:
         raise ValueError(f"moved: got {len(moved)} for {plural(count, 'window')}; give one each, or None.")
+    shown_unit = as_distance_unit(unit)
     body = "\n".join(
         [
             summary_paragraph(result),
-            timeline_section(result, _BAND_NOTE),
-            table_section(result),
-            windows_section(result, None if points is None else _plot(result, *points), columns, moved),
+            timeline_section(result, _BAND_NOTE, shown_unit),
+            table_section(result, shown_unit),
+            windows_section(result, None if points is None else _plot(result, *points), columns, shown_unit, moved),
             "" if points is None else globe_section(result, *points, earth=earth),
-            settings_section(result, settings or {}),
+            settings_section(result, settings or {}, shown_unit),
         ]
     )
     heading = shortened(printable(title), _MAX_TITLE)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sphereot._html.svg import Chart, picture, pixels, ticks
 from sphereot._support.text import plural
-from sphereot.report.markup import data_name
+from sphereot.report.markup import data_name, legend
 from sphereot.stats import TwoSampleResult
 
 __all__ = ["AXIS_NAMES", "MAX_POINTS", "DifferingPlanePlot", "differing_plane", "plane_text", "subsample"]
@@ -20,7 +20,8 @@ AXIS_NAMES = ("direction in which they differ most", "second direction")
 """Names of the axes of the plane."""
 
 _WIDTH, _HEIGHT = 420.0, 380.0
-_CIRCLES = 8
+_CIRCLES = 8  # with more, the plane would show more of what is chance
+_RIDGE = 0.1  # added to the covariance, in units of its mean variance: the inverse is then stable for small samples
 
 
 def subsample(points: NDArray[Any], max_points: int = MAX_POINTS) -> NDArray[np.float64]:
@@ -32,11 +33,9 @@ def subsample(points: NDArray[Any], max_points: int = MAX_POINTS) -> NDArray[np.
 
 
 class DifferingPlanePlot:
-    """Scatter plots of reference and windows, each in the plane in which its most differing great circles part them.
+    """Scatter plots of reference and windows, each in the plane of `differing_plane`.
 
-    Each of these circles has one direction along which the means of the two samples differ in its plane; the plot has
-    the two principal directions of all of them. Principal axes of the points would show what varies most, not what
-    changed.
+    Principal axes of the points would show what varies most, not what changed.
     """
 
     def __init__(
@@ -73,28 +72,49 @@ class DifferingPlanePlot:
         chart_svg = picture(
             f"Points of {named} and of {label} where they differ most", text, _WIDTH, _HEIGHT, parts, links=False
         )
+        keys = legend(
+            ("reference-dot", f"{key}{_count(reference, self._sizes[0])}"),
+            ("window-dot", f"{data_name(label)}{_count(window, self._sizes[k + 1])}"),
+        )
         return (
             f"<figure><h3>The points where they differ most</h3>{chart_svg}"
-            f'<figcaption><span class="key key-reference-dot"></span> '
-            f"{key}{_count(reference, self._sizes[0])} "
-            f'<span class="key key-window-dot"></span> {data_name(label)}{_count(window, self._sizes[k + 1])}. '
-            f"{text}</figcaption></figure>"
+            f"<figcaption>{keys}<p>{text}</p></figcaption></figure>"
         )
 
 
 def differing_plane(
     reference: NDArray[np.float64], window: NDArray[np.float64], test: TwoSampleResult
 ) -> NDArray[np.float64]:
-    """Orthonormal axes (d, 2) of the plane in which the most differing great circles of a test part two samples."""
+    """Orthonormal axes (d, 2) of a plane in which two samples differ, in the span of the most differing great circles.
+
+    The first axis is Fisher's discriminant in this span: the difference of the means, divided by the covariance, so
+    that a few rows of another topic lie apart from all others. Along the second axis, of those orthogonal to it, the
+    variances differ most. In the whole space the discriminant would part any two samples, by chance alone.
+    """
     chosen = np.argsort(-test.slice_costs, kind="stable")[:_CIRCLES]
     frames = np.asarray(test.projections, np.float64)[chosen]
-    difference = window.mean(axis=0) - reference.mean(axis=0)
-    directions = np.einsum("kdi,ki->dk", frames, np.einsum("kdi,d->ki", frames, difference))
-    axes, lengths, _ = np.linalg.svd(directions, full_matrices=False)
-    if axes.shape[1] < 2 or lengths[1] <= 1e-9 * lengths[0] or lengths[0] == 0:
+    span = _orthonormal(np.concatenate(list(frames), axis=1))
+    before, after = reference @ span, window @ span
+    difference = after.mean(axis=0) - before.mean(axis=0)
+    covariances = [np.cov(part.T, bias=True).reshape(2 * (span.shape[1],)) for part in (before, after)]
+    pooled = np.average(covariances, axis=0, weights=[len(before), len(after)])
+    ridge = _RIDGE * float(np.trace(pooled)) / len(pooled)
+    first = difference if ridge == 0 else np.linalg.solve(pooled + ridge * np.eye(len(pooled)), difference)
+    if float(np.linalg.norm(difference)) <= 1e-12:  # equal means have no direction
         return np.asarray(test.circles[0].frame, np.float64)
-    first = axes[:, :2] * np.sign(difference @ axes[:, :2] + 1e-300)  # windows lie toward positive numbers
-    return np.asarray(first)
+    first = first / np.linalg.norm(first)
+    rest = _orthonormal(np.eye(len(first)) - np.outer(first, first))
+    changes, directions = np.linalg.eigh(rest.T @ (covariances[1] - covariances[0]) @ rest)
+    second = rest @ directions[:, np.argmax(np.abs(changes))]
+    axes = span @ np.stack([first, second], axis=1)
+    signs = np.where((difference @ np.stack([first, second], axis=1)) < 0, -1.0, 1.0)
+    return np.asarray(axes * signs)  # windows lie toward positive numbers
+
+
+def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Orthonormal basis (d, k) of the span of the columns."""
+    basis, lengths, _ = np.linalg.svd(vectors, full_matrices=False)
+    return np.asarray(basis[:, lengths > 1e-9 * lengths[0]])
 
 
 def plane_text(
@@ -107,7 +127,8 @@ def plane_text(
     circles = plural(min(_CIRCLES, len(test.slice_costs)), "great circle")
     return (
         f"The plane is that of the {circles} that differ most; {share:.0%} of the squared distance between the means "
-        "lies in it. It was chosen to show a difference, and shows some even where chance explains it."
+        "lies in it. The first direction parts the two best, relative to their spread, which differs most along the "
+        "second. The plane was chosen to show a difference, and shows some even where chance explains it."
     )
 
 

@@ -4,8 +4,9 @@ import html
 import re
 
 from sphereot._support.text import cost_name
-from sphereot.report.markup import cost_markup, data_name, distance, distance_markup, distance_name
+from sphereot.report.markup import cost_markup, data_name, distance_markup, distance_name
 from sphereot.report.results import ShownResult
+from sphereot.report.units import DistanceUnit
 
 __all__ = ["summary_paragraph", "table_section"]
 
@@ -20,15 +21,15 @@ def summary_paragraph(result: ShownResult) -> str:
     return f'<p class="summary {kind}"><strong>{html.escape(head)}:</strong> {sentence}</p>'
 
 
-def table_section(result: ShownResult) -> str:
-    """HTML of the table; the names of windows are links to their sections.
+def table_section(result: ShownResult, unit: DistanceUnit) -> str:
+    """HTML of the table, with distances in a unit; the names of windows are links to their sections.
 
     On a narrow screen each row is a block, with the name of the column before each value. The roles keep it a table for
     screen readers, which the change of layout would otherwise undo.
     """
     columns = {
         "Points": "Points",
-        f"{distance_name(result.p)}, turns": f"{distance_markup(result.p)}, turns",
+        f"{distance_name(result.p)}, {unit.name}": f"{distance_markup(result.p)}, {unit.name}",
         "By chance": "By chance",
         "p-value": "p-value",
         "Corrected": "Corrected",
@@ -36,11 +37,11 @@ def table_section(result: ShownResult) -> str:
     heads = [_head("Window", "name"), *(_head(markup) for markup in columns.values()), _head("Verdict", "verdict")]
     rows = []
     for k, window in enumerate(result.windows, start=1):
-        low, high = (distance(value, result.p) for value in window.band)
+        low, high = (unit.distance(value, result.p) for value in window.band)
         values = [
             f"{window.n:,}",
-            f"{distance(window.value, result.p):.4g}",
-            f"{low:.3g} to {high:.3g}",
+            unit.text(unit.distance(window.value, result.p), 4),
+            f"{unit.text(low, 3)} to {unit.text(high, 3)}",
             f"{window.p_value:.3g}",
             f"{window.adjusted_p_value:.3g}",
         ]

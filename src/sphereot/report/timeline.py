@@ -4,8 +4,9 @@ import html
 
 from sphereot._html.svg import Chart, line, picture, pixels
 from sphereot._support.text import shortened
-from sphereot.report.markup import distance, distance_name
+from sphereot.report.markup import distance_name, legend
 from sphereot.report.results import ShownResult
+from sphereot.report.units import DistanceUnit, displacement_note
 
 __all__ = ["timeline_section"]
 
@@ -15,7 +16,7 @@ _CHARACTER_WIDTH = 7.0  # of tick labels, in pixels
 _MARK_WIDTH = 43.0  # of a number below the axis, with the space around it
 
 
-def timeline_section(result: ShownResult, note: str) -> str:
+def timeline_section(result: ShownResult, note: str, unit: DistanceUnit) -> str:
     """HTML of the chart, for wide and for narrow screens; each value is a link to the section of its window.
 
     `note` says what the band is.
@@ -24,25 +25,24 @@ def timeline_section(result: ShownResult, note: str) -> str:
         [
             "<section>",
             "<h2>Distance from the reference</h2>",
-            *(_chart(result, width, kind) for kind, width in _WIDTHS.items()),
-            '<p class="note"><span class="key key-band"></span> explained by chance '
-            '<span class="key key-calm"></span> no drift <span class="key key-drift"></span> drift. '
-            f"{html.escape(note)}</p>",
+            *(_chart(result, unit, width, kind) for kind, width in _WIDTHS.items()),
+            legend(("band", "explained by chance"), ("calm", "no drift"), ("drift", "drift")),
+            f'<p class="note">{html.escape(note)}{displacement_note(result.p, unit)}</p>',
             "</section>",
         ]
     )
 
 
-def _chart(result: ShownResult, total_width: float, kind: str) -> str:
+def _chart(result: ShownResult, unit: DistanceUnit, total_width: float, kind: str) -> str:
     p, count = result.p, len(result.windows)
-    values = [distance(window.value, p) for window in result.windows]
-    bands = [(distance(w.band[0], p), distance(w.band[1], p)) for w in result.windows]
+    values = [unit.distance(window.value, p) for window in result.windows]
+    bands = [(unit.distance(w.band[0], p), unit.distance(w.band[1], p)) for w in result.windows]
     top = 1.12 * max([*values, *(high for _, high in bands)])
     if top == 0:  # all points are equal
         top = 1.0
     chart = Chart(60, total_width - 16, 34, _HEIGHT - 52, (0.5, count + 0.5), (0.0, top))
     slot = (chart.right - chart.left) / count
-    parts = [chart.y_axis(f"{distance_name(p)} from the reference, in turns")]
+    parts = [chart.y_axis(f"{distance_name(p)} from the reference, in {unit.name}")]
     for k, (low, high) in enumerate(bands, start=1):
         x, width = chart.x(k) - slot / 2, slot
         if count == 1:
@@ -58,7 +58,8 @@ def _chart(result: ShownResult, total_width: float, kind: str) -> str:
     for k, (window, value) in enumerate(zip(result.windows, values, strict=True), start=1):
         verdict = "drift" if window.drifted else "no drift"
         label = (
-            f"{shortened(window.label)}: {value:.4g} turns, corrected p-value {window.adjusted_p_value:.3g}, {verdict}"
+            f"{shortened(window.label)}: {unit.text(value, 4)} {unit.name}, "
+            f"corrected p-value {window.adjusted_p_value:.3g}, {verdict}"
         )
         parts.append(
             f'<a href="#window-{k}" aria-label="{html.escape(label)}"><title>{html.escape(label)}</title>'
@@ -91,4 +92,6 @@ def _marks(result: ShownResult, slot: float, width: float) -> tuple[list[tuple[f
     if max(len(window.label) for window in result.windows) <= room or room >= 12:
         return [(k, shortened(window.label, room)) for k, window in enumerate(result.windows, start=1)], "window"
     every = -(-count // int(width / _MARK_WIDTH))
-    return [(k, str(k)) for k in range(1, count + 1, every)], "window, numbered as in the table"
+    # The last window is the newest, so that it has a mark; one too close to it has none.
+    numbers = [*(k for k in range(1, count, every) if count - k >= every), count]
+    return [(k, str(k)) for k in numbers], "window, numbered as in the table"

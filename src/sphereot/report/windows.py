@@ -6,6 +6,7 @@ from sphereot.report.circle_densities import circle_figure
 from sphereot.report.markup import cost_markup, data_name
 from sphereot.report.results import ShownResult
 from sphereot.report.scatter_plot import DifferingPlanePlot
+from sphereot.report.units import DistanceUnit
 
 __all__ = ["windows_section"]
 
@@ -18,6 +19,7 @@ def windows_section(
     result: ShownResult,
     plot: DifferingPlanePlot | None,
     columns: Sequence[str] | None,
+    unit: DistanceUnit,
     moved: Sequence[Moved | None] | None = None,
 ) -> str:
     """HTML of all windows; the one that most surely differs from the reference is unfolded.
@@ -34,7 +36,7 @@ def windows_section(
             f"<details{opened}><summary>{data_name(window.label)}: {verdict}, "
             f"{power} {window.ratio:.3g} times that of chance</summary>"
             f'<div class="panels" id="window-{k + 1}">'
-            f"{circle_figure(window, result, columns)}"
+            f"{circle_figure(window, result, columns, unit)}"
             f"{'' if plot is None else plot.figure(k, window.label)}</div>"
             f"{_moved_rows(None if moved is None else moved[k])}</details>"
         )
