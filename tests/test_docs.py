@@ -8,6 +8,8 @@ import pytest
 from helpers.documents import DOCS, python_blocks
 from helpers.kernel import needs_kernel
 
+import sphereot
+
 GENERATED = {"api", "gallery"}
 PAGES = sorted(
     str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in GENERATED
@@ -71,6 +73,19 @@ def test_links_inside(page):
             assert ((DOCS / page).parent / target).exists(), target
 
 
+# Public modules that no `__all__` lists: they are imported by their full name.
+SUBMODULES = (
+    "sphereot.compat.sklearn", "sphereot.particles", "sphereot.sketch.dask", "sphereot.sketch.spark",
+    "sphereot.torch.euclidean",
+)  # fmt: skip
+
+# It has modules alone, and so no section in the reference.
+COMPAT = "sphereot.compat"
+
+# The packages beyond NumPy without which public modules cannot be imported.
+PACKAGES = ("torch", "torchmetrics", "matplotlib", "polars", "kornia", "sklearn", "dask", "geomloss", "jax")
+
+
 def reference():
     """Names in the API reference by module."""
     module, names = "", {}
@@ -78,21 +93,44 @@ def reference():
         if line.startswith(".. currentmodule:: "):
             module = line.removeprefix(".. currentmodule:: ")
             names[module] = set()
-        elif re.fullmatch(r"   \w+", line):
-            names[module].add(line.strip())
+        elif match := re.fullmatch(r"(?:   |\.\. py:data:: )(\w+)", line):
+            names[module].add(match[1])
     return names
 
 
-@pytest.mark.parametrize("module", reference())
-def test_reference_has_all_public_names(module):
-    for package in ("torch", "torchmetrics", "matplotlib", "polars", "kornia", "sklearn", "dask", "geomloss"):
+def public_modules():
+    """Public modules by name: those of the package, what their `__all__` lists, and `SUBMODULES`."""
+    modules = {"sphereot": sphereot}
+    waiting = [*(f"sphereot.{name}" for name in sphereot._LAZY_MODULES), *SUBMODULES, *_modules_in(sphereot)]
+    while waiting:
+        name = waiting.pop()
+        if name not in modules:
+            modules[name] = importlib.import_module(name)
+            waiting += _modules_in(modules[name])
+    return modules
+
+
+def _modules_in(module):
+    return [getattr(module, name).__name__ for name in module.__all__ if inspect.ismodule(getattr(module, name))]
+
+
+def test_reference_has_all_public_names():
+    """Every public module has a section with all names of its `__all__`, and no section is left over."""
+    for package in PACKAGES:
         pytest.importorskip(package)
-    imported = importlib.import_module(module)
-    public = {
-        name
-        for name in imported.__all__
-        if inspect.isclass(getattr(imported, name)) or inspect.isfunction(getattr(imported, name))
-    }
-    if module == "sphereot":
-        public -= {"Sketch"}  # listed with the sketches
-    assert public <= reference()[module], public - reference()[module]
+    modules, listed = public_modules(), reference()
+    assert modules.pop(COMPAT).__all__ == ["pot"]
+    assert set(listed) == set(modules)
+    for name, module in modules.items():
+        public = {key for key in module.__all__ if not inspect.ismodule(getattr(module, key))}
+        if name == "sphereot":
+            public -= {"Sketch"}  # listed with the sketches
+        assert public == listed[name], name
+
+
+@pytest.mark.parametrize("page", [*PAGES, "../README.md"])
+def test_reference_has_imported_modules(page):
+    """What documents import from is in the reference."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    imported = set(re.findall(r"^(?:>>> )?(?:from|import) (sphereot[\w.]*)", text, flags=re.M))
+    assert imported <= {*reference(), COMPAT}

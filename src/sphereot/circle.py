@@ -5,12 +5,13 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 """
 
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Generic, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace
-from sphereot._arrays.types import ArrayLike, ArrayT
+from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, ResultT, ScalarT
 from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
@@ -22,8 +23,8 @@ __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 # NumPy gives a number for one circle and an array for several.
 @overload
 def wasserstein(
-    u: NDArray[Any],
-    v: NDArray[Any],
+    u: NumpyArrayLike,
+    v: NumpyArrayLike,
     *,
     p: float = ...,
     u_weights: ArrayLike | None = ...,
@@ -33,7 +34,23 @@ def wasserstein(
 
 @overload
 def wasserstein(
-    u: ArrayT, v: ArrayT, *, p: float = ..., u_weights: ArrayLike | None = ..., v_weights: ArrayLike | None = ...
+    u: NumpyArrayLike,
+    v: ArrayT,
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+) -> ArrayT: ...
+
+
+@overload
+def wasserstein(
+    u: ArrayT,
+    v: ArrayT | NumpyArrayLike,
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
 ) -> ArrayT: ...
 
 
@@ -96,7 +113,7 @@ def wasserstein(
 
 
 @overload
-def wasserstein_uniform(u: NDArray[Any], *, p: float = ..., weights: ArrayLike | None = ...) -> Any: ...
+def wasserstein_uniform(u: NumpyArrayLike, *, p: float = ..., weights: ArrayLike | None = ...) -> Any: ...
 
 
 @overload
@@ -144,7 +161,7 @@ def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None
 
 
 @dataclass(frozen=True)
-class CirclePlan:
+class CirclePlan(Generic[ResultT, ScalarT]):
     """An optimal transport plan on the circle, as a list of pairs of atoms.
 
     Attributes
@@ -159,11 +176,55 @@ class CirclePlan:
         The cut alpha: level t of u is matched with level t + alpha of v.
     """
 
-    source: Array
-    target: Array
-    mass: Array
-    cost: Array
-    cut: Array
+    source: ResultT
+    target: ResultT
+    mass: ResultT
+    cost: ScalarT
+    cut: ScalarT
+
+
+@overload
+def transport_plan(
+    u: NumpyArrayLike,
+    v: NumpyArrayLike,
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+) -> CirclePlan[NDArray[Any], np.floating[Any]]: ...
+
+
+@overload
+def transport_plan(
+    u: NumpyArrayLike,
+    v: ArrayT,
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+) -> CirclePlan[ArrayT, ArrayT]: ...
+
+
+@overload
+def transport_plan(
+    u: ArrayT,
+    v: ArrayT | NumpyArrayLike,
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+) -> CirclePlan[ArrayT, ArrayT]: ...
+
+
+@overload
+def transport_plan(
+    u: ArrayLike,
+    v: ArrayLike,
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+) -> CirclePlan: ...
 
 
 @options_by_name

@@ -8,16 +8,27 @@ Gauss rules on the half subsphere.
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind
-from sphereot._arrays.types import ArrayLike, ArrayT, Frame, Frames, Points, Seed, SupportsDLPack
+from sphereot._arrays.types import (
+    ArrayLike,
+    ArrayT,
+    Frame,
+    Frames,
+    NumpyArrayLike,
+    NumpyPoints,
+    Points,
+    ResultT,
+    Seed,
+    SupportsDLPack,
+)
 from sphereot._arrays.validation import as_frames, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing.circles import great_circles, project
 from sphereot.sphere.area import log_area
@@ -32,8 +43,8 @@ _COORDINATES_PER_CALL = 1 << 22  # of the function: 32 MB
 @overload
 def radon_transform(
     f: Callable[[NDArray[Any]], SupportsDLPack],
-    projections: NDArray[Any],
-    turns: NDArray[Any],
+    projections: NDArray[Any] | Sequence[Sequence[Sequence[float]]],
+    turns: NumpyArrayLike,
     *,
     n_nodes: int | None = ...,
     n_directions: int = ...,
@@ -151,7 +162,7 @@ def radon_transform(
 @overload
 def dual_radon_transform(
     g: Callable[[NDArray[Any], NDArray[Any]], SupportsDLPack],
-    x: NDArray[Any],
+    x: NumpyPoints,
     *,
     n_projections: int | None = ...,
     projections: Frames | None = ...,
@@ -237,7 +248,7 @@ def dual_radon_transform(
 @overload
 def hemispherical_transform(
     f: Callable[[NDArray[Any]], SupportsDLPack],
-    directions: NDArray[Any],
+    directions: NumpyPoints,
     *,
     n_nodes: int | None = ...,
     n_directions: int = ...,
@@ -316,7 +327,7 @@ def hemispherical_transform(
 
 
 @dataclass(frozen=True)
-class IntegrationSet:
+class IntegrationSet(Generic[ResultT]):
     """Nodes and weights of an integration rule on half of a sphere or great subsphere.
 
     Attributes
@@ -327,8 +338,31 @@ class IntegrationSet:
         The integral of f is the sum of weights * f(points).
     """
 
-    points: Array
-    weights: Array
+    points: ResultT
+    weights: ResultT
+
+
+@overload
+def integration_set(
+    frame: NDArray[Any] | Sequence[Sequence[float]],
+    turn: float,
+    *,
+    n_nodes: int | None = ...,
+    n_directions: int = ...,
+    seed: Seed = ...,
+) -> IntegrationSet[NDArray[Any]]: ...
+
+
+@overload
+def integration_set(
+    frame: ArrayT, turn: float, *, n_nodes: int | None = ..., n_directions: int = ..., seed: Seed = ...
+) -> IntegrationSet[ArrayT]: ...
+
+
+@overload
+def integration_set(
+    frame: Frame, turn: float, *, n_nodes: int | None = ..., n_directions: int = ..., seed: Seed = ...
+) -> IntegrationSet: ...
 
 
 def integration_set(

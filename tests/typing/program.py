@@ -2,8 +2,9 @@
 
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
+import jax
 import numpy as np
 import torch
 from matplotlib.axes import Axes
@@ -16,7 +17,9 @@ from sphereot.autoencoders import UniformSSW
 from sphereot.compat import pot
 from sphereot.distributions import projected_von_mises_fisher_density
 from sphereot.optim import RiemannianAdam
+from sphereot.particles import FlowResult
 from sphereot.report import drift_page
+from sphereot.sketch.dask import sketch as dask_sketch
 from sphereot.stats import SphericalKDE, drift_test, two_sample_test, uniformity_test
 from sphereot.torch import SSWLoss
 
@@ -109,6 +112,92 @@ places_mean: float = float(sphereot.sphere.from_lonlat(x32[:, 0], y[:, 1]).mean(
 integers: NDArray[np.float64] = sphereot.sphere.inverse_stereographic(np.array([[1, 2]]))
 density32: NDArray[np.float64] = SphericalKDE(0.3, columns=None).fit(x32).density(x32)
 
+
+class Table:
+    """A DataFrame: pandas has no types of its own, so that mypy would take one for Any."""
+
+    def __array__(self) -> NDArray[Any]:
+        """The values."""
+        return np.eye(3)
+
+    def to_numpy(self) -> NDArray[Any]:
+        """The values."""
+        return np.eye(3)
+
+
+class DaskArray:
+    """An array of Dask, which has no types of its own."""
+
+    def to_delayed(self, optimize_graph: bool = True) -> Any:
+        """The partitions."""
+
+
+dask_points = DaskArray()
+lazy = dask_sketch(dask_points, by=dask_points, n_projections=20)
+
+# The exact types of results. NumPy, tables and lists give NumPy; NumPy beside JAX gives JAX.
+Floats = NDArray[Any]
+df = Table()
+j: jax.Array = jax.numpy.asarray(x)
+batches: list[NDArray[np.float64]] = [x, y]
+assert_type(sphereot.ssw(x, y), np.floating[Any])
+assert_type(sphereot.ssw(df, x), np.floating[Any])
+assert_type(sphereot.ssw(x, [[1.0, 0.0, 0.0]]), np.floating[Any])
+assert_type(sphereot.ssw(datasets.load("flood"), df), np.floating[Any])
+assert_type(sphereot.ssw(x, j), jax.Array)
+assert_type(sphereot.ssw(j, x), jax.Array)
+assert_type(sphereot.ssw(df, j), jax.Array)
+assert_type(sphereot.ssw(j, j), jax.Array)
+assert_type(sphereot.ssw(t, t), torch.Tensor)
+assert_type(sphereot.ssw_uniform(df), np.floating[Any])
+assert_type(sphereot.ssw_uniform(t), torch.Tensor)
+assert_type(sphereot.pairwise_ssw([x, x]), Floats)
+assert_type(sphereot.pairwise_ssw(batches), Floats)
+assert_type(sphereot.pairwise_ssw([x, df, [[1.0, 0.0, 0.0]]]), Floats)
+assert_type(sphereot.pairwise_ssw(np.stack([x, y])), Floats)
+assert_type(sphereot.pairwise_ssw([t, t]), torch.Tensor)
+assert_type(sphereot.pairwise_ssw(torch.stack([t, t])), torch.Tensor)
+assert_type(sphereot.pairwise_ssw_estimate([t, t]).values, NDArray[np.float64])
+assert_type(sphereot.ssw_estimate(x, df), sphereot.SSWEstimate[Floats])
+assert_type(sphereot.ssw_estimate(x).slice_costs, Floats)
+assert_type(sphereot.ssw_estimate(t, t).slice_costs, torch.Tensor)
+assert_type(sphereot.ssw_estimate(j, x).slice_costs, jax.Array)
+assert_type(sphereot.uniform_kernel(0.5, 3), Floats)
+assert_type(sphereot.uniform_kernel(t, 3), torch.Tensor)
+
+assert_type(sphere.from_lonlat(df), Floats)
+assert_type(sphere.from_lonlat([10.0, 20.0], 50.0), Floats)
+assert_type(sphere.from_lonlat(10.0, j), jax.Array)
+assert_type(sphere.from_lonlat(t, t), torch.Tensor)
+assert_type(sphere.from_spherical(x[:, 0], j[:, 1]), jax.Array)
+assert_type(sphere.normalize(df), Floats)
+assert_type(sphere.normalize(t), torch.Tensor)
+assert_type(sphere.frechet_mean(df), Floats)
+assert_type(sphere.frechet_mean(t), torch.Tensor)
+assert_type(sphere.geodesic_distance(df, [1.0, 0.0, 0.0]), Floats)
+assert_type(sphere.geodesic_distance(x, j), jax.Array)
+assert_type(sphere.exp(j, sphere.log(j, x)), jax.Array)
+assert_type(sphere.parallel_transport(x, j, x), jax.Array)
+assert_type(sphere.to_spherical(df), tuple[Floats, Floats])
+assert_type(sphere.stereographic(df), Floats)
+
+assert_type(circle.transport_plan([0.1, 0.2], np.ones(3)), circle.CirclePlan[Floats, np.floating[Any]])
+assert_type(circle.transport_plan([0.1, 0.2], [0.3]).source, Floats)
+assert_type(circle.transport_plan([0.1, 0.2], [0.3]).cost, np.floating[Any])
+assert_type(circle.transport_plan(turns_t[0], turns_t[1]).cut, torch.Tensor)
+assert_type(circle.wasserstein(turns_t, turns_t), torch.Tensor)
+assert_type(radon.integration_set(frames[0, :, :], 0.5).points, Floats)
+assert_type(radon.integration_set(frames_t[0], 0.5).weights, torch.Tensor)
+assert_type(radon.radon_transform(density, frames, [0.0, 0.5]), Floats)
+assert_type(radon.hemispherical_transform(density, df), Floats)
+assert_type(sphereot.gradient_flow("uniform", dim=3).particles, Floats)
+assert_type(sphereot.gradient_flow(df, start=[[1.0, 0.0, 0.0]]).snapshots[0], Floats)
+assert_type(sphereot.gradient_flow([x, y]).particles, Floats)
+assert_type(sphereot.gradient_flow([t, t]).particles, torch.Tensor)
+assert_type(sphereot.gradient_flow(None, start=t), FlowResult[torch.Tensor])
+by_user = two_sample_test(x, y, groups=([1, 1, 2], np.arange(10)))
+by_document = drift_test(x, [y], groups=[["a", "b"], ["c"]])
+
 # Wrong: each line with this mark must have a message of the type checker.
 sphereot.ssw(x, "abc")  # WRONG
 sphereot.ssw(x, y, method="sobol")  # WRONG
@@ -116,6 +205,9 @@ sphereot.ssw_uniform(x, method="importance")  # WRONG
 two_sample_test(x, 3)  # WRONG
 two_sample_test(x, y, projections=[1.0, 2.0])  # WRONG
 drift_test(x, [y], permutations="many")  # WRONG
+two_sample_test(x, y, groups=(1, 2))  # WRONG
+dask_sketch(x)  # WRONG
+dask_sketch(dask_points, by=3)  # WRONG
 uniformity_test(x, null="exact")  # WRONG
 sphere.normalize("abc")  # WRONG
 sphere.geodesic_distance(x, "north")  # WRONG

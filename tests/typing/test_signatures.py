@@ -5,15 +5,17 @@ import importlib
 import inspect
 import types
 import typing
+from collections.abc import Sequence
 
 import pytest
 
 MODULES = (
     "sphereot", "sphereot.autoencoders", "sphereot.circle", "sphereot.compat.pot", "sphereot.compat.sklearn",
     "sphereot.datasets", "sphereot.density", "sphereot.distributions", "sphereot.experiments", "sphereot.flows",
-    "sphereot.metrics", "sphereot.optim", "sphereot.particles", "sphereot.plotting", "sphereot.radon",
-    "sphereot.report", "sphereot.sampling", "sphereot.self_supervised", "sphereot.sketch", "sphereot.slicing.circles",
-    "sphereot.sphere", "sphereot.stats", "sphereot.torch",
+    "sphereot.metrics", "sphereot.metrics.functional", "sphereot.optim", "sphereot.particles", "sphereot.plotting",
+    "sphereot.radon", "sphereot.report", "sphereot.sampling", "sphereot.self_supervised", "sphereot.sketch",
+    "sphereot.sketch.dask", "sphereot.sketch.spark", "sphereot.slicing.circles", "sphereot.sphere", "sphereot.stats",
+    "sphereot.torch", "sphereot.torch.euclidean",
 )  # fmt: skip
 
 # What really takes anything.
@@ -48,8 +50,8 @@ def parameters(module):
 
 
 def says_any(annotation):
-    """Whether an annotation is Any, or a union with Any."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+    """Whether an annotation is Any, a union with Any, or a sequence of Any."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, Sequence, list, tuple):
         return any(map(says_any, typing.get_args(annotation)))
     return annotation is typing.Any or annotation == "Any"
 

@@ -15,6 +15,7 @@ WRONG = {number for number, line in enumerate(PROGRAM.read_text().splitlines(), 
 def test_mypy():
     """`mypy --strict` has a message for exactly the lines that are marked."""
     pytest.importorskip("mypy")
+    pytest.importorskip("jax")
     pytest.importorskip("matplotlib")
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(PROGRAM)]
@@ -26,6 +27,7 @@ def test_mypy():
 def test_pyright():
     """So has pyright."""
     pytest.importorskip("pyright")
+    pytest.importorskip("jax")
     pytest.importorskip("matplotlib")
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, str(PROGRAM)]

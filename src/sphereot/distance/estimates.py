@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
-from sphereot._arrays.types import EstimateMethod, Frames, Numbers, Points, Seed
+from sphereot._arrays.types import ArrayT, EstimateMethod, Frames, Numbers, NumpyPoints, Points, ResultT, Seed
 from sphereot._arrays.validation import as_int, as_method, as_order, as_samples, as_slice_count, as_weights, own_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
@@ -39,7 +39,7 @@ _LARGEST_MULTIPLE = 3.0
 
 
 @dataclass(frozen=True)
-class SSWEstimate:
+class SSWEstimate(Generic[ResultT]):
     """An estimate of SSW_p^p with its uncertainty.
 
     Attributes
@@ -76,8 +76,8 @@ class SSWEstimate:
     n_replicates: int
     n_controls: int
     reliable: bool
-    slice_costs: Array = field(repr=False)
-    slice_weights: Array | None = field(default=None, repr=False)
+    slice_costs: ResultT = field(repr=False)
+    slice_weights: ResultT | None = field(default=None, repr=False)
     sampling: PointSampling | None = field(default=None, repr=False)
 
     @property
@@ -148,6 +148,66 @@ class SSWEstimate:
             f"{self.value:.6g} ± {self.standard_error:.2g} "
             f"({self.n_projections} {self.method} slices{sets}, p = {self.p:g}{doubt})"
         )
+
+
+@overload
+def ssw_estimate(
+    x: NumpyPoints,
+    y: NumpyPoints | None = ...,
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: EstimateMethod | None = ...,
+    seed: Seed = ...,
+    rtol: float | None = ...,
+    max_projections: int = ...,
+    progress: Progress = ...,
+    columns: SampleColumns | None = ...,
+    bootstrap: int | None = ...,
+) -> SSWEstimate[NDArray[Any]]: ...
+
+
+@overload
+def ssw_estimate(
+    x: ArrayT | NumpyPoints,
+    y: ArrayT | NumpyPoints | None = ...,
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: EstimateMethod | None = ...,
+    seed: Seed = ...,
+    rtol: float | None = ...,
+    max_projections: int = ...,
+    progress: Progress = ...,
+    columns: SampleColumns | None = ...,
+    bootstrap: int | None = ...,
+) -> SSWEstimate[ArrayT]: ...
+
+
+@overload
+def ssw_estimate(
+    x: Points,
+    y: Points | None = ...,
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: EstimateMethod | None = ...,
+    seed: Seed = ...,
+    rtol: float | None = ...,
+    max_projections: int = ...,
+    progress: Progress = ...,
+    columns: SampleColumns | None = ...,
+    bootstrap: int | None = ...,
+) -> SSWEstimate: ...
 
 
 @options_by_name

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, overload
+
+from numpy.typing import NDArray
 
 from sphereot._arrays.containers import SampleColumns, is_table
 from sphereot._arrays.libraries import Array, device, namespace
-from sphereot._arrays.types import Frames, Method, Numbers, Points, Seed, SupportsDLPack
+from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_order, as_same_kind, as_samples, as_weights, own_weights, require_same_dim
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
@@ -14,6 +16,51 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot.distance.arguments import frames_for
 
 __all__ = ["pairwise_matrix", "pairwise_ssw", "several_measures"]
+
+
+@overload
+def pairwise_ssw(
+    measures: Sequence[NumpyPoints] | NDArray[Any],
+    *,
+    p: float = ...,
+    weights: Sequence[Numbers | None] | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    columns: SampleColumns | None = ...,
+) -> NDArray[Any]: ...
+
+
+@overload
+def pairwise_ssw(
+    measures: Sequence[ArrayT | NumpyPoints] | ArrayT,
+    *,
+    p: float = ...,
+    weights: Sequence[Numbers | None] | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    columns: SampleColumns | None = ...,
+) -> ArrayT: ...
+
+
+@overload
+def pairwise_ssw(
+    measures: Sequence[Points] | SupportsDLPack,
+    *,
+    p: float = ...,
+    weights: Sequence[Numbers | None] | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    columns: SampleColumns | None = ...,
+) -> Any: ...
 
 
 @options_by_name

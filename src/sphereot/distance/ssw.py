@@ -3,11 +3,10 @@
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns, SampleColumns
 from sphereot._arrays.orders import rooted
-from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, Points, Seed, UniformMethod
+from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_order, as_points, as_weights, own_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
@@ -19,8 +18,8 @@ __all__ = ["ssw", "ssw_uniform"]
 
 @overload
 def ssw(
-    x: NDArray[Any],
-    y: NDArray[Any],
+    x: NumpyPoints,
+    y: NumpyPoints,
     *,
     p: float = ...,
     x_weights: Numbers | None = ...,
@@ -36,8 +35,25 @@ def ssw(
 
 @overload
 def ssw(
-    x: ArrayT,
+    x: NumpyPoints,
     y: ArrayT,
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+    columns: SampleColumns | None = ...,
+) -> ArrayT: ...
+
+
+@overload
+def ssw(
+    x: ArrayT,
+    y: ArrayT | NumpyPoints,
     *,
     p: float = ...,
     x_weights: Numbers | None = ...,
@@ -152,7 +168,7 @@ def ssw(
 
 @overload
 def ssw_uniform(
-    x: NDArray[Any],
+    x: NumpyPoints,
     *,
     p: float = ...,
     weights: Numbers | None = ...,

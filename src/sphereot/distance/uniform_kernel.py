@@ -5,7 +5,7 @@ from typing import Any, overload
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import namespace, readable
-from sphereot._arrays.types import ArrayLike, ArrayT
+from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike
 from sphereot._arrays.validation import as_int, as_reals
 from sphereot._support.uniform_kernel import kernel_value
 
@@ -13,7 +13,7 @@ __all__ = ["uniform_kernel"]
 
 
 @overload
-def uniform_kernel(cosines: NDArray[Any], dim: int) -> NDArray[Any]: ...
+def uniform_kernel(cosines: NumpyArrayLike, dim: int) -> NDArray[Any]: ...
 
 
 @overload

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import SampleColumns, dimensions
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.types import Method, Points, Seed
+from sphereot._arrays.types import ArrayT, Method, NumpyPoints, Points, ResultT, Seed
 from sphereot._arrays.validation import as_int, as_same_kind, as_samples, require_same_dim
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.errors import DivergenceError
@@ -28,7 +28,7 @@ _WINDOW = 50
 
 
 @dataclass(frozen=True)
-class FlowResult:
+class FlowResult(Generic[ResultT]):
     """Result of `gradient_flow`: particles, losses and snapshots.
 
     Attributes
@@ -43,10 +43,10 @@ class FlowResult:
         The particles after the requested numbers of steps.
     """
 
-    particles: Array
+    particles: ResultT
     losses: NDArray[np.float64]
     converged: bool
-    snapshots: Mapping[int, Array]
+    snapshots: Mapping[int, ResultT]
 
     @property
     def steps(self) -> int:
@@ -56,6 +56,81 @@ class FlowResult:
     def __str__(self) -> str:
         end = f", last loss {self.losses[-1]:.4g}" if self.steps else ""
         return f"{self.particles.shape[0]} particles after {self.steps} steps{end}, converged: {self.converged}"
+
+
+@overload
+def gradient_flow(
+    target: NumpyPoints | Sequence[NumpyPoints] | Literal["uniform"] | None,
+    *,
+    n_particles: int | None = ...,
+    start: NumpyPoints | None = ...,
+    dim: int | None = ...,
+    weights: Sequence[float] | None = ...,
+    steps: int = ...,
+    step_size: float | Callable[[int], float] | None = ...,
+    optimizer: Literal["sgd", "momentum", "adam"] = ...,
+    retraction: Literal["exp", "normalize"] = ...,
+    p: float = ...,
+    n_projections: int | None = ...,
+    method: Method = ...,
+    batch_size: int | None = ...,
+    seed: Seed = ...,
+    tol: float | None = ...,
+    snapshots: Sequence[int] = ...,
+    callback: Callback | None = ...,
+    progress: Progress = ...,
+    columns: SampleColumns | None = ...,
+) -> FlowResult[NDArray[Any]]: ...
+
+
+@overload
+def gradient_flow(
+    target: ArrayT | NumpyPoints | Sequence[ArrayT | NumpyPoints] | Literal["uniform"] | None,
+    *,
+    n_particles: int | None = ...,
+    start: ArrayT | NumpyPoints | None = ...,
+    dim: int | None = ...,
+    weights: Sequence[float] | None = ...,
+    steps: int = ...,
+    step_size: float | Callable[[int], float] | None = ...,
+    optimizer: Literal["sgd", "momentum", "adam"] = ...,
+    retraction: Literal["exp", "normalize"] = ...,
+    p: float = ...,
+    n_projections: int | None = ...,
+    method: Method = ...,
+    batch_size: int | None = ...,
+    seed: Seed = ...,
+    tol: float | None = ...,
+    snapshots: Sequence[int] = ...,
+    callback: Callback | None = ...,
+    progress: Progress = ...,
+    columns: SampleColumns | None = ...,
+) -> FlowResult[ArrayT]: ...
+
+
+@overload
+def gradient_flow(
+    target: Points | Sequence[Points] | Literal["uniform"] | None,
+    *,
+    n_particles: int | None = ...,
+    start: Points | None = ...,
+    dim: int | None = ...,
+    weights: Sequence[float] | None = ...,
+    steps: int = ...,
+    step_size: float | Callable[[int], float] | None = ...,
+    optimizer: Literal["sgd", "momentum", "adam"] = ...,
+    retraction: Literal["exp", "normalize"] = ...,
+    p: float = ...,
+    n_projections: int | None = ...,
+    method: Method = ...,
+    batch_size: int | None = ...,
+    seed: Seed = ...,
+    tol: float | None = ...,
+    snapshots: Sequence[int] = ...,
+    callback: Callback | None = ...,
+    progress: Progress = ...,
+    columns: SampleColumns | None = ...,
+) -> FlowResult: ...
 
 
 def gradient_flow(

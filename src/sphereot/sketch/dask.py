@@ -1,31 +1,35 @@
 """Sketches of Dask arrays, dataframes and bags: one sketch per partition, merged in a tree."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sphereot._arrays.types import DaskCollection
 from sphereot._arrays.validation import as_int
 from sphereot._support.extras import require
 from sphereot.sketch.columns import PointColumns
 from sphereot.sketch.partitions import Partial, merged_partials, summarized, tree_reduced
 from sphereot.sketch.sketch import Sketch
 
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
 __all__ = ["sketch"]
 
 
 def sketch(
-    x: Any,
-    by: Any = None,
+    x: DaskCollection,
+    by: str | DaskCollection | None = None,
     *,
     columns: str | Sequence[str] | None = None,
     lonlat: bool = False,
     normalize: bool = False,
-    weights: Any = None,
-    groups: Any = None,
+    weights: str | DaskCollection | None = None,
+    groups: str | DaskCollection | None = None,
     split_every: int = 8,
     **options: Any,
-) -> Any:
+) -> "Delayed":
     """Summarize points that Dask holds, without loading them into one memory.
 
     Parameters

@@ -1,13 +1,16 @@
 """Sketches as aggregates of Spark: one per partition and key by an Arrow function, then merged; a binary column."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sphereot._support.extras import require
 from sphereot.sketch.columns import PointColumns
 from sphereot.sketch.partitions import merged, summarized
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["merge_agg", "sketch_agg"]
 
@@ -16,7 +19,7 @@ _STEP = "_sphereot_step"
 
 
 def sketch_agg(
-    df: Any,
+    df: "DataFrame",
     columns: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
     *,
@@ -25,7 +28,7 @@ def sketch_agg(
     weights: str | None = None,
     groups: str | None = None,
     **options: Any,
-) -> Any:
+) -> "DataFrame":
     """Summarize the points of a Spark dataframe.
 
     Parameters
@@ -79,7 +82,7 @@ def sketch_agg(
     return _merged(df.select(*chosen).mapInArrow(summarize, _schema(df, keys)), keys)
 
 
-def merge_agg(df: Any, column: str = "sketch", by: str | Sequence[str] | None = None) -> Any:
+def merge_agg(df: "DataFrame", column: str = "sketch", by: str | Sequence[str] | None = None) -> "DataFrame":
     """Merge stored sketches, such as those of days to those of months.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any, overload
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, peek
-from sphereot._arrays.types import ArrayLike, ArrayT, Vectors
+from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, NumpyVectors, Vectors
 from sphereot._arrays.validation import as_lonlat, as_reals, as_same_kind, as_unit_vectors
 from sphereot.sphere.norms import safe_norm
 
@@ -26,19 +26,15 @@ _MANY = 100
 
 
 @overload
-def from_lonlat(lonlat: NDArray[Any], latitude: NDArray[Any] | float | None = ...) -> NDArray[Any]: ...
+def from_lonlat(lonlat: NumpyVectors, latitude: NumpyArrayLike | None = ...) -> NDArray[Any]: ...
 
 
 @overload
-def from_lonlat(lonlat: ArrayT, latitude: ArrayT | float | None = ...) -> ArrayT: ...
+def from_lonlat(lonlat: NumpyVectors, latitude: ArrayT) -> ArrayT: ...
 
 
 @overload
-def from_lonlat(lonlat: float, latitude: NDArray[Any]) -> NDArray[Any]: ...
-
-
-@overload
-def from_lonlat(lonlat: float, latitude: ArrayT) -> ArrayT: ...
+def from_lonlat(lonlat: ArrayT, latitude: ArrayT | NumpyArrayLike | None = ...) -> ArrayT: ...
 
 
 @overload
@@ -123,7 +119,7 @@ def _check_degrees(longitude: float | None, latitude: float | None, count: int) 
 
 
 @overload
-def to_lonlat(x: NDArray[Any]) -> NDArray[Any]: ...
+def to_lonlat(x: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
@@ -165,19 +161,15 @@ def to_lonlat(x: Vectors) -> Any:
 
 
 @overload
-def from_spherical(theta: NDArray[Any], phi: NDArray[Any] | float) -> NDArray[Any]: ...
+def from_spherical(theta: NumpyArrayLike, phi: NumpyArrayLike) -> NDArray[Any]: ...
 
 
 @overload
-def from_spherical(theta: ArrayT, phi: ArrayT | float) -> ArrayT: ...
+def from_spherical(theta: NumpyArrayLike, phi: ArrayT) -> ArrayT: ...
 
 
 @overload
-def from_spherical(theta: float, phi: NDArray[Any]) -> NDArray[Any]: ...
-
-
-@overload
-def from_spherical(theta: float, phi: ArrayT) -> ArrayT: ...
+def from_spherical(theta: ArrayT, phi: ArrayT | NumpyArrayLike) -> ArrayT: ...
 
 
 @overload
@@ -214,7 +206,7 @@ def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
 
 
 @overload
-def to_spherical(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def to_spherical(x: NumpyVectors) -> tuple[NDArray[Any], NDArray[Any]]: ...
 
 
 @overload
@@ -253,7 +245,7 @@ def to_spherical(x: Vectors) -> tuple[Any, Any]:
 
 
 @overload
-def stereographic(x: NDArray[Any]) -> NDArray[Any]: ...
+def stereographic(x: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
@@ -312,7 +304,7 @@ def stereographic(x: Vectors) -> Any:
 
 
 @overload
-def inverse_stereographic(u: NDArray[Any]) -> NDArray[Any]: ...
+def inverse_stereographic(u: NumpyArrayLike) -> NDArray[Any]: ...
 
 
 @overload

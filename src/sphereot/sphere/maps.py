@@ -8,7 +8,18 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, peek
 from sphereot._arrays.random import normal_source
-from sphereot._arrays.types import ArrayLike, ArrayT, Numbers, Points, Seed, SupportsDLPack, Vectors
+from sphereot._arrays.types import (
+    ArrayLike,
+    ArrayT,
+    Numbers,
+    NumpyArrayLike,
+    NumpyPoints,
+    NumpyVectors,
+    Points,
+    Seed,
+    SupportsDLPack,
+    Vectors,
+)
 from sphereot._arrays.validation import (
     as_int,
     as_points,
@@ -40,7 +51,7 @@ _TRACED_STEPS = 50
 
 
 @overload
-def normalize(x: NDArray[Any]) -> NDArray[Any]: ...
+def normalize(x: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
@@ -124,11 +135,15 @@ def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack 
 
 
 @overload
-def to_tangent(x: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]: ...
+def to_tangent(x: NumpyVectors, v: NumpyArrayLike) -> NDArray[Any]: ...
 
 
 @overload
-def to_tangent(x: ArrayT, v: ArrayT) -> ArrayT: ...
+def to_tangent(x: NumpyVectors, v: ArrayT) -> ArrayT: ...
+
+
+@overload
+def to_tangent(x: ArrayT, v: ArrayT | NumpyArrayLike) -> ArrayT: ...
 
 
 @overload
@@ -161,11 +176,15 @@ def to_tangent(x: Vectors, v: ArrayLike) -> Any:
 
 
 @overload
-def exp(x: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]: ...
+def exp(x: NumpyVectors, v: NumpyArrayLike) -> NDArray[Any]: ...
 
 
 @overload
-def exp(x: ArrayT, v: ArrayT) -> ArrayT: ...
+def exp(x: NumpyVectors, v: ArrayT) -> ArrayT: ...
+
+
+@overload
+def exp(x: ArrayT, v: ArrayT | NumpyArrayLike) -> ArrayT: ...
 
 
 @overload
@@ -200,11 +219,15 @@ def exp(x: Vectors, v: ArrayLike) -> Any:
 
 
 @overload
-def log(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]: ...
+def log(x: NumpyVectors, y: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
-def log(x: ArrayT, y: ArrayT) -> ArrayT: ...
+def log(x: NumpyVectors, y: ArrayT) -> ArrayT: ...
+
+
+@overload
+def log(x: ArrayT, y: ArrayT | NumpyVectors) -> ArrayT: ...
 
 
 @overload
@@ -236,11 +259,15 @@ def log(x: Vectors, y: Vectors) -> Any:
 
 
 @overload
-def geodesic_distance(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]: ...
+def geodesic_distance(x: NumpyVectors, y: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
-def geodesic_distance(x: ArrayT, y: ArrayT) -> ArrayT: ...
+def geodesic_distance(x: NumpyVectors, y: ArrayT) -> ArrayT: ...
+
+
+@overload
+def geodesic_distance(x: ArrayT, y: ArrayT | NumpyVectors) -> ArrayT: ...
 
 
 @overload
@@ -279,11 +306,15 @@ def geodesic_distance(x: Vectors, y: Vectors) -> Any:
 
 
 @overload
-def parallel_transport(x: NDArray[Any], y: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]: ...
+def parallel_transport(x: NumpyVectors, y: NumpyVectors, v: NumpyArrayLike) -> NDArray[Any]: ...
 
 
 @overload
-def parallel_transport(x: ArrayT, y: ArrayT, v: ArrayT) -> ArrayT: ...
+def parallel_transport(x: NumpyVectors, y: ArrayT, v: ArrayT | NumpyArrayLike) -> ArrayT: ...
+
+
+@overload
+def parallel_transport(x: ArrayT, y: ArrayT | NumpyVectors, v: ArrayT | NumpyArrayLike) -> ArrayT: ...
 
 
 @overload
@@ -325,6 +356,12 @@ def parallel_transport(x: Vectors, y: Vectors, v: ArrayLike) -> Any:
     middle, length = unit_or_zero(start + end)
     middle = xp.where(length == 0, _some_tangent(start), middle)
     return tangent - 2 * xp.sum(middle * tangent, axis=-1, keepdims=True) * middle
+
+
+@overload
+def frechet_mean(
+    x: NumpyPoints, *, weights: Numbers | None = ..., tolerance: float | None = ..., max_steps: int | None = ...
+) -> NDArray[Any]: ...
 
 
 @overload

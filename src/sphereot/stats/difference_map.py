@@ -1,6 +1,5 @@
 """Where two samples on S^2 differ: the difference of their densities, and the regions where it is beyond chance."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.types import Points, Seed
+from sphereot._arrays.types import Labels, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_positive
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
@@ -93,7 +92,7 @@ def difference_map(
     permutations: int = 499,
     alpha: float = 0.05,
     resolution: int = 90,
-    groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    groups: tuple[Labels, Labels] | None = None,
     seed: Seed = None,
     progress: Progress = False,
     columns: SampleColumns | None = None,

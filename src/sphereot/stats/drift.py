@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.types import Frames, Method, Points, Seed
+from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_order, as_same_kind, as_samples, require_same_dim
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
@@ -183,7 +183,7 @@ def drift_test(
     p: float = 1,
     alpha: float = 0.05,
     permutations: int | None = None,
-    groups: Sequence[Sequence[Any]] | None = None,
+    groups: Sequence[Labels] | None = None,
     n_projections: int | None = None,
     projections: Frames | None = None,
     method: Method = "quasi",

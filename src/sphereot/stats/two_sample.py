@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
-from sphereot._arrays.types import Frames, Method, Points, Seed
+from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_order
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
@@ -125,7 +125,7 @@ def two_sample_test(
     *,
     p: float = 2,
     permutations: int = 999,
-    groups: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    groups: tuple[Labels, Labels] | None = None,
     n_projections: int | None = None,
     projections: Frames | None = None,
     method: Method = "quasi",
