@@ -327,7 +327,7 @@ def test_numbers_of_a_color_scale_are_round_and_in_one_line(show):
         "[...document.querySelectorAll('.globe-ticks span')].map(t => [t.textContent, t.getBoundingClientRect().left, "
         "t.getBoundingClientRect().right, t.getBoundingClientRect().height])"
     )
-    assert [tick[0] for tick in ticks] == ["-7", "-1", "0", "1", "7"]
+    assert [tick[0] for tick in ticks] == ["−7", "−0.7", "0", "0.7", "7"]
     for _, left, right, height in ticks:
         assert 0 <= left < right <= 375
         assert height < 25

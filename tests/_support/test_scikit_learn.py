@@ -1,5 +1,8 @@
 """Estimators in scikit-learn's own tools: pipelines, cross-validation, grid search, copies."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from helpers.generators import sphere_sample
@@ -12,6 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils import get_tags
 
+import sphereot.stats
+from sphereot.compat.sklearn import LonLat, UnitNorm, expected_failed_checks
 from sphereot.stats import SphericalKDE
 
 X = sphere_sample(np.random.default_rng(0), 90, 3, shift=1)
@@ -121,48 +126,158 @@ class ScalesRows:
 
     score_samples = log_density
 
-    def score(self, x, y=None):
-        return super().score(self._unit(x), y)
+    def score(self, x, y=None, sample_weight=None):
+        return super().score(self._unit(x), y, sample_weight)
 
 
-class AnyKDE(ScalesRows, SphericalKDE):
+class ScaledSphericalKDE(ScalesRows, SphericalKDE):
+    pass
+
+
+class ScaledAdaptiveKDE(ScalesRows, sphereot.stats.AdaptiveKDE):
+    pass
+
+
+class ScaledVonMisesFisherMixture(ScalesRows, sphereot.stats.VonMisesFisherMixture):
     pass
 
 
 try:
     from sphereot.density import DensityEstimator
 except ImportError:  # it needs PyTorch
-    CHECKED = [AnyKDE()]
+    pass
 else:
 
-    class AnyDensityEstimator(ScalesRows, DensityEstimator):
+    class ScaledDensityEstimator(ScalesRows, DensityEstimator):
         pass
 
-    CHECKED = [AnyKDE(), AnyDensityEstimator("kde")]
+
+def model(name, scaled=False):
+    """A model by its name, or the same with rows that are scaled first."""
+    if name == "DensityEstimator":
+        pytest.importorskip("torch")
+        return ScaledDensityEstimator("kde") if scaled else DensityEstimator("kde")
+    return globals()[f"Scaled{name}"]() if scaled else getattr(sphereot.stats, name)()
 
 
-# What the checks expect and an estimator on the sphere does not do, with the reason.
-EXPECTED_FAILURES = {
-    "check_complex_data": "complex points are a TypeError here, as in all of sphereot",
-    "check_dtype_object": "arrays of objects are a TypeError here",
-    "check_fit2d_1feature": "a sphere needs two coordinates; the message says so in other words",
-    "check_fit2d_1sample": "one point has no bandwidth; the message says so in other words",
-    "check_estimators_empty_data_messages": "the message about missing points has other words",
-    "check_estimators_nan_inf": "rows with NaN are named in other words",
-    "check_estimator_sparse_tag": "sparse input is a TypeError with the remedy",
-    "check_estimators_dtypes": "it passes a row of zeros, which has no direction",
-    "check_n_features_in_after_fitting": "another dimension is an error in other words",
-}
+def outcomes(estimator, reasons):
+    """Names of the checks that failed, and of those that were expected to fail and do."""
+    from sklearn.utils.estimator_checks import check_estimator
+
+    results = check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=reasons)
+    return [{row["check_name"] for row in results if row["status"] == status} for status in ("failed", "xfail")]
+
+
+MODELS = pytest.mark.parametrize("name", ["SphericalKDE", "AdaptiveKDE", "VonMisesFisherMixture", "DensityEstimator"])
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", CHECKED, ids=lambda estimator: type(estimator).__name__)
-def test_checks_of_scikit_learn(estimator):
-    from sklearn.utils.estimator_checks import check_estimator
+@MODELS
+def test_checks_of_scikit_learn(name):
+    """No check fails without a reason, and each reason is of a check that fails.
 
-    results = check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILURES)
-    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
-    assert not failed, failed
+    With rows scaled to unit length, all those pass whose reason is the length.
+    """
+    reasons = expected_failed_checks(model(name))
+    assert outcomes(model(name), reasons) == [set(), set(reasons)]
+    others = {check: reason for check, reason in reasons.items() if "with rows scaled by UnitNorm" not in reason}
+    assert len(others) == 7
+    assert outcomes(model(name, scaled=True), others)[0] == set()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("step", [UnitNorm(), LonLat()], ids=repr)
+def test_checks_of_steps(step):
+    reasons = expected_failed_checks(step)
+    assert outcomes(step, reasons) == [set(), set(reasons)]
+
+
+def test_estimators_of_others_have_no_excuse():
+    assert expected_failed_checks(Normalizer()) == {}
+
+
+# ---- metadata routing ----
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@MODELS
+def test_weights_are_routed(name, routing):
+    """Through a pipeline and a search, which give each fold its part of the weights; also by another name."""
+    estimator = model(name)
+    fixed = {"bandwidth": 0.3} if "bandwidth" in estimator.get_params() else {"weights": None}
+    estimator.set_params(**fixed, **({"seed": 0, "n_components": 2} if name == "VonMisesFisherMixture" else {}))
+    weights = np.random.default_rng(1).uniform(0.1, 5, len(X))
+    direct = clone(estimator).fit(X, sample_weight=weights)
+    pipeline = make_pipeline(UnitNorm(), clone(estimator).set_fit_request(sample_weight="mass"))
+    np.testing.assert_allclose(pipeline.fit(X, mass=weights).score_samples(X), direct.score_samples(X), rtol=1e-9)
+    estimator.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+    key, value = next(iter(fixed.items()))
+    parts = [(np.delete(np.arange(90), part), part) for part in np.arange(90).reshape(3, 30)]
+    scores = [
+        clone(estimator).fit(X[rest], sample_weight=weights[rest]).score(X[part], sample_weight=weights[part])
+        for rest, part in parts
+    ]
+    searched = [(estimator, key), (make_pipeline(UnitNorm(), estimator), f"{name.lower()}__{key}")]
+    for estimated, parameter in searched:
+        search = GridSearchCV(estimated, {parameter: [value]}, cv=3, error_score="raise")
+        search.fit(X, sample_weight=weights)
+        assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(scores), rel=1e-9)
+
+
+@MODELS
+def test_weights_of_scores(name):
+    """An integer weight is as many copies of a point."""
+    fitted = model(name).fit(X)
+    counts = np.random.default_rng(3).integers(0, 3, len(X))
+    weighted = fitted.score(X, sample_weight=counts.astype(float))
+    assert weighted == pytest.approx(fitted.score(np.repeat(X, counts, axis=0)), rel=1e-12)
+    with pytest.raises(ValueError, match="sample_weight"):
+        fitted.score(X, sample_weight=np.ones(3))
+
+
+@MODELS
+def test_requests(name, routing):
+    """What is not requested is an error or left out; a copy has the requests of the original."""
+    from sklearn.exceptions import UnsetMetadataPassedError
+
+    estimator = model(name)
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        make_pipeline(UnitNorm(), estimator).fit(X, sample_weight=np.ones(90))
+    assert estimator.set_fit_request(sample_weight=True) is estimator
+    assert clone(estimator).get_metadata_routing().fit.requests["sample_weight"] is True
+    assert estimator.set_fit_request().get_metadata_routing().fit.requests["sample_weight"] is True
+    with pytest.raises(TypeError, match="set_fit_request: got depth, but fit takes sample_weight"):
+        estimator.set_fit_request(depth=True)
+
+
+@MODELS
+def test_requests_need_routing(name):
+    with pytest.raises(RuntimeError, match="enable_metadata_routing=True"):
+        model(name).set_fit_request(sample_weight=True)
+
+
+@MODELS
+def test_random_state(name):
+    """scikit-learn's name of the seed, for samples; a RandomState gives other points at every call."""
+    fitted = model(name).fit(X)
+    assert_array_equal(fitted.sample(3, random_state=0), fitted.sample(3, seed=0))
+    state = np.random.RandomState(0)
+    first, second = (fitted.sample(3, random_state=state) for _ in range(2))
+    assert not np.array_equal(first, second)
+    assert_array_equal(fitted.sample(3, random_state=np.random.RandomState(0)), first)
+    with pytest.raises(ValueError, match="random_state: got seed too"):
+        fitted.sample(3, seed=0, random_state=0)
+
+
+def test_scikit_learn_is_not_imported():
+    """Estimators have its methods without loading it."""
+    program = "import sys, sphereot.stats as s; s.SphericalKDE().get_params(); assert 'sklearn' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_unit_vectors_are_needed():
@@ -171,16 +286,7 @@ def test_unit_vectors_are_needed():
         SphericalKDE().fit(2 * X)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_checks_of_unit_norm():
-    from sklearn.utils.estimator_checks import check_estimator
-
-    from sphereot.compat.sklearn import UnitNorm
-
-    reasons = {"check_estimators_dtypes": "it passes a row of zeros, which has no direction and is an error"}
-    results = check_estimator(UnitNorm(), on_fail=None, on_skip=None, expected_failed_checks=reasons)
-    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
-    assert not failed, failed
+def test_rows_of_zeros():
     with pytest.raises(ValueError, match="X: row 1 is the zero vector"):
         UnitNorm().fit_transform(np.diag([1.0, 0.0]))
 
@@ -188,7 +294,6 @@ def test_checks_of_unit_norm():
 def test_steps_of_pipelines():
     """Degrees to densities, and back; large and small numbers are scaled without loss."""
     from sphereot import sphere
-    from sphereot.compat.sklearn import LonLat, UnitNorm
 
     degrees = sphere.to_lonlat(X)
     pipeline = make_pipeline(LonLat(), SphericalKDE(bandwidth=0.3)).fit(degrees)
@@ -220,8 +325,6 @@ def test_weights_once():
 
 def test_names_of_columns_decide_the_order():
     """A DataFrame with latitude first is read by its names."""
-    from sphereot.compat.sklearn import LonLat
-
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"lat": [48.0, 52.0], "lon": [2.0, 13.0]})
     expected = LonLat().fit_transform(np.array([[2.0, 48.0], [13.0, 52.0]]))

@@ -375,6 +375,18 @@ def test_plot_writes_a_map_and_a_page(command, tmp_path):
     assert "<canvas" in (tmp_path / "seen.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["q.png", "q.pdf", "q.svg", "q.html", "q.PNG"])
+def test_plot_writes_what_the_name_says(command, tmp_path, name):
+    model = small(model="kde").fit(cloud()).save(tmp_path / "model.safetensors")
+    done = command("plot", model, "--resolution", 20, "--out", tmp_path / name)
+    assert done.exit_code == 0, done.output
+    assert {file.name for file in tmp_path.iterdir()} == {"model.safetensors", name}
+    assert "".join(done.output.split()).endswith(f"{name}")
+    begin = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".html": b"<!doctype html>"}
+    content = (tmp_path / name).read_bytes()
+    assert content[:20].lower().startswith(begin[Path(name).suffix.lower()].lower())
+
+
 # ---- checkpoints, and what is in the way of writing ----
 
 

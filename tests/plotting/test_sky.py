@@ -29,7 +29,7 @@ def test_density_and_points_agree():
 def test_degrees_are_right_ascension_and_declination():
     ax = plotting.scatter_map(STAR, sky=True)
     assert [text.get_text() for text in ax.get_xticklabels()] == ["120°", "60°", "0°", "300°", "240°"]
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["-60°", "-30°", "0°", "+30°", "+60°"]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["−60°", "−30°", "0°", "+30°", "+60°"]
 
 
 def test_one_side_per_map():

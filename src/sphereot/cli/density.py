@@ -8,6 +8,7 @@ import typer
 
 from sphereot._support.atomic_write import is_stream
 from sphereot._support.checkpoints import StateFile
+from sphereot.cli.difference_pictures import IMAGE_TYPES
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import SAMPLE, AsJson, NonnegativeSeed, ReadOptions, WeightedReadOptions, reads_points
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable, warnings_in_one_line
@@ -268,7 +269,13 @@ def _plot(
         Path | None, typer.Option(help="Points to show: a file, folder, pattern or data set as in `fit`.")
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Files to write, without the suffixes .png and .html.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="A name that ends in .png, .pdf or .svg for the map, or in .html for the globe; without such an "
+            "ending, both are written, as .png and .html.",
+        ),
     ] = Path("density"),
     resolution: Annotated[int, typer.Option(help="Number of rows of the map.", min=2)] = 360,
     sky: Annotated[
@@ -279,8 +286,8 @@ def _plot(
 
     sphereot density plot quakes.safetensors --points quakes.csv --lonlat --out quakes
     """
-    page = out.with_name(f"{out.name}.html") if out.name else out
-    outputs = [page.with_suffix(".png"), page] if out.name else [out]
+    image, page = _pictures(out)
+    outputs = [path for path in (image, page) if path is not None]
     require_writable("--out", outputs, [model] if points is None else [model, points])
     from matplotlib.colors import LogNorm
 
@@ -299,21 +306,36 @@ def _plot(
     top, uniform = float(values.max()), 1 / (4 * math.pi)
     norm = LogNorm(0.1 * uniform, top, clip=True) if top > _PEAKED * uniform else None
     with status("Drawing ..."):
-        ax = plotting.density_map(
-            values,
-            points=overlay,
-            label="density [1/sr]",
-            coastlines=has_coastlines() and not sky,
-            norm=norm,
-            sky=sky,
-        )
-        written = plotting.save(ax, out, formats=("png",))
-        coarser = resolution >= 2 * _GLOBE_ROWS and resolution % 2 == 0  # for a small page
-        on_globe = values.reshape(resolution // 2, 2, resolution, 2).mean(axis=(1, 3)) if coarser else values
-        shores = False if sky else None  # on the earth where they are installed
-        title = f"Density {model.stem}"
-        plotting.globe_page(page, density=on_globe, points=overlay, title=title, norm=norm, coastlines=shores)
-    typer.echo(f"Written: {', '.join(map(str, [*written, page]))}")
+        if image is not None:
+            shores = has_coastlines() and not sky
+            plotting.save(
+                plotting.density_map(
+                    values, points=overlay, label="density [1/sr]", coastlines=shores, norm=norm, sky=sky
+                ),
+                image,
+            )
+        if page is not None:
+            coarser = resolution >= 2 * _GLOBE_ROWS and resolution % 2 == 0  # for a small page
+            on_globe = values.reshape(resolution // 2, 2, resolution, 2).mean(axis=(1, 3)) if coarser else values
+            plotting.globe_page(
+                page,
+                density=on_globe,
+                points=overlay,
+                title=f"Density {model.stem}",
+                norm=norm,
+                coastlines=False if sky else None,  # on the earth where they are installed
+            )
+    typer.echo(f"Written: {', '.join(map(str, outputs))}")
+
+
+def _pictures(out: Path) -> tuple[Path | None, Path | None]:
+    """The image and the page to write: one of them if the name has its ending, else both."""
+    ending = out.suffix.lower()
+    if ending in IMAGE_TYPES or not out.name:
+        return out, None
+    if ending == ".html":
+        return None, out
+    return out.with_name(f"{out.name}.png"), out.with_name(f"{out.name}.html")
 
 
 def _on_map(estimator: Any, cells: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Steps of scikit-learn pipelines that bring data to the sphere: unit vectors of rows, or of longitude and latitude."""
+"""Steps of scikit-learn pipelines that bring data to the sphere: unit vectors of rows, or of longitude and latitude.
+
+Also the checks of `sklearn.utils.estimator_checks` that estimators on a sphere cannot pass.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sphereot._arrays.types import ArrayLike
 from sphereot._support.column_names import lonlat_order
+from sphereot._support.scikit_learn import ScikitLearnDensity
 from sphereot.sphere import from_lonlat, to_lonlat
 
-__all__ = ["LonLat", "UnitNorm"]
+__all__ = ["LonLat", "UnitNorm", "expected_failed_checks"]
 
 
 class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -90,3 +94,113 @@ class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X: has {degrees.shape[1]} columns, but two are needed, longitude and latitude.")
         order = lonlat_order([str(name) for name in getattr(self, "feature_names_in_", [])])
         return np.asarray(degrees if order is None else degrees[:, list(order)])
+
+
+_ZERO_ROW = "passes a row of zeros, which has no direction and is an error"
+_ANY_LENGTH = "passes rows that are no unit vectors, which is an error; with rows scaled by UnitNorm it passes"
+_ANY_COLUMNS = "passes columns that are not longitude and latitude in degrees, which is an error"
+
+_OF_DENSITIES = {
+    "check_complex_data": "complex points are a TypeError, as in all of sphereot",
+    "check_dtype_object": "arrays of objects are a TypeError, as in all of sphereot",
+    "check_estimators_dtypes": _ZERO_ROW,
+    "check_estimators_empty_data_messages": "the message about missing coordinates has other words",
+    "check_fit2d_1feature": "a sphere needs two coordinates; the message says so in other words",
+    "check_fit2d_1sample": "passes a row that is no unit vector; and one point has no bandwidth",
+    "check_n_features_in_after_fitting": "the message about another dimension has other words",
+} | dict.fromkeys(
+    [
+        "check_all_zero_sample_weights_error",
+        "check_dict_unchanged",
+        "check_dont_overwrite_parameters",
+        "check_estimators_fit_returns_self",
+        "check_estimators_nan_inf",
+        "check_estimators_overwrite_params",
+        "check_estimators_pickle",
+        "check_f_contiguous_array_estimator",
+        "check_fit2d_predict1d",
+        "check_fit_check_is_fitted",
+        "check_fit_idempotent",
+        "check_fit_score_takes_y",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_n_features_in",
+        "check_pipeline_consistency",
+        "check_positive_only_tag_during_fit",
+        "check_readonly_memmap_input",
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weights_list",
+        "check_sample_weights_not_an_array",
+        "check_sample_weights_not_overwritten",
+        "check_sample_weights_pandas_series",
+        "check_sample_weights_shape",
+    ],
+    _ANY_LENGTH,
+)
+
+_OF_LONLAT = dict.fromkeys(
+    [
+        "check_dict_unchanged",
+        "check_dont_overwrite_parameters",
+        "check_dtype_object",
+        "check_estimators_dtypes",
+        "check_estimators_nan_inf",
+        "check_estimators_pickle",
+        "check_f_contiguous_array_estimator",
+        "check_fit2d_1feature",
+        "check_fit2d_1sample",
+        "check_fit2d_predict1d",
+        "check_fit_idempotent",
+        "check_fit_score_takes_y",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_n_features_in_after_fitting",
+        "check_pipeline_consistency",
+        "check_positive_only_tag_during_fit",
+        "check_transformer_data_not_an_array",
+        "check_transformer_general",
+        "check_transformer_preserve_dtypes",
+    ],
+    _ANY_COLUMNS,
+)
+
+
+def expected_failed_checks(estimator: object) -> dict[str, str]:
+    """Checks of scikit-learn that an estimator of sphereot cannot pass, with the reasons.
+
+    scikit-learn's checks pass vectors of any length and dimension; points on a sphere are unit vectors.
+
+    Parameters
+    ----------
+    estimator : estimator
+        `SphericalKDE`, `AdaptiveKDE`, `VonMisesFisherMixture`, `DensityEstimator`, `UnitNorm`, `LonLat`, or a subclass.
+
+    Returns
+    -------
+    dict of str to str
+        Reason by name of the check; empty for other estimators.
+
+    Notes
+    -----
+    This is the argument that `check_estimator` and `parametrize_with_checks` of `sklearn.utils.estimator_checks` take
+    since version 1.6: the first a dict, the second this function itself. No tag of an estimator says it.
+
+    scikit-learn warns that densities do not inherit from its `BaseEstimator`: sphereot must not need it to import them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sklearn.utils.estimator_checks import check_estimator
+    >>> from sphereot.compat.sklearn import expected_failed_checks
+    >>> from sphereot.stats import SphericalKDE
+    >>> kde = SphericalKDE()
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     results = check_estimator(kde, expected_failed_checks=expected_failed_checks(kde))
+    >>> any(result["status"] == "failed" for result in results)
+    False
+    """
+    if isinstance(estimator, ScikitLearnDensity):
+        return dict(_OF_DENSITIES)
+    if isinstance(estimator, LonLat):
+        return dict(_OF_LONLAT)
+    return {"check_estimators_dtypes": _ZERO_ROW} if isinstance(estimator, UnitNorm) else {}

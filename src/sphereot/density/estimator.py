@@ -14,13 +14,13 @@ from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator, torch_generator
 from sphereot._arrays.types import ArrayT, Bandwidth, Numbers, Points, Seed, UniformMethod
-from sphereot._arrays.validation import as_int, as_points, as_points_or_table, require_same_dim
+from sphereot._arrays.validation import as_int, as_points, as_points_or_table, as_weights, own_weights, require_same_dim
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.callbacks import Callback, asks_to_stop
 from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
 from sphereot._support.errors import DivergenceError
 from sphereot._support.progress import Progress, progress_bar
-from sphereot._support.scikit_learn import density_tags, not_fitted_error
+from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
 from sphereot.density.averaging import DensityAverage, fit_average
 from sphereot.density.fit_state import LabeledStore, load_state
 from sphereot.density.flow_sizes import FlowSize
@@ -35,7 +35,7 @@ from sphereot.stats import AdaptiveKDE, SphericalKDE, VonMisesFisherMixture
 __all__ = ["DensityEstimator"]
 
 
-class DensityEstimator:
+class DensityEstimator(ScikitLearnDensity):
     """Density estimator for points on the sphere S^{d-1}: a flow, a kernel estimate, a mixture, or the best average.
 
     Parameters
@@ -192,7 +192,8 @@ class DensityEstimator:
         DivergenceError
             If the loss becomes NaN or infinite.
         """
-        points = as_points("x", x, self.columns)
+        sample_weight = own_weights(sample_weight, x)
+        points = as_points("x", x, self.columns, weighted=True)
         check_parameters(self.get_params())
         self.n_features_in_ = int(points.shape[1])
         values = to_numpy(points)
@@ -343,16 +344,21 @@ class DensityEstimator:
 
     score_samples = log_density
 
-    def score(self, x: Points, y: None = None) -> float:
-        """Mean log-likelihood of points (n, d)."""
+    def score(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> float:
+        """Mean log-likelihood of points (n, d); `sample_weight`, shape (n,), are nonnegative weights in the mean."""
         points = self._points(x)
         if self.model == "kde":
-            return float(self.kde_.score(points))
+            return float(self.kde_.score(points, sample_weight=sample_weight))
+        weights = as_weights("sample_weight", sample_weight, "x", points)
+        if weights is not None:
+            return float(np.average(to_numpy(self.log_density(points)), weights=to_numpy(weights)))
         if self.model in AVERAGES:
             return float(np.mean(self.average_.log_density(_normalized(points))))
         return log_likelihood(self.flow_, torch.as_tensor(to_numpy(points).astype(np.float32)))
 
-    def sample(self, n: int = 1, seed: Seed = None) -> np.ndarray[Any, Any]:
+    def sample(
+        self, n: int = 1, seed: Seed = None, *, random_state: "Seed | np.random.RandomState" = None
+    ) -> np.ndarray[Any, Any]:
         """Draw points (n, d) from the fitted density.
 
         Parameters
@@ -362,8 +368,11 @@ class DensityEstimator:
         seed : int, generator or None
             Where the random numbers come from: a torch.Generator for a flow, a numpy Generator for the other models.
             None draws afresh.
+        random_state : as `seed`, or a numpy RandomState
+            scikit-learn's name for `seed`; give one of them.
         """
         self._require_fit()
+        seed = seed_or_random_state(seed, random_state)
         n = as_int("n", n, 1, "the number of points")
         if self.model == "kde":
             return np.asarray(self.kde_.sample(n, seed))
@@ -478,9 +487,6 @@ class DensityEstimator:
                 raise ValueError(f"there is no parameter {name!r}; there are {', '.join(_parameter_names())}.")
             setattr(self, name, value)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        return density_tags()
 
     def __repr__(self) -> str:
         names = inspect.signature(type(self).__init__).parameters

@@ -1,6 +1,5 @@
 """Where two samples differ: a map of the difference of their densities on S^2, or a plane of a higher dimension."""
 
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +13,12 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.types import Points
 from sphereot.plotting._axes import marker_opacity, marker_size, new_axes, points_in_space
+from sphereot.plotting._ticks import color_ticks, number_text
 from sphereot.plotting.maps import density_map, legend_below, scatter_map
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.stats import DifferenceMap
 
-__all__ = ["DIFFERENCE_COLORS", "difference_map", "difference_norm", "fine_regions", "leading_digit", "plane_scatter"]
+__all__ = ["DIFFERENCE_COLORS", "difference_map", "difference_norm", "fine_regions", "plane_scatter"]
 
 DIFFERENCE_COLORS = LinearSegmentedColormap.from_list("difference", ["#B2480B", "#FFFFFF", "#0A5C94"])
 """Orange where y is denser, white where both are equal, blue where x is."""
@@ -28,6 +28,8 @@ _PLANE_SIZE = (3.4, 3.6)
 _NOTE_CHARACTERS = 58  # in a line below the plane
 _MAX_LABEL = 56  # characters in a line at the color bar
 _DRAWN = 1000  # points of a sample: more would hide the map
+_REGION_WIDTH, _SHORE_WIDTH = 0.9, 0.4  # points
+_MARGIN = 1e-6  # relative to the threshold
 _PICTURE_ROWS = 360  # of cells, where the result has fewer
 
 
@@ -90,20 +92,22 @@ def difference_map(
     )
     bar = axes.collections[0].colorbar
     if bar is not None:
-        top = leading_digit(float(np.abs(result.difference).max()))
-        ticks = [-top, -top / 10, 0.0, top / 10, top]
-        bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
+        ticks = color_ticks(bar.norm)
+        bar.set_ticks(ticks, labels=[number_text(value) for value in ticks])
         bar.ax.minorticks_off()
     for artist in axes.collections:
-        if artist.get_gid() == "coastlines":  # thinner than the lines around regions
-            artist.set(linewidth=0.3, alpha=0.4)
+        # Land is to be recognized, but less prominent than the lines around regions, and more than the graticule.
+        if artist.get_gid() == "coastlines":
+            artist.set(linewidth=_SHORE_WIDTH, alpha=0.7)
+        elif artist.get_gid() == "graticule":
+            artist.set(linewidth=0.3, alpha=0.25)
     handles: list[Line2D] = []
     names: list[str] = []
     for sign, line, label in ((1, "solid", labels[0]), (-1, "dashed", labels[1])):
         if (result.region == sign).any():
             beyond = _beyond(result, sign)
             _surround(axes, beyond[:, ::-1] if sky else beyond, result.threshold, line)
-            handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=line))
+            handles.append(Line2D([], [], color=INK, linewidth=_REGION_WIDTH, linestyle=line))
             names.append(f"where {label} is denser")
     has_regions = bool(names)
     for name, sample, color, label in (("x", x, PALETTE[0], labels[0]), ("y", y, PALETTE[1], labels[1])):
@@ -155,24 +159,29 @@ def plane_scatter(
     return axes
 
 
-def fine_regions(result: DifferenceMap) -> NDArray[np.int8]:
-    """The regions beyond chance on the smaller cells of a picture: 1, -1 and 0, for `globe_page`."""
-    fine = np.zeros([_factor(len(result.region)) * size for size in result.region.shape], np.int8)
-    for sign in (1, -1):
-        fine[_beyond(result, sign) > result.threshold] = sign
-    return fine
+def fine_regions(result: DifferenceMap) -> NDArray[np.float64]:
+    """The regions beyond chance on the smaller cells of a picture, for `globe_page`: 1, -1 and 0 with soft edges.
 
-
-def leading_digit(value: float) -> float:
-    """A positive number rounded down to one digit; 1 for 0.
-
-    >>> leading_digit(0.0278)
-    0.02
+    Values are 1/2 or -1/2 where the difference is at the threshold, and linear in it as far as the next cell.
     """
-    if value <= 0:
-        return 1.0
-    exponent = math.floor(math.log10(value))
-    return float(f"{math.floor(value / 10.0**exponent)}e{exponent}")
+    soft = np.zeros([_factor(len(result.region)) * size for size in result.region.shape])
+    for sign in (1, -1):
+        if (result.region == sign).any():
+            excess = _beyond(result, sign) - result.threshold
+            soft += sign * np.clip(0.5 + 0.5 * excess / _largest_step(excess), 0.0, 1.0)
+    return soft
+
+
+def _largest_step(excess: NDArray[np.float64]) -> float:
+    """Largest change between neighboring cells on both sides of the value 0."""
+    steps = [0.0]
+    for axis in (0, 1):
+        other = np.roll(excess, -1, axis)
+        is_edge = (excess > 0) != (other > 0)
+        if axis == 0:
+            is_edge[-1] = False  # the poles are not neighbors
+        steps.append(float(np.abs(other - excess)[is_edge].max(initial=0.0)))
+    return max(steps) or 1.0
 
 
 def _finer(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -193,7 +202,8 @@ def _factor(rows: int) -> int:
 def _beyond(result: DifferenceMap, sign: int) -> NDArray[np.float64]:
     """The standardized difference times a sign, on smaller cells, beyond the threshold in and next to regions alone.
 
-    Interpolation exceeds the values between which it is made: it must neither add a region nor lose one.
+    Interpolation exceeds the values between which it is made, and is less than the value at the center of a cell beside
+    it: it must neither add a region nor lose one. The corners of cells are left as they are, so that lines are smooth.
     """
     region, factor = result.region == sign, _factor(len(result.region))
     near = np.zeros_like(region)
@@ -202,9 +212,12 @@ def _beyond(result: DifferenceMap, sign: int) -> NDArray[np.float64]:
         for column in range(3):
             near |= padded[row : row + region.shape[0], column : column + region.shape[1]]
     inside, around = (np.repeat(np.repeat(cells, factor, 0), factor, 1) for cells in (region, near))
+    in_middle = np.abs(np.arange(factor) - (factor - 1) / 2) < 1
+    rows, columns = (np.tile(in_middle, size) for size in region.shape)
+    middles = inside & rows[:, None] & columns
     fine = sign * _finer(result.standardized)
-    above, below = np.nextafter(result.threshold, np.inf), np.nextafter(result.threshold, -np.inf)
-    return np.where(inside, np.maximum(fine, above), np.where(around, fine, np.minimum(fine, below)))
+    above, below = (1 + _MARGIN) * result.threshold, (1 - _MARGIN) * result.threshold
+    return np.where(middles, np.maximum(fine, above), np.where(around, fine, np.minimum(fine, below)))
 
 
 def _interpolated(padded: NDArray[np.float64], count: int, factor: int, axis: int) -> NDArray[np.float64]:
@@ -232,5 +245,12 @@ def _surround(ax: Any, beyond: NDArray[np.float64], threshold: float, line: str)
     inside = np.clip(longitude, -np.pi, np.pi)
     if padded.min() < threshold:
         ax.contour(
-            inside, latitude, padded, levels=[threshold], colors=INK, linewidths=0.7, linestyles=line, zorder=3.2
+            inside,
+            latitude,
+            padded,
+            levels=[threshold],
+            colors=INK,
+            linewidths=_REGION_WIDTH,
+            linestyles=line,
+            zorder=3.2,
         )

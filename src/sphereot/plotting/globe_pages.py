@@ -2,7 +2,6 @@
 
 import html
 import json
-import math
 import os
 import re
 from base64 import b64encode
@@ -13,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import Colormap, LogNorm, Normalize
-from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.colors import Colormap, Normalize
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import SampleColumns
@@ -23,12 +21,12 @@ from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import plural
 from sphereot.plotting._axes import samples_in_space
-from sphereot.plotting._outlines import as_regions, outlines
+from sphereot.plotting._outlines import as_regions, is_region, outlines
+from sphereot.plotting._ticks import color_ticks, number_text
 from sphereot.plotting.coastlines import has_coastlines, read_coastlines
-from sphereot.plotting.difference import leading_digit
 from sphereot.plotting.maps import grid_values, linear_norm
 from sphereot.plotting.styling import PALETTE
-from sphereot.sphere import from_lonlat, to_lonlat
+from sphereot.sphere import from_lonlat, from_spherical, to_lonlat
 
 __all__ = ["globe_figure", "globe_page"]
 
@@ -117,7 +115,7 @@ def globe_figure(
     vmax: float | None = None,
     norm: Normalize | None = None,
     regions: ArrayLike | None = None,
-    region_labels: tuple[str, str] = ("region of 1", "region of -1"),
+    region_labels: tuple[str, str] = ("region of 1", "region of −1"),
     note: str | None = None,
     center: tuple[float, float] | None = None,
     colors: Sequence[str] | None = None,
@@ -139,9 +137,10 @@ def globe_figure(
         Text at the color bar, with the unit.
     cmap, vmin, vmax, norm
         Colors of values, as for `density_map`; ``norm=LogNorm(...)`` suits densities with sharp peaks.
-    regions : array of int, shape (n_lat, n_lon), optional
+    regions : array, shape (n_lat, n_lon), optional
         Regions to outline: with solid lines around cells of value 1, and dashed lines around cells of value -1; 0
-        elsewhere. Rows and columns as for `density`, in any number, e.g. ``DifferenceMap.region``.
+        elsewhere. Rows and columns as for `density`, in any number, e.g. ``DifferenceMap.region``. Where values are
+        between these numbers, lines run where they are 1/2 or -1/2.
     region_labels : pair of str
         What both kinds of outlines mean, for the legend.
     note : str, optional
@@ -188,7 +187,7 @@ def globe_figure(
             for sample, color in zip(samples, colors or cycle(PALETTE), strict=False)
         ],
         "shores": _lines(read_coastlines("low")) if with_shores else None,
-        "regions": None if marked is None else [_lines(outlines(marked == sign)) for sign in (1, -1)],
+        "regions": None if marked is None else [_lines(outlines(sign * marked)) for sign in (1, -1)],
         "center": _center(center, values, samples),
         "wheel": alone,
         "turn": turn,
@@ -201,7 +200,7 @@ def globe_figure(
         choices.append('<label><input type="checkbox" data-turn> turn</label>')
     if with_shores:
         choices.append('<label><input type="checkbox" checked> coastlines</label>')
-    signs = [] if marked is None else [sign for sign in (1, -1) if (marked == sign).any()]
+    signs = [] if marked is None else [sign for sign in (1, -1) if is_region(sign * marked).any()]
     if signs:
         choices.append('<label><input type="checkbox" checked data-regions> outlines</label>')
     return "\n".join(
@@ -241,7 +240,12 @@ def _lines(lines: list[NDArray[np.float64]]) -> dict[str, Any]:
     """Lines of longitude and latitude in degrees."""
     if not lines:
         return {"points": "", "lengths": []}
-    return {"points": _packed(from_lonlat(np.concatenate(lines))), "lengths": [len(line) for line in lines]}
+    # Not by from_lonlat, which warns of small numbers: a region may lie at longitude and latitude 0.
+    longitude, latitude = np.deg2rad(np.concatenate(lines)).T
+    return {
+        "points": _packed(from_spherical(np.pi / 2 - latitude, longitude)),
+        "lengths": [len(line) for line in lines],
+    }
 
 
 def _density_data(values: NDArray[np.float64], cmap: str | Colormap, norm: Normalize) -> dict[str, Any]:
@@ -262,28 +266,10 @@ def _density_data(values: NDArray[np.float64], cmap: str | Colormap, norm: Norma
         "values": _base64(np.rint(_COLOR_LEVELS * np.clip(scaled, 0, 1)).astype("<u2")),
         "colors": _base64(np.rint(255 * colors[:, :3]).astype(np.uint8)),
         "scale": [float(f"{value:.6g}") for value in scale],
-        "ticks": [[float(norm(tick)), f"{tick:.4g}"] for tick in _ticks(norm, low, high)],
+        "ticks": [[float(norm(tick)), number_text(tick)] for tick in color_ticks(norm)],
         "above": bool(values.max() > high),
         "below": bool(values.min() < low),
     }
-
-
-def _ticks(norm: Normalize, low: float, high: float) -> list[float]:
-    ticks: Any
-    if isinstance(norm, LogNorm):
-        ticks = LogLocator(numticks=6).tick_values(low, high)
-    elif type(norm) is Normalize:
-        ticks = MaxNLocator(nbins=5).tick_values(low, high)
-    else:
-        ticks = _rounded(np.asarray(norm.inverse(np.linspace(0, 1, 5)), dtype=np.float64))
-    return [float(tick) for tick in ticks if low <= tick <= high]
-
-
-def _rounded(values: NDArray[np.float64]) -> list[float]:
-    """Values rounded toward zero to one digit, without those that become equal."""
-    smallest = 1e-9 * float(np.abs(values).max())
-    digits = [math.copysign(leading_digit(abs(value)), value) if abs(value) > smallest else 0.0 for value in values]
-    return list(dict.fromkeys(digits))
 
 
 def _center(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import SampleColumns
@@ -26,6 +27,8 @@ __all__ = ["circle_projections"]
 _TICK = 0.09  # length of a point's mark, in radii of the circle
 _DENSITY_HEIGHT = 0.7  # of the highest density above the circle, in radii of the circle
 _DIRECTIONS = 361
+_MARKS = 720  # that fit side by side on the circle of a new figure
+_SHADE = 0.5  # opacity of the marks of a uniform sample
 
 
 def circle_projections(
@@ -38,7 +41,7 @@ def circle_projections(
     bandwidth: Bandwidth | None = None,
     columns: SampleColumns | None = None,
 ) -> Axes:
-    """Plot the projections of samples onto a great circle (Lemma 1): one mark per point, and their densities.
+    """Plot the projections of samples onto a great circle (Lemma 1): marks of the points, and their densities.
 
     Parameters
     ----------
@@ -62,7 +65,8 @@ def circle_projections(
     matplotlib Axes
         Plain Axes in which the circle has radius 1; turn 0 is to the right, and turns go counterclockwise. The height
         of a curve above the circle is its density, on one scale for all samples; the dashed circle is the uniform
-        density.
+        density. Marks of many points are faint, so that dense parts are seen; above 720 points, a mark stands for all
+        points within 1/720 of a turn, and is darker, the more they are.
 
     Examples
     --------
@@ -92,9 +96,10 @@ def circle_projections(
             axes.fill(*ring.T, color=color, alpha=0.18, linewidth=0, zorder=1)
             axes.plot(*curve.T, color=color, linewidth=1.0, zorder=3, label=None if labels is None else labels[k])
             outer = 1 - _TICK * (1.25 * k + 0.25)
-            marks = np.stack([_planar(2 * np.pi * turn, outer), _planar(2 * np.pi * turn, outer - _TICK)], axis=1)
-            opacity = float(np.clip(60 / len(turn), 0.15, 0.8))
-            axes.add_collection(LineCollection(list(marks), colors=[color], linewidths=0.5, alpha=opacity, zorder=2))
+            positions, opacities = _marks(turn)
+            marks = np.stack([_planar(2 * np.pi * positions, r) for r in (outer, outer - _TICK)], axis=1)
+            shades = [to_rgba(color, opacity) for opacity in opacities]
+            axes.add_collection(LineCollection(list(marks), colors=shades, linewidths=0.5, zorder=2, gid="marks"))
         axes.plot(*_planar(angle).T, color=INK, linewidth=0.7, zorder=4)
         axes.plot(
             *_planar(angle, 1 + scale).T,
@@ -140,6 +145,20 @@ def _turns(sample: NDArray[np.float64], frame: Any) -> NDArray[np.float64]:
     unit = sample / np.linalg.norm(sample, axis=1, keepdims=True)
     turns: NDArray[np.float64] = project(unit, as_frames(plane, unit))[0]
     return turns
+
+
+def _marks(turns: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Turns and opacities of marks at which dense parts of the circle are darker than others, for any number of points.
+
+    Each point is as opaque as makes a uniform sample of this size half opaque, and at most 0.8. Where there are more
+    points than fit, marks stand for all points near them: thousands of faint lines on each other would be rounded off.
+    """
+    transparency = max(0.2, (1 - _SHADE) ** (_MARKS / len(turns)))
+    if len(turns) <= _MARKS:
+        return turns, np.full(len(turns), 1 - transparency)
+    counts = np.bincount((_MARKS * turns).astype(np.intp) % _MARKS, minlength=_MARKS)
+    filled = np.flatnonzero(counts)
+    return (filled + 0.5) / _MARKS, 1 - transparency ** counts[filled]
 
 
 def _circle_kde(turns: NDArray[np.float64], bandwidth: Bandwidth | None) -> SphericalKDE:

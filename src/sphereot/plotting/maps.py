@@ -34,12 +34,13 @@ from sphereot.plotting.styling import GRID_COLOR, INK, style
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
-__all__ = ["density_map", "grid_values", "legend_below", "linear_norm", "map_points", "scatter_map"]
+__all__ = ["density_map", "grid_values", "has_legend_below", "legend_below", "linear_norm", "map_points", "scatter_map"]
 
 _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
 _MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
 _FEW_POINTS = 500  # that hide little of a map
+_SHORES_BELOW_POINTS = 0.5  # opacity of coastlines, which have the white of the points on dark colors
 _MIN_WIDTH_FOR_DEGREES = 2.2  # inches
 _DEGREES_ORDER = 3.5  # zorder of the degrees: above points (3) and coastlines (2.6)
 _BAR_HEIGHT, _LEGEND_HEIGHT = 0.45, 0.2  # inches, of a color bar and of a row of a legend
@@ -157,7 +158,7 @@ def density_map(
             artist = axes.contourf(longitude, latitude, padded, levels=levels, cmap=cmap, norm=norm, zorder=0)
             artist.set_rasterized(True)
         light = is_light(artist.to_rgba(values))
-        _draw_coastlines(axes, shores, light)
+        _draw_coastlines(axes, shores, light, 1.0 if overlay is None else _SHORES_BELOW_POINTS)
         _finish_map(axes, graticule, light)
         if overlay is not None:
             _draw_overlay(axes, overlay, sky)
@@ -172,13 +173,25 @@ def density_map(
 
 
 def _draw_overlay(ax: Any, points: NDArray[np.float64], sky: bool) -> None:
-    """Points on a density: with a rim that keeps them visible; many without one and faint, so that the map is seen."""
+    """Points on a density: with a rim that keeps them visible on light colors and apart from coastlines.
+
+    Many are faint, so that the map is seen.
+    """
     count = len(points)
     if count <= _FEW_POINTS:
-        scatter_map(points, ax=ax, sky=sky, color="white", size=marker_size(count), edgecolors=INK, linewidths=0.3)
+        scatter_map(points, ax=ax, sky=sky, color="white", size=marker_size(count), edgecolors=INK, linewidths=0.4)
         return
     opacity = max(0.25, math.sqrt(_FEW_POINTS / count))
-    scatter_map(points, ax=ax, sky=sky, color="white", size=0.5 * marker_size(count), linewidths=0, alpha=opacity)
+    scatter_map(
+        points,
+        ax=ax,
+        sky=sky,
+        color="white",
+        size=0.6 * marker_size(count),
+        edgecolors=INK,
+        linewidths=0.1,
+        alpha=opacity,
+    )
 
 
 def scatter_map(
@@ -234,7 +247,7 @@ def scatter_map(
     vectors = points_in_space("points", points, columns)
     shores = read_coastlines() if coastlines else []
     if legend is None:
-        legend = label is not None and (ax is None or _has_legend_below(ax))
+        legend = label is not None and (ax is None or has_legend_below(ax))
     axes = _map_axes(ax, sky, _LEGEND_HEIGHT if legend else 0.0)
     longitude = np.arctan2(vectors[:, 1], vectors[:, 0])
     if sky:
@@ -284,7 +297,8 @@ def legend_below(
     added.set_gid("below")
 
 
-def _has_legend_below(ax: Any) -> bool:
+def has_legend_below(ax: Any) -> bool:
+    """Whether `legend_below` added a legend."""
     legend = ax.get_legend() if isinstance(ax, Axes) else None
     return legend is not None and legend.get_gid() == "below"
 
@@ -307,7 +321,9 @@ def _map_axes(ax: Axes | None, sky: bool, below: float = 0.0) -> GeoAxes:
     return axes
 
 
-def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None = None) -> None:
+def _draw_coastlines(
+    ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None = None, opacity: float = 1.0
+) -> None:
     if lines and ax.get_label() == _SKY:
         raise ValueError("coastlines: are of the earth, but sky is True; leave one of them out.")
     if not lines or any(artist.get_gid() == "coastlines" for artist in ax.collections):
@@ -316,7 +332,7 @@ def _draw_coastlines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[n
     if light is None:
         _draw_lines(ax, lines, None, linewidths=0.3, alpha=0.6, zorder=2.6, gid="coastlines")
     else:
-        _draw_lines(ax, lines, light, linewidths=0.4, zorder=2.6, gid="coastlines")
+        _draw_lines(ax, lines, light, linewidths=0.4, alpha=opacity, zorder=2.6, gid="coastlines")
 
 
 def _draw_lines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None, **options: Any) -> None:
@@ -356,7 +372,10 @@ def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None 
     if not with_degrees:
         longitudes, latitudes = [""] * len(_MERIDIANS), [""] * len(_PARALLELS)
     elif ax.get_label() == _SKY:
-        longitudes, latitudes = [f"{-value % 360}°" for value in _MERIDIANS], [f"{value:+}°" for value in _PARALLELS]
+        longitudes, latitudes = (
+            [f"{-value % 360}°" for value in _MERIDIANS],
+            [f"{value:+}°".replace("-", "−") for value in _PARALLELS],
+        )
     else:
         longitudes = [_degrees(value, "W", "E") for value in _MERIDIANS]
         latitudes = [_degrees(value, "S", "N") for value in _PARALLELS]

@@ -13,18 +13,22 @@ from sphereot._arrays.types import Points, SupportsArray
 from sphereot.plotting._axes import (
     RASTER_FROM,
     add_legend_entry,
+    marker_opacity,
     marker_size,
     new_axes,
     next_color,
     points_in_space,
     require_axes,
 )
+from sphereot.plotting.maps import has_legend_below, legend_below
 from sphereot.plotting.styling import GRID_COLOR, INK, style
 
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
 __all__ = ["scatter_sphere", "sphere_axes"]
+
+_SPHERE_SIZE = {False: (2.4, 2.4), True: (2.4, 2.65)}  # inches, without and with a legend
 
 
 def sphere_axes(ax: Axes | None = None, *, elev: float = 20.0, azim: float = 30.0) -> Axes3D:
@@ -53,7 +57,7 @@ def sphere_axes(ax: Axes | None = None, *, elev: float = 20.0, azim: float = 30.
     >>> ax.get_proj().shape
     (4, 4)
     """
-    given = new_axes((2.4, 2.4), projection="3d") if ax is None else ax
+    given = new_axes(_SPHERE_SIZE[False], projection="3d") if ax is None else ax
     axes = require_axes(given, Axes3D, "a sphere needs three-dimensional Axes", 'fig.add_subplot(projection="3d")')
     axes.set_proj_type("ortho")
     axes.view_init(elev=elev, azim=azim)
@@ -86,6 +90,7 @@ def scatter_sphere(
     color: "ColorType | None" = None,
     size: float | SupportsArray | None = None,
     label: str | None = None,
+    legend: bool | None = None,
     fade: float = 0.15,
     columns: Columns | None = None,
     **kwargs: Any,
@@ -104,13 +109,15 @@ def scatter_sphere(
     size : float or array, shape (n,), optional
         Area of the markers in square points; by default smaller, the more points there are.
     label : str, optional
-        Name of the points in a legend, which `ax.legend()` adds.
+        Name of the points in a legend.
+    legend : bool or None
+        Whether to add a legend below the sphere, as in `scatter_map`.
     fade : float
         Opacity of the points behind the sphere, from 0 (hidden) to 1.
     columns : str, int or sequence of them, optional
         For points in a table, as in `sphereot.sphere.from_table`.
     **kwargs
-        Passed on to `Axes3D.scatter`.
+        Passed on to `Axes3D.scatter`. By default many points are transparent, so that dense regions are seen.
 
     Returns
     -------
@@ -126,9 +133,11 @@ def scatter_sphere(
     vectors = points_in_space("points", points, columns)
     if not 0.0 <= fade <= 1.0:
         raise ValueError(f"fade: got {fade}, but an opacity is a number from 0 to 1.")
+    if legend is None:
+        legend = label is not None and (ax is None or has_legend_below(ax))
     axes: Any = ax
     if ax is None or getattr(ax, "get_gid", lambda: None)() != "sphere":
-        axes = sphere_axes(ax)
+        axes = sphere_axes(new_axes(_SPHERE_SIZE[legend], projection="3d") if ax is None else ax)
     areas: Any = marker_size(len(vectors)) if size is None else size
     if color is None and "c" not in kwargs:
         color = next_color(axes)
@@ -138,7 +147,12 @@ def scatter_sphere(
         values = np.asarray(values)
         kwargs = {"vmin": values.min(), "vmax": values.max()} | kwargs if values.ndim == 1 else kwargs
     front = vectors @ _toward_viewer(axes) >= 0
-    options: dict[str, Any] = {"linewidths": 0, "depthshade": False, "rasterized": len(vectors) > RASTER_FROM} | kwargs
+    options: dict[str, Any] = {
+        "linewidths": 0,
+        "depthshade": False,
+        "alpha": marker_opacity(len(vectors)),
+        "rasterized": len(vectors) > RASTER_FROM,
+    } | kwargs
     with style():
         for half, alpha, zorder, gid in ((~front, fade, 2, "far"), (front, None, 5, "points")):
             half_options: dict[str, Any] = {"alpha": alpha} if alpha is not None else {}
@@ -147,6 +161,8 @@ def scatter_sphere(
             artist = axes.scatter(*vectors[half].T, s=area, zorder=zorder, gid=gid, **(options | half_options))
         if label is not None:
             add_legend_entry(axes, artist, label, areas, color, kwargs)
+        if legend:
+            legend_below(axes, *axes.get_legend_handles_labels(), handle_length=1.0)
     return axes
 
 

@@ -104,7 +104,7 @@ def style(**rc_params: Any) -> Iterator[None]:
 def save(
     fig: "Figure | SubFigure | Axes",
     path: str | os.PathLike[str],
-    formats: Sequence[str] = ("png", "pdf"),
+    formats: Sequence[str] | None = None,
     **options: Any,
 ) -> list[Path]:
     """Save a figure in one or more formats; files are written atomically.
@@ -113,10 +113,11 @@ def save(
     ----------
     fig : matplotlib Figure or Axes
         What to save; for Axes, their figure.
-    path : path without suffix
-        Target; missing folders are created.
-    formats : sequence of {"png", "pdf", "svg", "eps"}
-        The suffixes, in the order of the result.
+    path : path
+        Target; missing folders are created. A name that ends in a format, such as ``map.png``, is written in that
+        format alone; otherwise the suffix of each format is added.
+    formats : sequence of {"png", "pdf", "svg", "eps"}, optional
+        The formats, in the order of the result; that of the name, or else PNG and PDF, by default.
     **options
         Passed on to `Figure.savefig`, e.g. ``bbox_inches="tight"`` or ``dpi=150``; 300 dots per inch by default.
 
@@ -138,18 +139,25 @@ def save(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [file.name for file in plotting.save(ax, f"{folder}/descent")]
     ['descent.png', 'descent.pdf']
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [file.name for file in plotting.save(ax, f"{folder}/descent.svg")]
+    ['descent.svg']
     """
     figure = fig if hasattr(fig, "savefig") else getattr(fig, "figure", None)
     if not hasattr(figure, "savefig"):
         raise TypeError(f"fig: got {type(fig).__name__}; give a matplotlib Figure or Axes.")
     if isinstance(formats, str):
         raise TypeError(f"formats: got the string {formats!r}; give a sequence, e.g. ({formats!r},).")
+    base = Path(path)
+    ending = base.suffix[1:].lower()
+    if formats is None:
+        formats = (ending,) if ending in _METADATA else ("png", "pdf")
     unknown = [suffix for suffix in formats if suffix not in _METADATA]
     if unknown:
         raise ValueError(f"formats: got {unknown[0]!r}; choose among {', '.join(_METADATA)}.")
-    base = Path(path)
-    # The suffix is added, not replaced: a name such as "sigma-0.5" contains a dot.
-    return [_save_as(figure, base.with_name(f"{base.name}.{suffix}"), suffix, options) for suffix in formats]
+    # A suffix is added, not replaced: a name such as "sigma-0.5" contains a dot.
+    targets = {suffix: base if suffix == ending else base.with_name(f"{base.name}.{suffix}") for suffix in formats}
+    return [_save_as(figure, targets[suffix], suffix, options) for suffix in formats]
 
 
 def _save_as(figure: Any, target: Path, suffix: str, options: dict[str, Any]) -> Path:

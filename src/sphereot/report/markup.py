@@ -21,10 +21,10 @@ def legend(*entries: tuple[str, str]) -> str:
     """HTML of the legend of a chart, above its caption: kinds of marks, with what they mean in HTML.
 
     >>> legend(("reference", "reference"))
-    '<p class="legend"><span><span class="key key-reference"></span> reference.</span></p>'
+    '<p class="legend"><span><span class="key key-reference"></span> reference</span></p>'
     """
     spans = [f'<span><span class="key key-{kind}"></span> {meaning}' for kind, meaning in entries]
-    return f'<p class="legend">{"</span> ".join(spans)}.</span></p>'
+    return f'<p class="legend">{"</span> ".join(spans)}</span></p>'
 
 
 def distance_name(p: float) -> str:

@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import Array, is_numpy, to_kind
-from sphereot._arrays.types import ArrayT, Points
-from sphereot._arrays.validation import as_int, as_points_or_table, require_same_dim
-from sphereot._support.scikit_learn import density_tags, not_fitted_error
+from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
+from sphereot._arrays.types import ArrayT, Numbers, Points
+from sphereot._arrays.validation import as_int, as_points_or_table, as_weights, require_same_dim
+from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
 from sphereot.stats._kernels import normalized_float64
 from sphereot.stats.components import VonMisesFisherComponents
 
-__all__ = ["ComponentEstimator"]
+__all__ = ["ComponentEstimator", "weighted_mean"]
 
 
-class ComponentEstimator:
+class ComponentEstimator(ScikitLearnDensity):
     """Density estimator with the fitted attribute `components_`; see `AdaptiveKDE` and `VonMisesFisherMixture`."""
 
     components_: VonMisesFisherComponents
@@ -66,11 +66,21 @@ class ComponentEstimator:
         values = np.exp(self.components_.log_density(normalized_float64(at)))
         return values if is_numpy(at) else to_kind(values, at)
 
-    def score(self, x: Points, y: None = None) -> float:
-        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them."""
-        return float(np.mean(self.components_.log_density(normalized_float64(self._as_points(x, "x")))))
+    def score(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> float:
+        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them.
 
-    def sample(self, n: int = 1, seed: int | np.random.Generator | None = None) -> NDArray[np.float64]:
+        `sample_weight`, shape (m,), are nonnegative weights of the points in the mean; equal by default.
+        """
+        points = self._as_points(x, "x")
+        return weighted_mean(self.components_.log_density(normalized_float64(points)), sample_weight, points)
+
+    def sample(
+        self,
+        n: int = 1,
+        seed: int | np.random.Generator | None = None,
+        *,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+    ) -> NDArray[np.float64]:
         """Draw points from the estimate.
 
         Parameters
@@ -79,6 +89,8 @@ class ComponentEstimator:
             Number of points.
         seed : int, numpy Generator or None
             Source of randomness; no global random state is read or changed.
+        random_state : int, numpy RandomState, numpy Generator or None
+            scikit-learn's name for `seed`; give one of them.
 
         Returns
         -------
@@ -86,7 +98,8 @@ class ComponentEstimator:
             Unit vectors.
         """
         self._require_fit()
-        return self.components_.sample(as_int("n", n, 1, "the number of points"), np.random.default_rng(seed))
+        generator = np.random.default_rng(seed_or_random_state(seed, random_state))
+        return self.components_.sample(as_int("n", n, 1, "the number of points"), generator)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name, for the API of scikit-learn."""
@@ -100,9 +113,6 @@ class ComponentEstimator:
                 raise ValueError(f"{name} is not a parameter of {type(self).__name__}; choose from {', '.join(names)}.")
             setattr(self, name, value)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        return density_tags()
 
     def __repr__(self) -> str:
         parameters = inspect.signature(type(self).__init__).parameters
@@ -126,3 +136,9 @@ class ComponentEstimator:
     def _require_fit(self) -> None:
         if not hasattr(self, "components_"):
             raise not_fitted_error(f"This {type(self).__name__} has no points yet; call fit(x) first.")
+
+
+def weighted_mean(values: NDArray[np.floating[Any]], sample_weight: Numbers | None, x: Array) -> float:
+    """Mean of one value per point of `x`, with weights unless they are None."""
+    weights = as_weights("sample_weight", sample_weight, "x", x)
+    return float(np.mean(values) if weights is None else np.average(values, weights=to_numpy(weights)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.types import Numbers, Points
-from sphereot._arrays.validation import as_int, as_points, as_positive
+from sphereot._arrays.validation import as_int, as_points, as_positive, own_weights
 from sphereot.stats._component_estimator import ComponentEstimator
 from sphereot.stats._kernels import log_sum_exp_in_single, maximizer, normalized_float64, row_blocks
 from sphereot.stats._vmf import scaled_log_normalizers
@@ -117,7 +117,8 @@ class AdaptiveKDE(ComponentEstimator):
         ValueError
             Also if all points are at the same location.
         """
-        rows = as_points("x", x, self.columns)
+        sample_weight = own_weights(sample_weight, x)
+        rows = as_points("x", x, self.columns, weighted=True)
         weights = scaled_weights(fit_weights(self.weights, sample_weight, rows), len(rows))
         neighbors = (
             None if self.neighbors is None else as_int("neighbors", self.neighbors, 1, "the number of neighbors")

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
 from sphereot._arrays.types import ArrayT, Bandwidth, Numbers, Points
-from sphereot._arrays.validation import as_int, as_points, as_points_or_table, require_same_dim
-from sphereot._support.scikit_learn import density_tags, not_fitted_error
+from sphereot._arrays.validation import as_int, as_points, as_points_or_table, own_weights, require_same_dim
+from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
+from sphereot.stats._component_estimator import weighted_mean
 from sphereot.stats._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64
 from sphereot.stats._near_components import near_components
 from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
@@ -28,7 +29,7 @@ _CV_POINTS = 1000
 _WIDEST = 3.0  # radians: so wide a kernel is flat
 
 
-class SphericalKDE:
+class SphericalKDE(ScikitLearnDensity):
     """Kernel density estimate with the von Mises-Fisher kernel, on a sphere of any dimension.
 
     Parameters
@@ -115,7 +116,8 @@ class SphericalKDE:
         ValueError
             If the bandwidth is not positive, or cannot be chosen because all points are at the same location.
         """
-        rows = as_points("x", x, self.columns)
+        sample_weight = own_weights(sample_weight, x)
+        rows = as_points("x", x, self.columns, weighted=True)
         weights = fit_weights(self.weights, sample_weight, rows)
         points = normalized_float64(rows)
         masses = np.full(len(points), 1.0) if weights is None else to_numpy(weights).astype(np.float64)
@@ -183,11 +185,21 @@ class SphericalKDE:
         values += scaled_log_normalizer(self.n_features_in_, self.concentration_)
         return values if is_numpy(points) else to_kind(values, points)
 
-    def score(self, x: Points, y: None = None) -> float:
-        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them."""
-        return float(np.mean(to_numpy(self._log_density(self._as_points(x, "x")))))
+    def score(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> float:
+        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them.
 
-    def sample(self, n: int = 1, seed: int | np.random.Generator | None = None) -> NDArray[np.float64]:
+        `sample_weight`, shape (m,), are nonnegative weights of the points in the mean; equal by default.
+        """
+        points = self._as_points(x, "x")
+        return weighted_mean(to_numpy(self._log_density(points)), sample_weight, points)
+
+    def sample(
+        self,
+        n: int = 1,
+        seed: int | np.random.Generator | None = None,
+        *,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+    ) -> NDArray[np.float64]:
         """Draw points from the estimate.
 
         Parameters
@@ -196,6 +208,8 @@ class SphericalKDE:
             Number of points.
         seed : int, numpy Generator or None
             Source of randomness; no global random state is read or changed.
+        random_state : int, numpy RandomState, numpy Generator or None
+            scikit-learn's name for `seed`; give one of them.
 
         Returns
         -------
@@ -204,7 +218,7 @@ class SphericalKDE:
         """
         self._require_fit()
         n = as_int("n", n, 1, "the number of points")
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(seed_or_random_state(seed, random_state))
         centers = self.points_[generator.choice(len(self.points_), size=n, p=self.weights_)]
         return sample_around(centers, self.concentration_, generator)
 
@@ -221,9 +235,6 @@ class SphericalKDE:
                 )
             setattr(self, name, value)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        return density_tags()
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", columns={self.columns!r}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Numbers, Points
-from sphereot._arrays.validation import as_int, as_points, as_positive
+from sphereot._arrays.validation import as_int, as_points, as_positive, own_weights
 from sphereot.stats._component_estimator import ComponentEstimator
 from sphereot.stats._kernels import normalized_float64, row_blocks
 from sphereot.stats._vmf import fit_concentrations, scaled_log_normalizers
@@ -108,7 +108,8 @@ class VonMisesFisherMixture(ComponentEstimator):
         VonMisesFisherMixture
             This mixture.
         """
-        rows = as_points("x", x, self.columns)
+        sample_weight = own_weights(sample_weight, x)
+        rows = as_points("x", x, self.columns, weighted=True)
         weights = scaled_weights(fit_weights(self.weights, sample_weight, rows), len(rows))
         tol = as_positive("tol", self.tol, "the least gain of a step")
         max_iter = as_int("max_iter", self.max_iter, 1, "the number of steps")
