@@ -44,6 +44,14 @@ def test_code_runs(page, tmp_path, monkeypatch):
         assert (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize(("page", "count"), [("testing.md", 1), ("scale.md", 2)])
+def test_first_blocks_run(page, count, tmp_path, monkeypatch, capsys):
+    """What these pages begin with is a program; later blocks need a cluster."""
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(python_blocks(page)[:count]), page, "exec"), {})
+    assert "SSW" in capsys.readouterr().out
+
+
 @needs_kernel
 def test_printed_estimate(capsys):
     """The result that the page on comparing samples explains is the one that its code prints."""
