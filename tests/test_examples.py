@@ -23,7 +23,7 @@ NOTEBOOKS = {
     "pipelines": ["sklearn"],
     "places": ["matplotlib", "polars"],
     "uniform_embeddings": ["torch", "sklearn"],
-    "watch_embeddings": ["sklearn"],
+    "watch_embeddings": ["matplotlib", "sklearn"],
 }
 
 
