@@ -101,6 +101,7 @@ def _ratio_to_chance(flow: Flow, points: np.ndarray[Any, Any]) -> float:
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     """Draw learning curves of all variants, and the ratios to chance of training and test points at the end."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     with plotting.style():
         figure = Figure(figsize=(6.8, 2.7 * len(config.data)), layout="constrained")
@@ -113,13 +114,21 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
                 curves.plot(selected[0]["curve_epochs"], mean, color=color, label=variant)
                 x, y = ([row[f"{part}_ratio"] for row in selected] for part in ("train", "test"))
                 ratios.plot(x, y, "o", color=color, markersize=4)
-            curves.set(xlabel="epoch", ylabel="test NLL [nats]", title=f"{name}, mean of the splits")
+            curves.set(
+                xlabel="epoch",
+                ylabel="test NLL [nats]",
+                title=name if config.splits == 1 else f"{name}, mean of {config.splits} splits",
+            )
             # Some learning curves start far above the others.
             ends = [row["curve_nll"][-1] for row in select(rows, data=name)]
             curves.set_ylim(min(ends) - 0.05, max(ends) + 0.5)
             ratios.axvline(1, color="0.6", linewidth=0.8)
             ratios.axhline(1, color="0.6", linewidth=0.8)
             ratios.set(xscale="log", yscale="log")
+            for axis in (ratios.xaxis, ratios.yaxis):
+                axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_locator(NullLocator())
             ratios.set(
                 xlabel="training points", ylabel="test points", title="SSW to uniform, over that of a uniform sample"
             )
