@@ -37,8 +37,8 @@ print(f"bandwidth {bandwidth:g} rad; mean log-density of held-out images {scores
 
 # %%
 # `score_samples` gives log-densities: low for images that are unlike those of the training. Nines, which the model has
-# never seen, are told from new images of the known digits by this number alone: the area under the ROC curve is above
-# 0.8 (0.5 is chance, 1 is perfect).
+# never seen, are distinguished from new images of the known digits by this number alone: the area under the ROC curve
+# is above 0.8 (0.5 is chance, 1 is perfect).
 
 typical, unusual = search.score_samples(test), search.score_samples(nines)
 is_nine = np.concatenate([np.zeros(len(test)), np.ones(len(nines))])

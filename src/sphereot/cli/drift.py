@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +28,7 @@ from sphereot.cli.outputs import finite_or_none, for_reader, print_json, require
 from sphereot.cli.points import input_files, load_sketch, read_files, refuse_weights, status
 from sphereot.cli.result_text import drift_text
 from sphereot.cli.sketch_distances import any_sketch
-from sphereot.cli.time_windows import LOCATION, Every, Time, divide_by_time, require_both
+from sphereot.cli.time_windows import Every, Time, divide_by_time, require_both
 from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ __all__ = ["drift"]
 _EXIT_DRIFT = 1
 _LARGE_FILE = 100_000  # points
 _SHOWN = 5  # rows that moved, of those in the record
-_ROW = "number of the row"
-"""Label of the points whose row numbers are not those among the points that are tested."""
 
 
 @reports_errors()
@@ -118,7 +115,7 @@ def drift(
     A table with a column of times, week by week; the first week is the reference: sphereot drift log.parquet --columns
     embedding --normalize --time created --every week
 
-    Places, in kilometers: sphereot drift 2024.csv '2025-*.csv' --lonlat --unit km
+    Locations, in kilometers: sphereot drift 2024.csv '2025-*.csv' --lonlat --unit km
 
     Stored summaries, made by `sphereot sketch --groups`: sphereot drift reference.sketch today.sketch
 
@@ -150,7 +147,6 @@ def drift(
     if max_points is None:
         _note_large([first, *sets])
     names, title = _labels(current), f"Drift from {reference.name}"
-    first, *sets = _with_row_numbers([first, *sets], divided=time is not None)
     if time is not None and every is not None:
         if not sets:
             title = f"Drift from the first {every} of {reference.name}"
@@ -162,7 +158,7 @@ def drift(
         n_projections=projections, method=as_method(method), seed=seed, progress=True,
     )  # fmt: skip
     moved = [
-        _in_files(moved_rows(first, window, test.test, identifier), first, window) if test.drifted else None
+        moved_rows(first, window, test.test, identifier) if test.drifted else None
         for window, test in zip(sets, result.windows, strict=True)
     ]
     if report is not None:
@@ -262,40 +258,6 @@ def _print_result(result: "DriftResult", lengths: Lengths) -> None:
     typer.echo(drift_text(result, lengths))
     if lengths.p != 1 and lengths.units != ["turns"]:
         typer.echo(for_reader(f"  {lengths.meaning}"))
-
-
-def _with_row_numbers(sets: "Sequence[PointSet]", *, divided: bool) -> "list[PointSet]":
-    """The points with their row numbers as a label, which stays with them where they are divided by time.
-
-    Points that are not divided, and are all rows of their file, need none.
-    """
-    import numpy as np
-
-    numbered = []
-    for index, points in enumerate(sets):
-        is_divided = divided and (index > 0 or len(sets) == 1)  # the reference is, if there is no other file
-        if points.rows is None and not is_divided:
-            numbered.append(points)
-            continue
-        rows = np.arange(len(points)) if points.rows is None else np.asarray(points.rows)
-        labels = {**points.labels, _ROW: rows}
-        if is_divided:
-            of_file = f" of {points.path.name}" if len(sets) > 2 else ""  # windows of several files
-            labels[LOCATION] = np.array([f"row {row}{of_file}" for row in rows.tolist()])
-        numbered.append(replace(points, labels=labels, rows=None))
-    return numbered
-
-
-def _in_files(moved: MovedRows | None, reference: "PointSet", window: "PointSet") -> MovedRows | None:
-    """Rows that moved, with their numbers in the files instead of those among the points that were tested."""
-    if moved is None:
-        return None
-
-    def items(points: "PointSet", listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        numbers = points.labels.get(_ROW)
-        return listed if numbers is None else [{**item, "row": int(numbers[item["row"]])} for item in listed]
-
-    return MovedRows(items(window, moved.new), items(reference, moved.gone))
 
 
 def _reserve_buffers() -> None:

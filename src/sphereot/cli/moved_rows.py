@@ -21,8 +21,7 @@ class MovedRows:
     Attributes
     ----------
     new, gone : list of dict
-        With `row`, the number among the rows that were tested, counted from 0, `contribution`, and `id` if there is
-        one.
+        With `row`, the number of the row in its file, counted from 0, `contribution`, and `id` if there is one.
     """
 
     new: list[dict[str, Any]]
@@ -55,7 +54,10 @@ def moved_rows(
     contributions = row_contributions(reference.points, window.points, p=test.p, projections=test.projections)
 
     def items(points: "PointSet", rows: Any, values: Any) -> list[dict[str, Any]]:
-        listed = [{"row": row, "contribution": float(values[row])} for row in rows.tolist()]
+        numbers = rows.tolist() if points.rows is None else [int(points.rows[row]) for row in rows]
+        listed = [
+            {"row": number, "contribution": float(values[row])} for number, row in zip(numbers, rows, strict=True)
+        ]
         label = LOCATION if identifier is None else identifier
         if label not in points.labels:
             return listed

@@ -70,16 +70,20 @@ def divide_by_time(
 def _windows_by_time(sets: "Sequence[PointSet]", time: str, every: str) -> "list[tuple[str, PointSet]]":
     """The points of each period, in the order of time, with its name; a period may have points of several files.
 
-    Points have the label `LOCATION` besides their own.
+    Points have the label `LOCATION` besides their own, and the numbers of their rows in the files.
     """
     import numpy as np
 
     located = len(sets) > 1
+    numbers = [np.arange(len(points)) if points.rows is None else np.asarray(points.rows) for points in sets]
     labels = [np.array(periods(points, time, every)) for points in sets]
     windows = []
     for name in sorted(set(np.concatenate(labels).tolist())):
         rows = [np.flatnonzero(label == name) for label in labels]
         parts = [(points, chosen) for points, chosen in zip(sets, rows, strict=True) if chosen.size]
+        in_files = [
+            (points, number[chosen]) for points, number, chosen in zip(sets, numbers, rows, strict=True) if chosen.size
+        ]
         first, _ = parts[0]
         window = replace(
             first,
@@ -91,7 +95,7 @@ def _windows_by_time(sets: "Sequence[PointSet]", time: str, every: str) -> "list
                 LOCATION: np.array(
                     [
                         f"row {row} of {points.path.name}" if located else f"row {row}"
-                        for points, chosen in parts
+                        for points, chosen in in_files
                         for row in chosen
                     ]
                 ),
@@ -102,6 +106,7 @@ def _windows_by_time(sets: "Sequence[PointSet]", time: str, every: str) -> "list
             },
             dropped=0,  # of the file, not of the period
             total=sum(len(chosen) for _, chosen in parts),
+            rows=np.concatenate([chosen for _, chosen in in_files]),
         )
         windows.append((str(name), window))
     return windows
