@@ -270,6 +270,55 @@ def test_heavy_tails_are_not_reliable():
     assert sphereot.ssw_estimate(*wide_pair(3), method="iid", n_projections=20, seed=0).reliable
 
 
+def moved_pair(dim, n=40, size=1e-3, moved=slice(None)):
+    """A sample, and the same sample with some of its points moved by a short random vector."""
+    rng = np.random.default_rng(dim)
+    x = sphere_sample(rng, n, dim)
+    y = x.copy()
+    y[moved] += size * rng.standard_normal(x[moved].shape)
+    return x, sphereot.sphere.normalize(y)
+
+
+@pytest.mark.parametrize("case", [(3, {}), (20, {"n": 25}), (10, {"n": 50, "moved": slice(5)})])
+def test_intervals_hold_for_points_that_nearly_coincide(case):
+    """The great circles near the poles of the points carry the value; uniform ones miss most of them."""
+    dim, options = case
+    x, y = moved_pair(dim, **options)
+    truth = sphereot.ssw_estimate(x, y, n_projections=400_000, seed=10**6)
+    estimates = [sphereot.ssw_estimate(x, y, seed=seed) for seed in range(200)]
+    assert {one.method for one in estimates} == {"importance"}
+    covered = sum(low <= truth.value <= high for low, high in (one.confidence_interval() for one in estimates))
+    assert abs(covered - 190) <= 4 * np.sqrt(200 * 0.95 * 0.05)
+    values = [one.value for one in estimates]
+    assert abs(np.mean(values) - truth.value) <= 4 * np.hypot(np.std(values) / np.sqrt(200), truth.standard_error)
+    for method in ("iid", "orthogonal", "quasi"):
+        assert not any(sphereot.ssw_estimate(x, y, method=method, seed=seed).reliable for seed in range(20))
+    assert not sphereot.ssw_estimate(x, y, projections=sphereot.great_circles(200, dim, seed=0)).reliable
+
+
+def test_weights_that_differ_outweigh_a_small_move():
+    """Most of the cost comes from masses that differ, so uniform great circles serve, and are reliable."""
+    x, y = moved_pair(4)
+    weights = np.random.default_rng(0).exponential(size=40)
+    estimate = sphereot.ssw_estimate(x, y, x_weights=weights, seed=0)
+    assert estimate.method == "quasi"
+    assert estimate.reliable
+
+
+def test_points_without_weight_are_not_neighbors():
+    x, y = moved_pair(3)
+    far = sphereot.sphere.normalize(x + 0.5)
+    estimate = sphereot.ssw_estimate(x, np.concatenate([far, y]), y_weights=np.repeat([1.0, 0.0], 40), seed=0)
+    assert estimate.method == "quasi"
+
+
+def test_heavy_tails_of_order_one():
+    x, y = tight_pair(3, 0.005, 0.02)
+    truth = sphereot.ssw_estimate(x, y, p=1, n_projections=100_000, seed=10**6).value
+    intervals = [sphereot.ssw_estimate(x, y, p=1, seed=seed).confidence_interval() for seed in range(200)]
+    assert abs(sum(low <= truth <= high for low, high in intervals) - 190) <= 4 * np.sqrt(200 * 0.95 * 0.05)
+
+
 def test_several_tight_clusters():
     """Clusters at three places in both samples, a little apart: each has a pole of its own."""
     rng = np.random.default_rng(4)
@@ -296,7 +345,7 @@ def test_estimates_in_every_library(library, case):
 
 
 def test_importance_needs_concentrated_points():
-    with pytest.raises(ValueError, match="points are not tight, or all equal"):
+    with pytest.raises(ValueError, match="neither tight nor nearly those of the other sample"):
         sphereot.ssw_estimate(*(sphere_sample(RNG, 50, 3) for _ in range(2)), method="importance")
     with pytest.raises(ValueError, match="give one of them"):
         sphereot.ssw_estimate(*SAMPLES[:2], method="iid", projections=sphereot.great_circles(5, 3))

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import beta, kstest
 
 import sphereot
-from sphereot.slicing.near_centers import CenterMixture, centers_of, probability_of_length
+from sphereot.slicing.near_centers import CenterMixture, centers_of, displaced_points, probability_of_length
 
 
 def mixture(dim, n_centers=1, scale=0.05):
@@ -97,3 +97,25 @@ def test_strata_of_a_wide_center_have_a_width():
     assert (np.diff(two.edges, axis=1) > 0).all()
     means = [two.draw(60, generator)[1].mean() for _ in range(3)]
     assert_allclose(np.mean(means), 1, rtol=0.2)
+
+
+@pytest.mark.parametrize("dim", [3, 4, 20])
+def test_great_circles_near_points_have_weights_of_mean_one(dim, rng):
+    """Weighted means of 1 and of |U^T a|^2 are known: 1 and 2/d."""
+    points = sphere_sample(rng, 30, dim)
+    near = displaced_points(points, 10.0 ** rng.uniform(-7, -1, 30), np.full(30, 1 / 30), 2.0, 200, 30)
+    frames, weights, _ = near.mixture.draw(20_000, rng)
+    assert_allclose(np.einsum("lij,lik->ljk", frames, frames), np.broadcast_to(np.eye(2), (20_000, 2, 2)), atol=1e-12)
+    squares = np.sum((points[0] @ frames) ** 2, axis=1)
+    for values, mean in ((weights, 1.0), (weights * squares, 2 / dim)):
+        assert abs(np.mean(values) - mean) <= 4 * np.std(values) / np.sqrt(20_000)
+    assert np.max(weights) <= 1 / 0.3 + 1e-9
+
+
+def test_the_cost_of_displaced_points_is_that_of_its_integral():
+    """In dimension 4, r^2 is uniform, and the mean of s^2 / (r^2 + s^2) is s^2 log(1 + 1 / s^2)."""
+    distance = 0.01
+    near = displaced_points(np.eye(4)[:2], np.array([0.0, distance]), np.array([0.5, 0.5]), 2.0, 200, 2)
+    square = (distance / (np.pi * np.sqrt(3))) ** 2
+    assert_allclose(near.mean, 0.125 * square * np.log1p(1 / square), rtol=0.1)
+    assert displaced_points(np.eye(4)[:2], np.zeros(2), np.array([0.5, 0.5]), 2.0, 200, 2) is None

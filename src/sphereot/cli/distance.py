@@ -27,7 +27,7 @@ from sphereot.cli.options import (
 )
 from sphereot.cli.outputs import finite_or_none, for_reader, print_json
 from sphereot.cli.points import file_summary, input_files, read_files, status
-from sphereot.cli.sketch_distances import any_sketch, print_pairs
+from sphereot.cli.sketch_distances import any_sketch, print_pairs, refuse_for_sketches
 from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ MaxProjections = Annotated[int, typer.Option("--max-projections", help="Largest 
 @reports_errors()
 @reads_points
 def distance(
+    context: typer.Context,
     a: FirstFile,
     b: SecondFile,
     reading: WeightedReadOptions,
@@ -107,9 +108,7 @@ def distance(
     """
     p = order_for(p, reading)
     if any_sketch([a, b]):
-        _refuse_for_sketches(rtol, method)
-        if bootstrap is not None:
-            raise ValueError("--bootstrap: resamples the points, which sketches do not hold; give data files.")
+        _refuse_for_sketches(context, reading, [a, b])
         print_pairs([a, b], reading, p, unit=unit, as_json=as_json)
         return
     with status("Reading ..."):
@@ -159,8 +158,8 @@ def distance(
     _warn_if_inaccurate(rtol, [number], count)
     if not estimate.reliable:
         typer.echo(
-            "Note: one great circle carries a large part of the value, so ± cannot be trusted; leave out --method, or "
-            "give more with --projections.",
+            "Note: a few rare great circles carry a large part of the value, so ± cannot be trusted. Leave out --method, "
+            "or draw more with --projections.",
             err=True,
         )
 
@@ -168,6 +167,7 @@ def distance(
 @reports_errors()
 @reads_points
 def pairwise(
+    context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -200,7 +200,7 @@ def pairwise(
         raise ValueError(f"FILES: got {len(files)}, but pairs need at least two files; give another one.")
     p = order_for(p, reading)
     if any_sketch(files):
-        _refuse_for_sketches(rtol, None)
+        _refuse_for_sketches(context, reading, files)
         print_pairs(files, reading, p, unit=unit, as_json=as_json)
         return
     with status("Reading ..."):
@@ -253,12 +253,10 @@ def pairwise(
     _warn_if_inaccurate(rtol, list(pairs.values()), count)
 
 
-def _refuse_for_sketches(rtol: float | None, method: str | None) -> None:
-    if rtol is not None or method is not None:
-        raise ValueError(
-            "--rtol, --method: sketches have the great circles they were made with; make others with more of them: "
-            "`sphereot sketch --projections`."
-        )
+def _refuse_for_sketches(context: typer.Context, reading: WeightedReadOptions, paths: Sequence[Path]) -> None:
+    mixed = any(path.suffix != ".sketch" for path in paths)  # the options of reading are for the data files
+    circles = ("projections", "method", "rtol", "max_projections", "bootstrap", "seed")
+    refuse_for_sketches(context, None if mixed else reading, *circles)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._backends import backend_for
-from sphereot._backends.protocol import Measures
+from sphereot._backends.protocol import Measures, n_atoms
 from sphereot.distance.control_variates import ControlVariates
 from sphereot.slicing.drawing import independent_frames, replicate_frames
-from sphereot.slicing.near_centers import CenterMixture, centers_of
+from sphereot.slicing.near_centers import CenterMixture, DisplacedPoints, centers_of, displaced_points
 
-__all__ = ["CircleSampling", "choose_sampling", "costs_on"]
+__all__ = ["CircleSampling", "choose_sampling", "costs_on", "near_points"]
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +26,13 @@ _HEAVY_TAIL = 4.0
 _CENTER_POINTS = 128
 _PILOT_CIRCLES = 128, 512
 
+# The squared cost of rare great circles, relative to the squared mean, is below 0.1 for ordinary samples, below 6 for
+# tight clusters close to each other, and above 15 for samples whose points nearly coincide.
+_NEARLY_EQUAL = 8.0
+_UNRELIABLE = 1.0
+_MAX_DISTANCES = 1 << 24  # between points of the two samples
+_FEWEST_POINTS = 32
+
 
 @dataclass(frozen=True)
 class CircleSampling:
@@ -35,6 +42,11 @@ class CircleSampling:
     dim: int
     mixture: CenterMixture | None
     controls: ControlVariates | None
+    near: DisplacedPoints | None = None
+
+    def misses_rare_circles(self, value: float) -> bool:
+        """Whether great circles that carry much of the value are too rare to be drawn by this method."""
+        return self.mixture is None and self.near is not None and _is_rare(self.near, value, _UNRELIABLE)
 
     def draw(self, sizes: list[int], generator: np.random.Generator) -> tuple[Floats, Floats | None]:
         """Frames of replicates, one after the other, and their weights, None for equal ones."""
@@ -51,22 +63,72 @@ def choose_sampling(
 ) -> CircleSampling:
     """The method that was asked for, or the best for the data."""
     dim = measures[0].points.shape[1]
+    near = near_points(measures, p, count)
     if method in ("iid", "orthogonal", "quasi"):
-        return CircleSampling(method, dim, None, None)
+        return CircleSampling(method, dim, None, None, near)
+    has_all_points = near is not None and len(near.mixture.centers) == n_atoms(measures)
+    if near is not None and has_all_points and near.rare > _NEARLY_EQUAL * near.mean**2:
+        frames, weights, _ = near.mixture.draw(_PILOT_CIRCLES[0], generator)
+        value = float(np.mean(weights * to_numpy(costs_on(measures, frames, p)).astype(np.float64)))
+        if _is_rare(near, value, _NEARLY_EQUAL):
+            return CircleSampling("importance", dim, near.mixture, None, near)
     mixture = centers_of(_sample_of_points(measures, generator), generator)
     if mixture is None and method == "importance":
         reason = (
-            "a circle has no great circles to choose from" if dim == 2 else "the points are not tight, or all equal"
+            "a circle has no great circles to choose from"
+            if dim == 2
+            else "the points are neither tight nor nearly those of the other sample"
         )
         raise ValueError(f"method: got 'importance', but {reason}; leave method out.")
     if mixture is not None:
         mixture, relative_variance = _after_pilot(mixture, measures, p, count, generator)
-        if method == "importance" or relative_variance > _HEAVY_TAIL:
+        if method == "importance" or relative_variance > _HEAVY_TAIL * min(1.0, p / 2) ** 2:
             return CircleSampling("importance", dim, mixture, None)
     is_controlled = dim >= _LOWEST_CONTROLLED_DIM and p <= _LARGEST_CONTROLLED_ORDER
     is_new = len(measures) == 2 or p != 2  # a control variate that is the cost itself would need no great circles
     controls = ControlVariates.of(measures, generator) if is_controlled and is_new else None
-    return CircleSampling("quasi", dim, None, controls)
+    return CircleSampling("quasi", dim, None, controls, near)
+
+
+def near_points(measures: Measures, p: float, count: int) -> DisplacedPoints | None:
+    """The model of points that nearly coincide with points of the other sample; of some points for large samples."""
+    if len(measures) == 1:
+        return None
+    generator = np.random.default_rng(0)  # which points are looked at must not change what is drawn later
+    arrays, shares = [], []
+    for points, weights in measures:
+        mass = np.ones(points.shape[0]) if weights is None else to_numpy(weights).astype(np.float64)
+        arrays.append(to_numpy(points)[mass > 0])
+        shares.append(mass[mass > 0] / np.sum(mass) / 2)
+    chosen, distances, masses = [], [], []
+    for points, mass, other in zip(arrays, shares, arrays[::-1], strict=True):
+        most = max(_FEWEST_POINTS, _MAX_DISTANCES // len(other))
+        rows = generator.choice(len(points), most, replace=False) if most < len(points) else slice(None)
+        chosen.append(points[rows].astype(np.float64))
+        distances.append(_distances_to_nearest(points[rows], other))
+        masses.append(mass[rows])
+    n_points = len(arrays[0]) + len(arrays[1])
+    return displaced_points(
+        np.concatenate(chosen), np.concatenate(distances), np.concatenate(masses), p, count, n_points
+    )
+
+
+def _distances_to_nearest(points: Floats, others: Floats) -> Floats:
+    block = max(1, _MAX_DISTANCES // (4 * len(points)))
+    nearest = np.zeros(len(points), dtype=np.intp)
+    best = np.full(len(points), -np.inf)
+    for start in range(0, len(others), block):
+        products = points @ others[start : start + block].T
+        rows = np.argmax(products, axis=1)
+        values = products[np.arange(len(points)), rows]
+        nearest = np.where(values > best, start + rows, nearest)
+        best = np.maximum(values, best)
+    distances: Floats = np.linalg.norm(points.astype(np.float64) - others[nearest], axis=1)
+    return distances
+
+
+def _is_rare(near: DisplacedPoints, value: float, limit: float) -> bool:
+    return near.rare > limit * max(near.mean, value) ** 2
 
 
 def _after_pilot(

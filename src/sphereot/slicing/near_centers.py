@@ -9,18 +9,23 @@ frame is spanned by r m + sqrt(1 - r^2) t and w, with (t, w) a uniform frame in 
 `CenterMixture` draws u from a density that is constant on strata, for each of several centers. A great circle gets
 the weight 1 / q(U), q being the density of the mixture relative to the uniform distribution, so that the weighted
 mean is unbiased.
+
+Samples whose points nearly coincide have as many centers as points. A point x that is displaced by a short vector e
+moves on the circle by about |e| / (2 pi sqrt(d - 1) r) turns, r = |U^T x|, and by half a turn at most. So each point
+carries the cost (s^2 / (r^2 + s^2))^(p/2) / 2^p, s = |e| / (pi sqrt(d - 1)), and the mixture has a density in
+proportion to the sum of these costs.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot.slicing.drawing import haar_matrices
 
-__all__ = ["CenterMixture", "centers_of", "probability_of_length"]
+__all__ = ["CenterMixture", "DisplacedPoints", "centers_of", "displaced_points", "probability_of_length"]
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +37,11 @@ _SMALLEST_LENGTH = 0.25  # of the strata, in units of the scale of a center
 # sample are close to its points too.
 _TIGHT, _TIGHT_PER_DIM, _TIGHT_ABOUT_SEVERAL = 0.9, 0.03, 0.05
 _MAX_CENTERS = 8
+# For samples whose points nearly coincide: the share of great circles drawn by the model of `displaced_points`, and the
+# expected number of draws below which great circles count as rare.
+_MODEL_SHARE = 0.7
+_RARE_DRAWS = 5.0
+_HIGHEST_BLOCK_DIM = 9
 _LLOYD_STEPS = 6
 _GOLDEN_TURN = (math.sqrt(5) - 1) / 2
 
@@ -48,11 +58,15 @@ class CenterMixture:
         Bounds of the strata of each center, as probabilities u from 0 to 1.
     shares : array, shape (K, B)
         Probabilities of the strata in the mixture; they add up to 1.
+    block : int, optional
+        For many centers, how many great circles in turn are drawn about the same one. Without it, strata are drawn in
+        their order.
     """
 
     centers: Floats
     edges: Floats
     shares: Floats
+    block: int | None = None
 
     @classmethod
     def of_scales(cls, centers: Floats, scales: Floats) -> "CenterMixture":
@@ -74,18 +88,29 @@ class CenterMixture:
         strata : array, shape (n,)
             Index k B + b of the stratum b of the center k that each was drawn from.
         """
-        positions = (np.arange(n) + generator.random(n)) / n
-        ends = np.cumsum(self.shares)
-        ends /= ends[-1]
-        strata = np.minimum(np.searchsorted(ends, positions, side="right"), ends.size - 1)
-        begins = np.concatenate([[0.0], ends[:-1]])
-        fractions = (positions - begins[strata]) / (ends[strata] - begins[strata])
-        k, b = np.divmod(strata, self.shares.shape[1])
+        if self.block is None:
+            strata, fractions = _stratified(np.ravel(self.shares), n, generator)
+            k, b = np.divmod(strata, self.shares.shape[1])
+        else:
+            k, b, fractions = self._in_blocks(self.block, n, generator)
         low, high = self.edges[k, b], self.edges[k, b + 1]
         # Rounding must not lead out of the stratum, for which the weight is computed.
         u = np.clip(low + fractions * (high - low), low, np.nextafter(high, 0.0))
         frames = self._frames(k, u, generator)
-        return frames, 1 / self._density(frames, k, u), strata
+        return frames, 1 / self._density(frames, k, u), k * self.shares.shape[1] + b
+
+    def _in_blocks(
+        self, block: int, n: int, generator: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+        """Centers, strata and places within the strata; every block has one center and places all over its strata."""
+        chosen, _ = _stratified(np.sum(self.shares, axis=1), -(-n // block), generator)
+        k = np.repeat(generator.permutation(chosen), block)[:n]  # the last block may be cut short: any of them
+        positions = (generator.permutation(n) + generator.random(n)) / n
+        ends = np.cumsum(self.shares[k], axis=1)
+        positions *= ends[:, -1]
+        b = np.minimum(np.sum(ends <= positions[:, None], axis=1), self.shares.shape[1] - 1)
+        rows = np.arange(n)
+        return k, b, 1 - np.clip((ends[rows, b] - positions) / self.shares[k, b], 0.0, 1.0)
 
     def reweighted(self, contributions: Floats, strata: NDArray[np.intp]) -> "CenterMixture":
         """The mixture whose shares follow the weighted costs of great circles drawn from this one.
@@ -108,8 +133,8 @@ class CenterMixture:
 
     def _frames(self, k: NDArray[np.intp], u: Floats, generator: np.random.Generator) -> Floats:
         n, dim = len(u), self.centers.shape[1]
-        squared = -np.expm1(np.log1p(-u) * (2 / (dim - 2)))
-        if dim == 3:  # angles around the center that are spread for neighbors in u
+        squared = _squared_length(u, dim)
+        if dim == 3 and self.block is None:  # angles around the center that are spread for neighbors in u
             angles = 2 * np.pi * ((generator.random() + _GOLDEN_TURN * np.arange(n)) % 1)
             cosine, sine = np.cos(angles), np.sin(angles)
             tangent = np.stack([np.stack([cosine, -sine], axis=-1), np.stack([sine, cosine], axis=-1)], axis=1)
@@ -133,16 +158,78 @@ class CenterMixture:
         probabilities = self._probabilities(frames)
         probabilities[centers, np.arange(len(u))] = u
         heights = self.shares / np.diff(self.edges, axis=1)
-        density = np.zeros(len(u))
-        for k, edges in enumerate(self.edges):
-            strata = np.searchsorted(edges, probabilities[k], side="right") - 1
-            density += heights[k, np.clip(strata, 0, self.shares.shape[1] - 1)]
+        last = self.shares.shape[1] - 1
+        # Edges are powers of the lowest one, so that the stratum of a probability follows from its logarithm.
+        powers = np.log(np.maximum(probabilities, 1e-300)) / np.log(self.edges[:, 1:2])
+        strata = np.clip(np.floor(1 + last * (1 - powers)), 0, last).astype(np.intp)
+        density: Floats = np.sum(np.take_along_axis(heights, strata, axis=1), axis=0)
         return density
 
     def _probabilities(self, frames: Floats) -> Floats:
         """The probabilities u of every center and great circle, shape (K, n)."""
         lengths = np.sum(np.einsum("kd,ndj->knj", self.centers, frames) ** 2, axis=2)
         return probability_of_length(lengths, self.centers.shape[1])
+
+
+class DisplacedPoints(NamedTuple):
+    """The model of the cost for samples whose points nearly coincide.
+
+    Attributes
+    ----------
+    mixture : CenterMixture
+        Great circles, most of them in proportion to the cost of the model.
+    mean : float
+        The mean cost of the model over all great circles.
+    rare : float
+        The part of the mean squared cost from great circles that uniform draws are unlikely to meet.
+    """
+
+    mixture: CenterMixture
+    mean: float
+    rare: float
+
+
+def displaced_points(
+    points: Floats, distances: Floats, masses: Floats, p: float, n_draws: int, n_points: int
+) -> DisplacedPoints | None:
+    """The model for points and their distances to the other sample; None if all distances are 0.
+
+    Parameters
+    ----------
+    points : array, shape (K, d)
+        Points of both samples, all or some of them.
+    distances : array, shape (K,)
+    masses : array, shape (K,)
+        Weights of the points, which add up to 1 for both samples together.
+    p : float
+    n_draws : int
+        Number of great circles that an estimate would draw.
+    n_points : int
+        Number of points of both samples.
+    """
+    dim = points.shape[1]
+    if dim < 3 or not np.any((distances > 0) & (masses > 0)):
+        return None
+    scales = np.clip(distances / (np.pi * np.sqrt(dim - 1)), 1e-8, 1.0)
+    mixture = CenterMixture.of_scales(points, scales)
+    widths = np.diff(mixture.edges, axis=1)
+    squares = scales[:, None] ** 2
+    lengths = _squared_length(mixture.edges[:, :-1] + widths / 2, dim)
+    costs = np.where(distances > 0, masses, 0.0)[:, None] * (0.25 * squares / (lengths + squares)) ** (p / 2)
+    expected = costs * widths
+    total = float(np.sum(expected))
+    shares = expected / total
+    uniform = np.sum(shares, axis=1, keepdims=True) * widths
+    # A point and its neighbor in the other sample have one pole, and together twice the cost.
+    is_rare = np.clip(2 * _RARE_DRAWS / (n_draws * n_points) - mixture.edges[:, :-1], 0.0, widths)
+    repeats = n_points / len(points)
+    # A displacement counts along one axis of the frame: in a block of d - 1 great circles, along each axis of a basis.
+    block = dim - 1 if dim <= _HIGHEST_BLOCK_DIM else 1
+    return DisplacedPoints(
+        CenterMixture(points, mixture.edges, _MODEL_SHARE * shares + (1 - _MODEL_SHARE) * uniform, block),
+        repeats * total,
+        repeats * 2 * float(np.sum(costs**2 * is_rare)),
+    )
 
 
 def _tangent_frames(n: int, dim: int, generator: np.random.Generator) -> Floats:
@@ -160,12 +247,28 @@ def _tangent_frames(n: int, dim: int, generator: np.random.Generator) -> Floats:
     return blocks
 
 
+def _stratified(shares: Floats, n: int, generator: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
+    """Indices drawn by shares, one in each of n equal parts of their sum, and places between 0 and 1 within them."""
+    positions = (np.arange(n) + generator.random(n)) / n
+    ends = np.cumsum(shares)
+    ends /= ends[-1]
+    index = np.minimum(np.searchsorted(ends, positions, side="right"), ends.size - 1)
+    begins = np.concatenate([[0.0], ends[:-1]])
+    return index, (positions - begins[index]) / (ends[index] - begins[index])
+
+
 def _smoothed(sums: Floats) -> Floats:
     """Sums of neighboring strata averaged: a few great circles were seen in each."""
     kernel = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
     ones = np.ones(sums.shape[1])
     smooth = np.array([np.convolve(row / np.convolve(ones, kernel, "same"), kernel, "same") for row in sums])
     return smooth
+
+
+def _squared_length(u: Floats, dim: int) -> Floats:
+    """The inverse of `probability_of_length`."""
+    squared: Floats = -np.expm1(np.log1p(-u) * (2 / (dim - 2)))
+    return squared
 
 
 def probability_of_length(squared_length: Any, dim: int) -> Floats:
