@@ -24,6 +24,7 @@ LAYERS = [
 # What `import sphereot`, or the start of the command line, must not load. A module of ours may be imported inside a
 # function if it loads one of these.
 OPTIONAL = {
+    "filelock",
     "torch",
     "jax",
     "matplotlib",

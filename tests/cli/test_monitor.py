@@ -1,6 +1,12 @@
-"""`sphereot monitor`: windows of sketches and of data files, exit codes, repeated jobs, metrics, report."""
+"""`sphereot monitor`: windows of sketches and of data files, exit codes, repeated jobs, metrics, report, errors."""
 
+import errno
 import json
+import os
+import re
+import shlex
+import shutil
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -10,9 +16,12 @@ pytest.importorskip("polars")
 
 import polars as pl
 from helpers.cli import run
+from helpers.documents import DOCS
 from helpers.kernel import needs_kernel
 
 from sphereot import sphere
+from sphereot.cli.monitor import monitor
+from sphereot.stats import monitor as stats_monitor
 
 pytestmark = needs_kernel
 
@@ -40,7 +49,23 @@ COMMON = ["--horizon", "30", "--permutations", "2399"]
 READING = ["--columns", "embedding", "--groups", "document"]
 
 
-def test_day_by_day(files, tmp_path):
+@pytest.fixture
+def today(monkeypatch):
+    """A function that sets the clock of the monitor to noon of a day of March 2026."""
+
+    def set_day(day):
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return datetime(2026, 3, day, 12, tzinfo=UTC)
+
+        monkeypatch.setattr(stats_monitor, "datetime", Clock)
+
+    set_day(1)
+    return set_day
+
+
+def test_day_by_day(files, tmp_path, today):
     """Sketches and data files give the same history; the exit code is of the new windows alone."""
     histories = tmp_path / "sketches.jsonl", tmp_path / "data.jsonl"
     for day, code in (("mon", 0), ("tue", 0), ("wed", 1), ("mon", 0)):
@@ -48,23 +73,24 @@ def test_day_by_day(files, tmp_path):
             window = files / f"{day}{suffix}"
             done = run("monitor", files / "reference.sketch", window, "--history", history, *COMMON, *READING)
             assert done.exit_code == code, done.output
-            assert done.stdout.startswith(f"{day}: {'DRIFT' if code else 'no drift'}; SSW_1 0.")
+            assert done.stdout.startswith(f"{day} 2026-03-01: {'DRIFT' if code else 'no drift'}; SSW_1 0.")
     records = [[json.loads(line) for line in history.read_text().splitlines()] for history in histories]
-    assert [record["label"] for record in records[0][1:]] == ["mon", "tue", "wed"]
-    for first, second in zip(*records, strict=True):
-        first.pop("time", None), second.pop("time", None)
-        assert first == second
+    assert [record["label"] for record in records[0][1:]] == [f"{day} 2026-03-01" for day in ("mon", "tue", "wed")]
+    assert records[0] == records[1]
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_json_metrics_and_report(files, tmp_path):
+def test_json_metrics_and_report(files, tmp_path, today):
     history, metrics, page = (tmp_path / name for name in ("texts.jsonl", "texts.prom", "texts.html"))
     windows = [files / f"{day}.sketch" for day in ("mon", "wed")]
     outputs = ["--history", history, "--metrics", metrics, "--report", page, *COMMON]
     done = run("monitor", files / "reference.sketch", *windows, *outputs, "--json")
     assert done.exit_code == 1, done.output
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(line["label"], line["drifted"]) for line in lines] == [("mon", False), ("wed", True)]
+    assert [(line["label"], line["drifted"]) for line in lines] == [
+        ("mon 2026-03-01", False),
+        ("wed 2026-03-01", True),
+    ]
     assert 'sphereot_drift_alarms_total{monitor="texts"} 1\n' in metrics.read_text()
     assert "Drift in 1 of 2 windows" in page.read_text(encoding="utf-8")
     before = page.read_bytes()
@@ -76,13 +102,13 @@ def test_json_metrics_and_report(files, tmp_path):
 
 
 @pytest.mark.parametrize(("p", "value"), [(1, "SSW_1 {} radians"), (2, "SSW_2^2 {} turns^2 (SSW_2 {} radians)")])
-def test_units(files, tmp_path, p, value):
+def test_units(files, tmp_path, today, p, value):
     outputs = ["--history", tmp_path / "h.jsonl", *COMMON, "--p", p, "--unit", "radians"]
     done = run("monitor", files / "reference.sketch", files / "wed.sketch", *outputs)
     record = json.loads((tmp_path / "h.jsonl").read_text().splitlines()[-1])
     radians = 2 * np.pi * record["value"] ** (1 / p)
     numbers = [f"{radians:.4g}"] if p == 1 else [f"{record['value']:.4g}", f"{radians:.4g}"]
-    assert f"wed: DRIFT; {value.format(*numbers)}, " in done.stdout
+    assert f"wed 2026-03-01: DRIFT; {value.format(*numbers)}, " in done.stdout
     outputs[1] = tmp_path / "g.jsonl"
     line = json.loads(run("monitor", files / "reference.sketch", files / "wed.sketch", *outputs, "--json").stdout)
     assert (line["unit"], line["value"]) == ("radians", record["value"])
@@ -116,6 +142,10 @@ FAULTS = {
     "missing file": (["thu.sketch"], [], "thu.sketch: No such file"),
     "weights": (["mon.parquet"], ["--weights", "document"], "takes none"),
     "few permutations": (["mon.sketch"], ["--permutations", "99"], "no p-value can reach the level"),
+    "label and time": (["mon.sketch"], ["--label", "x", "--time", "2026-03-01"], "leave out --time or --label"),
+    "time of a column": (["mon.sketch"], ["--time", "created"], "'created' is not a time; give one such as 2026-03-01"),
+    "windows to verify": (["mon.sketch"], ["--verify"], "checks the history alone"),
+    "nothing to verify": ([], ["--verify"], "h.jsonl: No such file"),
     "no such column": (["mon.parquet"], ["--columns", "embedding", "--groups", "user"], "there is no column 'user'"),
 }
 
@@ -136,4 +166,169 @@ def test_outputs_are_no_inputs(files, tmp_path):
     assert done.exit_code == 2
     assert "is one of the files to read" in " ".join(done.stderr.split())
     done = run("monitor", files / "reference.parquet", files / "mon.sketch", "--history", tmp_path / "h.jsonl")
-    assert "reference.parquet: is no sketch; make one with" in " ".join(done.stderr.split())
+    assert "reference.parquet: is not a sketch; make one with" in " ".join(done.stderr.split())
+
+
+# ---- day after day ----
+
+
+def commands(text):
+    """The commands in a text that make a sketch of the reference and test a window, without their ends."""
+    found = re.findall(
+        r"sphereot (?:sketch last-month|monitor reference\.sketch).*?(?=\n\s*\n|\n *sphereot|  +#|$)", text, re.S
+    )
+    return [shlex.split(command.replace("\\\n", " "))[1:] for command in found]
+
+
+def documented(source):
+    """The commands of the help, of a page, or of the line in the README with the sketch that the guide makes."""
+    if source == "help":
+        return commands(monitor.__doc__)
+    if source == "README.md":
+        (line,) = re.findall(r"^    (sphereot monitor .*?)  +#", (DOCS.parent / source).read_text(), re.M)
+        return [documented("guide/drift.md")[0], shlex.split(line)[1:]]
+    page = (DOCS / source).read_text(encoding="utf-8")
+    return commands("\n\n".join(re.findall(r"(?:^    .*\n)+", page, re.M)))
+
+
+@pytest.mark.parametrize("source", ["help", "monitoring.md", "guide/drift.md", "README.md"])
+def test_documented_commands_on_three_days(files, tmp_path, monkeypatch, today, source):
+    """The same command every day, with other content in the file of today: three windows, and an alarm at the end."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "last-month").mkdir()
+    shutil.copy(files / "reference.parquet", tmp_path / "last-month")
+    sketch, daily, *others = documented(source)
+    smaller = {"64": "8", "512": "32"}  # great circles and bins: the sizes of the text take minutes
+    sketch = [smaller.get(argument, argument) for argument in sketch]
+    daily = [argument.replace("/var/lib/node_exporter/", "") for argument in daily]
+    assert run(*sketch).exit_code == 0
+    for day, (name, code) in enumerate([("mon", 0), ("tue", 0), ("wed", 1)], start=1):
+        today(day)
+        shutil.copy(files / f"{name}.parquet", tmp_path / "today.parquet")
+        reading = ["--columns", "embedding", "--groups", "document", "--projections", "8", "--bins", "32"]
+        assert run("sketch", "today.parquet", "-o", "today.sketch", *reading, "--fresh").exit_code == 0
+        for _ in range(2):  # a job that is repeated
+            done = run(*daily)
+            assert done.exit_code == code, done.output
+            assert done.stdout.startswith(f"today 2026-03-0{day}: ")
+    assert run(*daily).exit_code == 1
+    records = [json.loads(line) for line in (tmp_path / "drift.jsonl").read_text().splitlines()]
+    assert [record.get("label") for record in records[1:]] == [f"today 2026-03-0{day}" for day in (1, 2, 3)]
+    if "--metrics" in daily:
+        assert 'sphereot_drift_alarm{monitor="drift"} 1\n' in (tmp_path / "drift.prom").read_text()
+        assert "Drift in 1 of 3 windows" in (tmp_path / "drift.html").read_text(encoding="utf-8")
+    for command in others:
+        assert run(*command).exit_code == 0, command
+
+
+def test_times_for_labels(files, tmp_path):
+    """Windows of the past; another content under the same time is an error, since the time was given."""
+    history = tmp_path / "h.jsonl"
+
+    def check(day, time):
+        return run("monitor", files / "reference.sketch", files / day, "--history", history, *COMMON, "--time", time)
+
+    assert check("mon.sketch", "2026-02-28").stdout.startswith("mon 2026-02-28: ")
+    assert check("mon.sketch", "2026-02-28T06:00").stdout.startswith("mon 2026-02-28T06:00: ")
+    shutil.copy(files / "tue.sketch", tmp_path / "mon.sketch")
+    done = check(tmp_path / "mon.sketch", "2026-02-28")
+    assert done.exit_code == 2
+    assert "has a window 'mon 2026-02-28' with other points" in done.stderr
+    assert len(history.read_text().splitlines()) == 3
+
+
+def test_several_windows_on_one_day(files, tmp_path, today):
+    for name, label in (("mon", "today 2026-03-01"), ("tue", "today 2026-03-01 (2)"), ("mon", "today 2026-03-01")):
+        shutil.copy(files / f"{name}.sketch", tmp_path / "today.sketch")
+        window, history = tmp_path / "today.sketch", tmp_path / "h.jsonl"
+        assert run("monitor", files / "reference.sketch", window, "--history", history, *COMMON).stdout.startswith(
+            f"{label}: "
+        )
+
+
+# ---- errors ----
+
+
+def status(metrics):
+    names = "error", "last_success_timestamp_seconds", "last_error_timestamp_seconds", "age_seconds", "windows_total"
+    text = metrics.read_text()
+    return [float(re.search(rf"^sphereot_drift_{name}\{{.*\}} (.*)$", text, re.M)[1]) for name in names]
+
+
+def test_metrics_after_an_error(files, tmp_path):
+    """A missing file, a damaged history, a damaged reference, the second of two windows: an alert can fire."""
+    history, metrics, reference = tmp_path / "h.jsonl", tmp_path / "h.prom", tmp_path / "reference.sketch"
+    shutil.copy(files / "reference.sketch", reference)
+
+    def check(*windows):
+        paths = [files / window for window in windows]
+        return run("monitor", reference, *paths, "--history", history, "--metrics", metrics, *COMMON)
+
+    start = datetime.now(UTC).timestamp()
+    assert check("mon.sketch").exit_code == 0
+    error, success, failure, age, count = status(metrics)
+    assert (error, failure, age, count) == (0, 0, 0, 1)
+    assert success >= start
+    assert check("thu-*.sketch").exit_code == 2
+    assert check("tue.sketch", "thu.sketch").exit_code == 2
+    error, last_success, failure, age, count = status(metrics)
+    assert (error, count) == (1, 2)
+    assert failure >= last_success > success
+    assert age == pytest.approx(failure - last_success, abs=1e-3)
+    whole = history.read_bytes()
+    for path, content in ((history, whole[:-9]), (reference, b"no sketch")):
+        before = path.read_bytes()
+        path.write_bytes(content)
+        assert check("mon.sketch").exit_code == 2
+        assert status(metrics)[0] == 1
+        assert status(metrics)[1] == last_success
+        path.write_bytes(before)
+    assert check("mon.sketch").exit_code == 0
+    assert status(metrics)[0] == status(metrics)[3] == 0
+    assert status(metrics)[2] > 0
+
+
+def test_an_error_overwrites_no_input(files, tmp_path):
+    """Metrics that are one of the files to read are refused before any error is noted there."""
+    shutil.copy(files / "mon.sketch", tmp_path / "mon.sketch")
+    options = ["--history", tmp_path / "h.jsonl", "--metrics", tmp_path / "mon.sketch"]
+    done = run("monitor", files / "reference.sketch", tmp_path / "mon.sketch", *options)
+    assert "is one of the files to read" in " ".join(done.stderr.split())
+    assert (tmp_path / "mon.sketch").read_bytes() == (files / "mon.sketch").read_bytes()
+
+
+def test_verify(files, tmp_path):
+    history = tmp_path / "h.jsonl"
+    command = ["monitor", files / "reference.sketch", "--history", history, *COMMON]
+    assert run(*command[:2], files / "mon.sketch", files / "tue.sketch", *command[2:]).exit_code == 0
+    done = run(*command, "--verify")
+    assert (done.exit_code, done.stdout) == (0, f"{history}: 2 windows: all checksums and fields are right.\n")
+    history.write_text("".join(history.read_text().splitlines(keepends=True)[:-1]))
+    done = run(*command, "--verify")
+    assert done.exit_code == 2
+    assert "h.jsonl: windows are missing at its end" in " ".join(done.stderr.split())
+
+
+@pytest.mark.filterwarnings("default:.*cannot lock this file")
+def test_locks(files, tmp_path, monkeypatch):
+    """Another process that does not end is an error after --wait; a file system without locks gives a warning."""
+    import filelock
+
+    history = tmp_path / "h.jsonl"
+    command = ["monitor", files / "reference.sketch", files / "mon.sketch", "--history", history, *COMMON]
+    assert run(*command).exit_code == 0
+    handle = os.open(history, os.O_RDWR)
+    assert filelock.lock_descriptor(handle, blocking=False)
+    done = run(*command, "--wait", 0)
+    os.close(handle)
+    assert done.exit_code == 2
+    assert "another process held the lock of this history" in " ".join(done.stderr.split())
+
+    def none(handle, *, blocking):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(filelock, "lock_descriptor", none)
+    done = run(*command)
+    assert done.exit_code == 0
+    assert "Warning: " in done.stderr
+    assert "Run one process at a time that writes to it." in " ".join(done.stderr.split())

@@ -1,7 +1,6 @@
 """The drift monitor: its level over streams of windows, its history, its metrics, and bad input."""
 
-import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.stats import binom
 
 from sphereot import Sketch, sphere
 from sphereot.stats import DriftMonitor, drift_test
-from sphereot.stats.prometheus import prometheus_text
+from sphereot.stats.prometheus import failure_text, prometheus_text
 
 pytestmark = needs_kernel
 
@@ -147,34 +146,16 @@ def test_history_of_another_reference(tmp_path):
         DriftMonitor(windows[1], history=path, horizon=10)
 
 
-def damaged(lines):
-    """Files that are no history: their names, and their lines."""
-    record = json.loads(lines[1])
-    yield "is no drift history", ["{}"]
-    yield "is no drift history", []
-    yield "line 2: is no object of JSON", [lines[0], lines[1][:200]]
-    yield "line 2: is no object of JSON", [lines[0], "[" * 100_000]
-    yield "line 2: is no result of a window", [lines[0], "{}"]
-    yield "has version 2", [lines[0].replace('"version": 1', '"version": 2')]
-    for change in (
-        {"value": "high"}, {"value": float("nan")}, {"band": [1]}, {"band": None}, {"circle": {"index": 99}},
-        {"points": "many"}, {"densities": {"reference": [1.0], "window": [1.0, 2.0], "bandwidth": 1.0}},
-        {"densities": {"reference": [], "window": [], "bandwidth": 1.0}}, {"p_value": True},
-    ):  # fmt: skip
-        yield "line 2: is no result of a window", [lines[0], json.dumps(record | change)]
-
-
-def test_damaged_history(tmp_path):
+def test_default_labels_have_the_date():
+    """Windows of one day get numbers; equal points are one window, so that a job can be repeated the day after."""
     reference, windows = stream()
-    path = tmp_path / "history.jsonl"
-    DriftMonitor(reference, history=path, horizon=10).check(windows[0])
-    for message, lines in damaged(path.read_text().splitlines()):
-        path.write_text("\n".join(lines) + "\n")
-        with pytest.raises(ValueError, match=message):
-            DriftMonitor(reference, history=path, horizon=10)
-    path.write_bytes(b"\xff\xfe binary")
-    with pytest.raises(ValueError, match="is no drift history"):
-        DriftMonitor(reference, history=path, horizon=10)
+    monitor = DriftMonitor(reference, horizon=10)
+    late = datetime(2026, 3, 1, 23, tzinfo=timezone(timedelta(hours=-2)))  # in UTC the day after
+    labels = [monitor.check(window, time=NOON).label for window in windows[:2]]
+    labels += [monitor.check(windows[2], name="today", time=NOON).label, monitor.check(windows[3], time=late).label]
+    assert labels == ["window 2026-03-01", "window 2026-03-01 (2)", "today 2026-03-01", "window 2026-03-02"]
+    assert monitor.check(windows[1], name="today", time=late) is monitor.windows[1]
+    assert len(monitor.windows) == 4
 
 
 # ---- input ----
@@ -227,6 +208,38 @@ def test_metrics_as_prometheus_reads_them():
     assert values["distance_turns"] == last.value
     assert values["corrected_p_value"] == last.adjusted_p_value
     assert values["tested_timestamp_seconds"] == NOON.timestamp()
+
+
+def test_metrics_after_an_error():
+    """The state stays as it was, with the times of the last success and of the last error, and the age."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    reference, windows = stream()
+    monitor = DriftMonitor(reference, horizon=10)
+
+    def values(text):
+        samples = [sample for family in parser.text_string_to_metric_families(text) for sample in family.samples]
+        assert len({sample.name for sample in samples}) == len(samples)
+        return {sample.name.removeprefix("sphereot_drift_"): sample.value for sample in samples}
+
+    def status(text):
+        names = "error", "last_success_timestamp_seconds", "last_error_timestamp_seconds", "age_seconds"
+        return tuple(values(text)[name] for name in names)
+
+    day = timedelta(days=1)
+    noon, seconds = NOON.timestamp(), day.total_seconds()
+    never = failure_text("", "texts", now=NOON)
+    assert status(never) == (1, 0, noon, noon)
+    assert "windows_total" not in values(never)
+    monitor.check(windows[3], time=NOON + day)
+    good = prometheus_text(monitor, "texts", previous=never, now=NOON + day)
+    assert status(good) == (0, noon + seconds, noon, 0)
+    bad = failure_text(good, "texts", now=NOON + 3 * day)
+    assert status(bad) == (1, noon + seconds, noon + 3 * seconds, 2 * seconds)
+    assert values(bad)["alarm"] == 1
+    assert status(prometheus_text(monitor, "texts", previous=bad, now=NOON + 4 * day))[:3] == (
+        0, noon + 4 * seconds, noon + 3 * seconds,
+    )  # fmt: skip
+    assert status(failure_text("another file\n", "texts", now=NOON)) == status(never)
 
 
 def test_digest_is_of_the_content():

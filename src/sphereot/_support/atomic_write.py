@@ -1,4 +1,4 @@
-"""Atomic file writing (to a temporary file that is then renamed), and lock files."""
+"""Atomic file writing (to a temporary file that is then renamed), and locks on files."""
 
 import errno
 import os
@@ -6,19 +6,19 @@ import re
 import shutil
 import stat
 import tempfile
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from sphereot._support.extras import require
 
-__all__ = ["is_stream", "locked", "reason_of", "remove_leftovers", "write_aside", "write_text"]
+__all__ = ["is_stream", "locked", "open_locked", "reason_of", "remove_leftovers", "write_aside", "write_text"]
 
 _MAX_PREFIX = 50  # characters, of up to four bytes each: file names have at most 255 bytes
 _MAX_REASON = 200  # characters
+_POLL_SECONDS = 0.02
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EPIPE}
 
 
@@ -110,35 +110,67 @@ def remove_leftovers(target: Path) -> None:
 def locked(path: Path, message: str) -> Iterator[None]:
     """Hold the lock file `path`; raise a ValueError with `message` if another process or thread holds it.
 
-    The lock ends with the process, however that ends; the file is removed at the end of the context. On systems
-    without such locks, nothing is locked.
+    The lock ends with the process, however that ends; the file is removed at the end of the context.
     """
-    if fcntl is None:
-        yield
-        return
-    handle = _lock_file(path, message)
+    handle = open_locked(path, message)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # still locked, so that no other process can hold it
+        with suppress(PermissionError):  # Windows keeps files that are open
+            path.unlink(missing_ok=True)  # still locked, so that no other process can hold it
         os.close(handle)
 
 
-def _lock_file(path: Path, message: str) -> int:
-    """Handle of the locked file."""
+def open_locked(path: Path, message: str, *, wait: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT) -> int:
+    """Open a file and lock it, under whatever name it is reached; the lock ends when the handle is closed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    message : str
+        Text of the ValueError if another process or thread still holds the lock after `wait` seconds.
+    wait : float
+        How long to wait for the lock, in seconds.
+    flags : int
+        How to open the file, as in `os.open`.
+
+    Returns
+    -------
+    int
+        The handle. On a file system without locks it is not locked, and a warning says so.
+    """
+    deadline = time.monotonic() + wait
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            held = _try_lock(handle, path)
+            status = _status(path)
+            # Its holder may have removed or replaced the file since it was opened.
+            if held and status is not None and os.path.samestat(status, os.fstat(handle)):
+                return handle
+        except BaseException:
             os.close(handle)
-            raise ValueError(message) from None
-        except OSError:  # a file system without locks
-            return handle
-        status = _status(path)
-        if status is not None and os.path.samestat(status, os.fstat(handle)):
-            return handle
-        os.close(handle)  # its holder removed it between the two calls
+            raise
+        os.close(handle)
+        if not held:
+            if time.monotonic() >= deadline:
+                raise ValueError(message)
+            time.sleep(_POLL_SECONDS)
+
+
+def _try_lock(handle: int, path: Path) -> bool:
+    """Lock an open file, without waiting; False if another handle holds the lock."""
+    try:
+        return bool(require("filelock", "locking a file").lock_descriptor(handle, blocking=False))
+    except OSError as error:
+        warnings.warn(
+            f"{path}: the file system cannot lock this file ({error.strerror}). Run one process at a time that writes "
+            "to it.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return True
 
 
 def _status(path: Path) -> os.stat_result | None:

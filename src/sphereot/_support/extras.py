@@ -7,6 +7,7 @@ __all__ = ["require"]
 
 # Package: its name in prose, and the extra of sphereot that installs it.
 _EXTRAS = {
+    "filelock": ("filelock", "monitor"),
     "fsspec": ("fsspec", "remote"),
     "jax": ("JAX", "jax"),
     "matplotlib": ("matplotlib", "plot"),

@@ -1,18 +1,24 @@
 """`sphereot monitor`: test windows for drift as they come, for months, against a stored reference."""
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sphereot.cli.errors import names_missing_extra, reports_errors
 from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, reads_points
-from sphereot.cli.outputs import drift_for_reader, for_reader, require_writable
+from sphereot.cli.outputs import drift_for_reader, for_reader, require_writable, warnings_in_one_line
 from sphereot.cli.points import input_files, load_sketch, refuse_weights, status
 from sphereot.cli.result_text import monitor_text
 from sphereot.cli.sketch_distances import summarized
 from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
+
+if TYPE_CHECKING:
+    from sphereot.stats import DriftMonitor
 
 __all__ = ["monitor"]
 
@@ -58,8 +64,24 @@ def monitor(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option("--label", help="Name of the window, if there is one.", show_default="name of the file"),
+        typer.Option(
+            "--label", help="Label of the window, if there is one.", show_default="name of the file and the date"
+        ),
     ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time",
+            help="Time of the windows for their labels, ISO 8601: for windows of the past, or jobs that are repeated.",
+            show_default="today, in UTC",
+        ),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", help="Seconds to wait while another process writes to the history.", min=0)
+    ] = 60.0,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every line of the history, without a new window.")
+    ] = False,
     metrics: Annotated[
         Path | None,
         typer.Option(
@@ -79,8 +101,9 @@ def monitor(
 
     Every window is tested against the reference by permutations of whole groups, at level alpha / horizon: in any
     --horizon windows in a row, the probability of a false alarm is at most --alpha. Results are appended to the
-    history, which is small and has all that the report needs. A window that the history has is not tested again, so
-    that a job can be repeated. The exit code is 0 without drift in the new windows, 1 with drift, and 2 after an error.
+    history, which is small and has all that the report needs. A window whose points the history has is not tested
+    again, so that a job can be repeated. The exit code is 0 without drift in the new windows, 1 with drift, and 2 after
+    an error; the metrics say when the last success and the last error were.
 
     Once: sphereot sketch last-month/ -o reference.sketch --columns embedding --groups document --projections 64
     --bins 512
@@ -90,68 +113,120 @@ def monitor(
 
     The page again, without a new window: sphereot monitor reference.sketch --history drift.jsonl --report drift.html
 
+    Check the history: sphereot monitor reference.sketch --history drift.jsonl --verify
+
     With --json, one line of JSON per new window.
     """
-    from sphereot._support.atomic_write import write_text
     from sphereot._support.text import printable
     from sphereot.stats import DriftMonitor
 
     refuse_weights(weights, "monitor")
-    paths = input_files(windows or [])
-    if not paths and metrics is None and report is None:
-        raise ValueError("windows: none was given, and neither --report nor --metrics; give one of these.")
-    if label is not None and len(paths) != 1:
-        raise ValueError(
-            f"--label: names one window, but {len(paths)} were given; test them one by one, or leave it out."
-        )
-    if reference.suffix != ".sketch":
-        raise ValueError(
-            f"{reference}: is no sketch; make one with `sphereot sketch {reference} -o reference.sketch --groups ...`."
-        )
-    inputs = [reference, *paths]
     for option, output in (("--history", history), ("--metrics", metrics), ("--report", report)):
         if output is not None:
-            require_writable(option, [output], inputs)
-    if report is not None:
-        with names_missing_extra("plot"):  # before the work, not after it
-            from sphereot.report import monitor_page
-    first = load_sketch(reference)
-    lengths = Lengths(p, first.dim, as_unit(unit, first.dim))
-    watching = DriftMonitor(
-        first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed
-    )
+            require_writable(option, [output], [reference, *(windows or [])])
     results = []
-    for index, path in enumerate(paths):
-        with status(f"Testing {printable(path.name)} ..."):
-            if path.suffix == ".sketch":
-                window = load_sketch(path)
-            else:
-                window = summarized(path, reading, first, of=(index, len(paths)), groups=True, column=groups)
-            results.append(watching.check(window, label=label or path.stem))
-        if as_json:
-            record = {name: value for name, value in results[-1].as_record().items() if name != "densities"}
-            record |= lengths.record(results[-1].value)
-            typer.echo(json.dumps(record, allow_nan=False))
-        else:
-            typer.echo(monitor_text(results[-1], lengths))
-    if results and not as_json and p != 1 and lengths.units != ["turns"]:
-        typer.echo(for_reader(lengths.meaning))
-    if metrics is not None:
-        from sphereot.stats.prometheus import prometheus_text
-
-        write_text(metrics, prometheus_text(watching, history.stem))
-    if report is not None:
-        with status("Writing the report ..."):
-            monitor_page(
-                report,
-                watching,
-                title=f"Drift from {reference.name}",
-                settings={"History": str(history)},
-                unit=None if unit is None else (unit, PER_TURN[unit]),
+    with _errors_in_metrics(metrics, history.stem), warnings_in_one_line():
+        paths = input_files(windows or [])
+        labels = _labels(paths, label, time)
+        if verify and paths:
+            raise ValueError("--verify: checks the history alone; test windows in another call.")
+        if not (paths or verify or metrics or report):
+            raise ValueError("windows: none was given, and neither --report nor --metrics; give one of these.")
+        if reference.suffix != ".sketch":
+            raise ValueError(
+                f"{reference}: is not a sketch; make one with `sphereot sketch {reference} -o reference.sketch "
+                "--groups ...`."
             )
-        if not as_json:
-            typer.echo(f"Report: {printable(str(report))}")
-    if not paths and not as_json:
-        typer.echo(drift_for_reader(watching.summary, watching.p))
+        if report is not None:
+            with names_missing_extra("plot"):  # before the work, not after it
+                from sphereot.report import monitor_page
+        first = load_sketch(reference)
+        lengths = Lengths(p, first.dim, as_unit(unit, first.dim))
+        watching = DriftMonitor(
+            first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed, wait=wait
+        )
+        for index, (path, name) in enumerate(zip(paths, labels, strict=True)):
+            with status(f"Testing {printable(path.name)} ..."):
+                if path.suffix == ".sketch":
+                    window = load_sketch(path)
+                else:
+                    window = summarized(path, reading, first, of=(index, len(paths)), groups=True, column=groups)
+                results.append(watching.check(window, label=name, name=path.stem))
+            if as_json:
+                record = {name: value for name, value in results[-1].as_record().items() if name != "densities"}
+                record |= lengths.record(results[-1].value)
+                typer.echo(json.dumps(record, allow_nan=False))
+            else:
+                typer.echo(monitor_text(results[-1], lengths))
+            _write_metrics(metrics, watching, history.stem)  # an error of a later window keeps this state
+        if results and not as_json and p != 1 and lengths.units != ["turns"]:
+            typer.echo(for_reader(lengths.meaning))
+        if verify:
+            typer.echo(f"{printable(str(history))}: {watching.verify()}")
+        if not paths:
+            _write_metrics(metrics, watching, history.stem)
+        if report is not None:
+            with status("Writing the report ..."):
+                monitor_page(
+                    report,
+                    watching,
+                    title=f"Drift from {reference.name}",
+                    settings={"History": str(history)},
+                    unit=None if unit is None else (unit, PER_TURN[unit]),
+                )
+            if not as_json:
+                typer.echo(f"Report: {printable(str(report))}")
+        if not paths and not verify and not as_json:
+            typer.echo(drift_for_reader(watching.summary, watching.p))
     if any(result.drifted for result in results):
         raise typer.Exit(_EXIT_DRIFT)
+
+
+def _labels(paths: Sequence[Path], label: str | None, time: str | None) -> list[str | None]:
+    """The labels that the options ask for; None where the monitor chooses one by the name of the file and the date."""
+    if label is not None:
+        if len(paths) != 1:
+            raise ValueError(
+                f"--label: names one window, but {len(paths)} were given; test them one by one, or leave it out."
+            )
+        if time is not None:
+            raise ValueError("--time: is part of the default label; leave out --time or --label.")
+        return [label]
+    if time is None:
+        return [None] * len(paths)
+    try:
+        datetime.fromisoformat(time)
+    except ValueError:
+        raise ValueError(
+            f"--time: {time!r} is not a time; give one such as 2026-03-01 or 2026-03-01T06:00. To divide rows into "
+            "windows by a column of times, use `sphereot sketch --time ... --every ...` first."
+        ) from None
+    return [f"{path.stem} {time}" for path in paths]
+
+
+@contextmanager
+def _errors_in_metrics(metrics: Path | None, name: str) -> Iterator[None]:
+    """Note an error in the metrics, so that an alert can fire."""
+    try:
+        yield
+    except Exception:
+        if metrics is not None:
+            from sphereot._support.atomic_write import write_text
+            from sphereot.stats.prometheus import failure_text
+
+            with suppress(OSError):  # the first error is the one to report
+                write_text(metrics, failure_text(_text_of(metrics), name))
+        raise
+
+
+def _write_metrics(metrics: Path | None, monitor: "DriftMonitor", name: str) -> None:
+    from sphereot._support.atomic_write import write_text
+    from sphereot.stats.prometheus import prometheus_text
+
+    if metrics is not None:
+        write_text(metrics, prometheus_text(monitor, name, previous=_text_of(metrics)))
+
+
+def _text_of(metrics: Path) -> str:
+    """The metrics that were written before, if there are any."""
+    return metrics.read_text(encoding="utf-8", errors="replace") if metrics.is_file() else ""

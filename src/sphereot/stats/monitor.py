@@ -7,22 +7,25 @@ share the reference. Evidence that is multiplied over windows (e-values) would n
 the past, which a shared reference does not give.
 """
 
-import json
 import math
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sphereot._arrays.validation import as_int, as_level, as_order
-from sphereot._support.atomic_write import locked, reason_of, write_text
+from sphereot._arrays.validation import as_int, as_level, as_order, as_weight_factor
+from sphereot._support.atomic_write import reason_of
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.text import cost_name, plural, printable
 from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities
+from sphereot.stats.history_file import HistoryFile, history_text, open_history
 from sphereot.stats.monitored_window import MonitoredWindow
 from sphereot.stats.sketch_tests import (
     count_units,
@@ -34,7 +37,6 @@ from sphereot.stats.two_sample import TwoSampleResult
 
 __all__ = ["DriftMonitor"]
 
-_FORMAT, _VERSION = "sphereot drift history", 1
 _FIRST_PERMUTATIONS = 999
 _REFINED_BELOW = 0.02  # p-values of the first permutations below which all are drawn
 _BAND = (0.01, 0.99)
@@ -52,8 +54,9 @@ class DriftMonitor:
         A sketch with groups of the points that the windows should be like. Windows should have at least a twentieth
         of its points at 64 groups: an error says if a window is too small for the level.
     history : path, optional
-        A file of JSON lines with the settings and the results, which is made or continued. It is written atomically
-        after every window; without it results are in memory alone.
+        A file of JSON lines with the settings and the results, which is made or continued. Every line has a checksum,
+        and every window is flushed to the disk. Several processes and threads can write to it, also through links; this
+        needs filelock (``pip install 'sphereot[monitor]'``). Without a history, results are in memory alone.
     alpha : float
         Level, above 0 and at most 0.5: bound on the probability of any alarm in `horizon` consecutive windows if there
         is no drift.
@@ -63,9 +66,11 @@ class DriftMonitor:
         Order of the distance, from 1 to 1000.
     permutations : int, optional
         Permutations of a window that differs: 4 `horizon` / `alpha` by default. A window gets 999 first, and all of
-        them, drawn anew, only if its p-value is then below 0.02.
+        them, drawn again, only if its p-value is then below 0.02.
     seed : int
         Seed of the permutations, together with the content of the window.
+    wait : float, default 60
+        How long to wait while another process writes to the history, in seconds.
 
     Attributes
     ----------
@@ -104,6 +109,7 @@ class DriftMonitor:
         p: float = 1,
         permutations: int | None = None,
         seed: int = 0,
+        wait: float = 60.0,
     ):
         if not isinstance(reference, Sketch):
             raise TypeError(f"reference: got {type(reference).__name__}, but a Sketch with groups is needed.")
@@ -113,10 +119,10 @@ class DriftMonitor:
         self.horizon = as_int("horizon", horizon, 1, "the number of windows that share the level")
         self.seed = as_int("seed", seed, 0, "a seed")
         self.permutations = self._as_permutations(permutations)
+        self.wait = as_weight_factor("wait", wait, "a time in seconds")
         self._path = None if history is None else Path(history)
         self.windows: tuple[MonitoredWindow, ...] = ()
-        if self._path is not None and self._path.exists():
-            self.windows = self._read(self._path)
+        self._reload()
 
     @property
     def threshold(self) -> float:
@@ -143,7 +149,9 @@ class DriftMonitor:
         """Number of great circles."""
         return self.reference.n_projections
 
-    def check(self, window: Sketch, *, label: str | None = None, time: datetime | None = None) -> MonitoredWindow:
+    def check(
+        self, window: Sketch, *, label: str | None = None, name: str = "window", time: datetime | None = None
+    ) -> MonitoredWindow:
         """Test a window, and append the result to the history.
 
         Parameters
@@ -151,8 +159,12 @@ class DriftMonitor:
         window : Sketch
             Points of the window, on the great circles, bins and groups of the reference.
         label : str, optional
-            Name of the window; "window 1" and so on by default. A window that the history has, under the same label and
-            with the same points, is not tested again: its result is returned, so that a job can be repeated.
+            Label of the window. A window that the history has, under the same label and with the same points, is not
+            tested again: its result is returned, so that a job can be repeated. Other points need another label.
+        name : str, default "window"
+            Without a `label`, the label is this name with the date of `time` in UTC, and a number if the history has
+            that label: "window 2026-03-01", "window 2026-03-01 (2)". A window with the same points as an earlier one is
+            then not tested again, whatever the label of the earlier one.
         time : datetime, optional
             When the window was tested; now by default.
 
@@ -165,64 +177,107 @@ class DriftMonitor:
             raise TypeError(f"window: got {type(window).__name__}, but a Sketch with groups is needed.")
         self.reference.require_mergeable(window)
         require_permutable("window", window)
+        self._reload()
+        label = None if label is None else printable(str(label))
+        digest = window.digest()
+        if (known := self._known(label, digest)) is not None:
+            return known
+        self._require_reachable(window)
+        tested_at = datetime.now(UTC) if time is None else time
+        result = self._tested_window(window, digest, printable(name) if label is None else label, tested_at)
+        MonitoredWindow.of_record(result.as_record(), self.reference)  # nothing is written that could not be read
         if self._path is None:
-            return self._appended(window, label, time)
-        busy = f"{self._path}: another process is writing to this history; wait until it ends."
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(self._path.with_name(self._path.name + ".lock"), busy):
-            if self._path.exists():  # windows that other processes have added
-                self.windows = self._read(self._path)
-            before = len(self.windows)
-            result = self._appended(window, label, time)
-            if len(self.windows) > before or not self._path.exists():
-                write_text(self._path, self.history_text())
+            result = self._labeled(result, label, tested_at)
+            self.windows = (*self.windows, result)
+            return result
+        with self._opened(write=True) as history:  # not locked during the test, which may take seconds
+            if history.records:
+                self.windows = self._windows_of(history.records)
+            if (known := self._known(label, digest)) is not None:
+                return known
+            earlier = [] if history.records else [earlier.as_record() for earlier in self.windows]
+            result = self._labeled(result, label, tested_at)
+            history.append(*earlier, result.as_record())
+            self.windows = (*self.windows, result)
         return result
+
+    def verify(self) -> str:
+        """Read the history again, check every line and every field, and say in one sentence what was checked.
+
+        A ValueError says what is wrong, and in which line.
+        """
+        if self._path is None:
+            raise ValueError("history: this monitor has none; give DriftMonitor(history=...).")
+        with self._opened() as history:
+            self.windows = self._windows_of(history.records)
+            checked = "all checksums and fields are right"
+            if not history.has_checksums:
+                checked = (
+                    "all fields are right. An earlier version wrote this history without checksums; the next window "
+                    "adds them to all lines"
+                )
+        return f"{plural(len(self.windows), 'window')}: {checked}."
 
     def history_text(self) -> str:
         """The history as JSON lines: the settings, then one line per window."""
-        lines = [self._header(), *(window.as_record() for window in self.windows)]
-        return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+        return history_text(self._settings(), [window.as_record() for window in self.windows])
 
     @property
     def summary(self) -> str:
         """All windows so far in one sentence."""
-        count = len(self.windows)
-        if not count:
+        total = len(self.windows)
+        if not total:
             return "No windows: none was tested yet."
         if not self.alarms:
-            verdict = f"{plural(count, 'window')} tested, none differs from the reference more than chance explains"
+            verdict = f"{plural(total, 'window')} tested, none differs from the reference more than chance explains"
             return f"No drift found: {verdict} (level {self.alpha:g} in {plural(self.horizon, 'window')})."
         last = self.alarms[-1]
         return (
-            f"Drift in {len(self.alarms)} of {plural(count, 'window')} at level {self.alpha:g} in "
+            f"Drift in {len(self.alarms)} of {plural(total, 'window')} at level {self.alpha:g} in "
             f"{plural(self.horizon, 'window')}: the last is {last.label} ({cost_name(self.p)} {last.ratio:.3g} times "
             f"that of chance, corrected p-value {last.adjusted_p_value:.2g})."
         )
 
-    def _appended(self, window: Sketch, label: str | None, time: datetime | None) -> MonitoredWindow:
-        name = f"window {len(self.windows) + 1}" if label is None else printable(str(label))
-        digest = window.digest()
+    def _reload(self) -> None:
+        """Read windows that other processes have added."""
+        if self._path is not None and self._path.exists():
+            with self._opened() as history:
+                self.windows = self._windows_of(history.records)
+
+    def _known(self, label: str | None, digest: str) -> MonitoredWindow | None:
+        """The earlier result of this window, or None; a ValueError if another window has its label."""
         for earlier in self.windows:
-            if earlier.label == name:
-                if earlier.digest == digest:
-                    return earlier
+            if earlier.digest == digest and label in (None, earlier.label):
+                return earlier
+            if earlier.label == label:
                 raise ValueError(
-                    f"label: the history has a window {name!r} with other points, tested {earlier.time}; give this one "
-                    "another label."
+                    f"label: the history has a window {label!r} with other points, tested {earlier.time}; give this "
+                    "one another label."
                 )
-        self._require_reachable(window)
+        return None
+
+    def _labeled(self, result: MonitoredWindow, label: str | None, tested_at: datetime) -> MonitoredWindow:
+        """The result with its label, which is one that no other window has."""
+        if label is not None:
+            return result
+        dated = f"{result.label} {tested_at.astimezone(UTC).date().isoformat()}"
+        labels = {earlier.label for earlier in self.windows}
+        numbered = (f"{dated} ({number})" for number in count(2))
+        return replace(result, label=next(name for name in chain([dated], numbered) if name not in labels))
+
+    def _tested_window(self, window: Sketch, digest: str, label: str, tested_at: datetime) -> MonitoredWindow:
         test = self._tested(window, digest)
-        adjusted = min(1.0, test.p_value * self.horizon)
+        adjusted, drifted = self._decision(test.p_value)
         index = int(np.argmin(np.abs(self.reference.projections - test.circles[0].frame).sum(axis=(1, 2))))
         low, high = np.quantile(test.null, _BAND)
-        result = MonitoredWindow(
-            label=name,
-            time=(datetime.now(UTC) if time is None else time).isoformat(timespec="seconds"),
+        return MonitoredWindow(
+            label=label,
+            time=tested_at.isoformat(timespec="seconds"),
             n=window.n,
             value=test.statistic,
             p_value=test.p_value,
             adjusted_p_value=adjusted,
-            drifted=adjusted <= self.alpha * (1 + _ROUNDING),
+            drifted=drifted,
             permutations=test.permutations,
             null_mean=test.null_mean,
             null_deviation=test.null_deviation,
@@ -232,13 +287,16 @@ class DriftMonitor:
             densities=_coarser(sketch_densities(self.reference, window, test.circles[0].frame)),
             digest=digest,
         )
-        self.windows = (*self.windows, result)
-        return result
+
+    def _decision(self, p_value: float) -> tuple[float, bool]:
+        """The adjusted p-value, and whether it is an alarm."""
+        adjusted = min(1.0, p_value * self.horizon)
+        return adjusted, adjusted <= self.alpha * (1 + _ROUNDING)
 
     def _tested(self, window: Sketch, digest: str) -> TwoSampleResult:
         """The test with few permutations, or with all of them if the window may have drifted.
 
-        An alarm needs a small p-value among all permutations, which are drawn anew, so that the level holds whatever
+        An alarm needs a small p-value among all permutations, which are drawn again, so that the level holds whatever
         the first ones were.
         """
         generator = np.random.default_rng([self.seed, int(digest, 16)])
@@ -274,11 +332,13 @@ class DriftMonitor:
 
     # ---- the history ----
 
-    def _header(self) -> dict[str, Any]:
+    def _opened(self, *, write: bool = False) -> AbstractContextManager[HistoryFile]:
+        assert self._path is not None
+        return open_history(self._path, self._settings(), wait=self.wait, write=write)
+
+    def _settings(self) -> dict[str, Any]:
         layout = self.reference.layout
         return {
-            "format": _FORMAT,
-            "version": _VERSION,
             "reference": {
                 "digest": self.reference.digest(),
                 "points": self.reference.n,
@@ -296,53 +356,23 @@ class DriftMonitor:
             "seed": self.seed,
         }
 
-    def _read(self, path: Path) -> tuple[MonitoredWindow, ...]:
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError:
-            raise ValueError(f"{path}: is no drift history; give another file.") from None
-        header = _object(lines[0]) if lines else None
-        if header is None or header.get("format") != _FORMAT:
-            raise ValueError(f"{path}: is no drift history; give another file.")
-        if header.get("version") != _VERSION:
-            raise ValueError(f"{path}: has version {header.get('version')!r}, but {_VERSION} is understood.")
-        self._require_same_settings(path, header)
-        windows = []
-        for number, line in enumerate(lines[1:], start=2):
-            record = _object(line)
-            if record is None:
-                raise ValueError(f"{path}, line {number}: is no object of JSON; restore the file from a copy.")
+    def _windows_of(self, records: Sequence[dict[str, Any]]) -> tuple[MonitoredWindow, ...]:
+        """The windows of a history; every field is checked."""
+        windows: dict[str, MonitoredWindow] = {}
+        for number, record in enumerate(records, start=2):
             try:
-                windows.append(MonitoredWindow.of_record(record, self.reference))
+                window = MonitoredWindow.of_record(record, self.reference)
+                if (window.adjusted_p_value, window.drifted) != self._decision(window.p_value):
+                    raise ValueError("the adjusted p-value or the decision does not follow from the p-value")
+                if window.label in windows:
+                    raise ValueError(f"the label {window.label!r} is that of an earlier line")
             except (KeyError, TypeError, ValueError, OverflowError) as error:
-                raise ValueError(f"{path}, line {number}: is no result of a window ({reason_of(error)}).") from error
-        return tuple(windows)
-
-    def _require_same_settings(self, path: Path, stored: dict[str, Any]) -> None:
-        mine = self._header()
-        if stored.get("reference") != mine["reference"]:
-            raise ValueError(
-                f"{path}: belongs to another reference ({stored.get('reference', {}).get('points')} points, not "
-                f"{mine['reference']['points']}, or other great circles); give that one, or start another history."
-            )
-        names: Sequence[str] = ("alpha", "horizon", "p", "permutations", "seed")
-        different = [
-            f"{name} ({stored.get(name)!r}, not {mine[name]!r})" for name in names if stored.get(name) != mine[name]
-        ]
-        if different:
-            raise ValueError(
-                f"{path}: was begun with another {', '.join(different)}; its level holds for one setting: give that "
-                "one, or start another history."
-            )
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    """An object of JSON, or None if the line is none."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
+                raise ValueError(
+                    f"{self._path}, line {number}: is not the result of a window ({reason_of(error)}). Restore the "
+                    "file from a copy."
+                ) from error
+            windows[window.label] = window
+        return tuple(windows.values())
 
 
 def _coarser(densities: ProjectedDensities) -> ProjectedDensities:

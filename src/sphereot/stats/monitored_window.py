@@ -1,17 +1,21 @@
 """The result of one window of a drift monitor, as the history stores it."""
 
 import math
+import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from sphereot._support.text import cost_name, printable
+from sphereot._support.text import cost_name, printable, shortened
 from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities
 from sphereot.stats.two_sample import DifferingCircle
 
 __all__ = ["MonitoredWindow"]
+
+_DIGEST = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -112,37 +116,81 @@ class MonitoredWindow:
 
     @classmethod
     def of_record(cls, record: dict[str, Any], reference: Sketch) -> "MonitoredWindow":
-        """The window of a record; a KeyError, TypeError or ValueError says what is wrong with it."""
+        """The window of a record; a KeyError, TypeError, ValueError or OverflowError says what is wrong with it."""
         circle, densities = record["circle"], record["densities"]
-        index = int(circle["index"])
+        index = _integer("circle", circle["index"])
         if not 0 <= index < reference.n_projections:
             raise ValueError(f"there is no great circle {index}")
-        low, high = map(_finite, record["band"])
-        first, second = (np.array(densities[name], dtype=np.float64) for name in ("reference", "window"))
-        if first.ndim != 1 or first.shape != second.shape or not first.size:
-            raise ValueError("the densities are no lists of equal length")
-        if not (np.isfinite(first).all() and np.isfinite(second).all()):
-            raise ValueError("the densities are not finite")
-        costs = (_finite(circle[name]) for name in ("cost", "null_mean", "null_deviation"))
-        return cls(
-            label=printable(str(record["label"])),
-            time=printable(str(record["time"])),
-            n=int(record["points"]),
-            **{name: _finite(record[name]) for name in ("value", "p_value", "adjusted_p_value")},
-            drifted=bool(record["drifted"]),
-            permutations=int(record["permutations"]),
-            **{name: _finite(record[name]) for name in ("null_mean", "null_deviation")},
+        costs = (_nonnegative(name, circle[name]) for name in ("cost", "null_mean", "null_deviation"))
+        low, high = (_nonnegative("band", value) for value in record["band"])
+        first, second = (
+            np.array([_nonnegative("density", value) for value in densities[name]]) for name in ("reference", "window")
+        )
+        if first.shape != second.shape or not first.size:
+            raise ValueError("the densities are not lists of equal length")
+        window = cls(
+            label=_text("label", record["label"]),
+            time=_text("time", record["time"]),
+            n=_integer("points", record["points"]),
+            value=_nonnegative("value", record["value"]),
+            p_value=_nonnegative("p_value", record["p_value"]),
+            adjusted_p_value=_nonnegative("adjusted_p_value", record["adjusted_p_value"]),
+            drifted=_boolean("drifted", record["drifted"]),
+            permutations=_integer("permutations", record["permutations"]),
+            null_mean=_nonnegative("null_mean", record["null_mean"]),
+            null_deviation=_nonnegative("null_deviation", record["null_deviation"]),
             band=(low, high),
             circle_index=index,
             circle=DifferingCircle(reference.projections[index], *costs),
             densities=ProjectedDensities(
-                (np.arange(len(first)) + 0.5) / len(first), first, second, _finite(densities["bandwidth"])
+                (np.arange(len(first)) + 0.5) / len(first),
+                first,
+                second,
+                _nonnegative("bandwidth", densities["bandwidth"]),
             ),
-            digest=str(record["digest"]),
+            digest=_text("digest", record["digest"]),
         )
+        window._require_possible()
+        if window.as_record() != record:  # the ratio, or a field too many
+            raise ValueError("the record is not as a monitor writes it")
+        return window
+
+    def _require_possible(self) -> None:
+        """Raise a ValueError if the numbers could not be those of a test."""
+        if self.n < 1 or self.permutations < 1:
+            raise ValueError(f"{self.n} points and {self.permutations} permutations: both are at least 1")
+        smallest = 1 / (1 + self.permutations)
+        if not smallest <= self.p_value <= self.adjusted_p_value <= 1:
+            raise ValueError(
+                f"the p-value {self.p_value} and the adjusted p-value {self.adjusted_p_value} are not in order between "
+                f"{smallest:.3g} and 1"
+            )
+        if self.band[0] > self.band[1]:
+            raise ValueError(f"the band from {self.band[0]} to {self.band[1]} is empty")
+        datetime.fromisoformat(self.time).timestamp()
+        if not _DIGEST.fullmatch(self.digest):
+            raise ValueError(f"the digest {shortened(self.digest)!r} is not made of 32 hexadecimal digits")
 
 
-def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
+def _nonnegative(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{name}: {value!r} is not a number of at least 0")
     return float(value)
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name}: {value!r} is not an integer")
+    return value
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: {value!r} is neither true nor false")
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: {value!r} is not text")
+    return printable(value)
