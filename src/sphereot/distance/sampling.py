@@ -30,7 +30,7 @@ _PILOT_CIRCLES = 128, 512
 # tight clusters close to each other, and above 15 for samples whose points nearly coincide.
 _NEARLY_EQUAL = 8.0
 _UNRELIABLE = 1.0
-_MAX_DISTANCES = 1 << 24  # between points of the two samples
+_MAX_DISTANCES = 1 << 22  # between points of the two samples
 _FEWEST_POINTS = 32
 
 
@@ -91,26 +91,35 @@ def choose_sampling(
 
 
 def near_points(measures: Measures, p: float, count: int) -> DisplacedPoints | None:
-    """The model of points that nearly coincide with points of the other sample; of some points for large samples."""
+    """The model of points that nearly coincide with points of the other sample; None if a few points show none."""
     if len(measures) == 1:
         return None
-    generator = np.random.default_rng(0)  # which points are looked at must not change what is drawn later
-    arrays, shares = [], []
+    weighted = []
     for points, weights in measures:
         mass = np.ones(points.shape[0]) if weights is None else to_numpy(weights).astype(np.float64)
-        arrays.append(to_numpy(points)[mass > 0])
-        shares.append(mass[mass > 0] / np.sum(mass) / 2)
+        weighted.append((to_numpy(points)[mass > 0], mass[mass > 0] / np.sum(mass) / 2))
+    few, has_equal = _displaced(weighted, _FEWEST_POINTS, p, count)
+    if not has_equal and (few is None or few.rare <= _UNRELIABLE * few.mean**2):
+        return None
+    most = max(_FEWEST_POINTS, _MAX_DISTANCES // max(len(points) for points, _ in weighted))
+    return _displaced(weighted, most, p, count)[0]
+
+
+def _displaced(
+    weighted: list[tuple[Floats, Floats]], most: int, p: float, count: int
+) -> tuple[DisplacedPoints | None, bool]:
+    """The model of at most `most` points of each sample, and whether some of them are in both samples."""
+    generator = np.random.default_rng(0)  # which points are looked at must not change what is drawn later
     chosen, distances, masses = [], [], []
-    for points, mass, other in zip(arrays, shares, arrays[::-1], strict=True):
-        most = max(_FEWEST_POINTS, _MAX_DISTANCES // len(other))
+    for (points, mass), (others, _) in zip(weighted, weighted[::-1], strict=True):
         rows = generator.choice(len(points), most, replace=False) if most < len(points) else slice(None)
         chosen.append(points[rows].astype(np.float64))
-        distances.append(_distances_to_nearest(points[rows], other))
+        distances.append(_distances_to_nearest(points[rows], others))
         masses.append(mass[rows])
-    n_points = len(arrays[0]) + len(arrays[1])
-    return displaced_points(
-        np.concatenate(chosen), np.concatenate(distances), np.concatenate(masses), p, count, n_points
-    )
+    lengths = np.concatenate(distances)
+    n_points = sum(len(points) for points, _ in weighted)
+    near = displaced_points(np.concatenate(chosen), lengths, np.concatenate(masses), p, count, n_points)
+    return near, bool(np.any(lengths == 0))
 
 
 def _distances_to_nearest(points: Floats, others: Floats) -> Floats:
