@@ -280,7 +280,7 @@ def ssw_estimate(
     - otherwise `"quasi"` circles, from dimension 5 on with control variates: functions of a great circle that follow
       the cost and whose means are known.
 
-    docs/precision.md has the variances, and how often the intervals hold the true value.
+    See :doc:`/precision` for the variances, and for how often the intervals hold the true value.
 
     Examples
     --------
@@ -438,7 +438,7 @@ class _Circles:
             method=self._sampling.method,
             n_replicates=len(sizes),
             n_controls=0 if controls is None else len(controls.means),
-            reliable=reliable and not self._sampling.misses_rare_circles(float(value)),
+            reliable=reliable and not self._sampling.misses_rare_circles(float(value), self._p),
             slice_costs=costs,
             slice_weights=None if weights is None else to_kind(weights, costs),
         )
@@ -468,7 +468,7 @@ def _given_estimate(measures: Measures, frames: Array, p: float, progress: Progr
         method="given",
         n_replicates=len(values),
         n_controls=0,
-        reliable=_is_reliable(values) and not sampling.misses_rare_circles(float(value)),
+        reliable=_is_reliable(values) and not sampling.misses_rare_circles(float(value), p),
         slice_costs=costs,
     )
 

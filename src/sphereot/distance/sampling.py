@@ -32,6 +32,7 @@ _NEARLY_EQUAL = 8.0
 _UNRELIABLE = 1.0
 _MAX_DISTANCES = 1 << 22  # between points of the two samples
 _FEWEST_POINTS = 32
+_HIGHEST_RELIABLE_ORDER = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,12 @@ class CircleSampling:
     controls: ControlVariates | None
     near: DisplacedPoints | None = None
 
-    def misses_rare_circles(self, value: float) -> bool:
+    def misses_rare_circles(self, value: float, p: float) -> bool:
         """Whether great circles that carry much of the value are too rare to be drawn by this method."""
-        return self.mixture is None and self.near is not None and _is_rare(self.near, value, _UNRELIABLE)
+        if self.mixture is not None:
+            # The mixture does not know the directions of displacements, which decide for higher orders.
+            return self.near is not None and p > _HIGHEST_RELIABLE_ORDER
+        return self.near is not None and _is_rare(self.near, value, _UNRELIABLE)
 
     def draw(self, sizes: list[int], generator: np.random.Generator) -> tuple[Floats, Floats | None]:
         """Frames of replicates, one after the other, and their weights, None for equal ones."""

@@ -56,7 +56,7 @@ def uniform_kernel(cosines: ArrayLike, dim: int) -> Any:
 
     The derivative is infinite at 1 and, for d > 2, at -1. Automatic differentiation gives 0 at both.
 
-    `docs/uniformity.md` has the formulas and their proofs.
+    See :doc:`/uniformity` for the formulas and their proofs.
 
     Examples
     --------
