@@ -80,7 +80,7 @@ def near_pairs() -> Iterator[tuple[str, Points, Points, dict[str, object]]]:
         x, y = clusters(3, 0.005 * 2**0.5, np.radians(1.1), seed=5, n=60)
         yield f"d = 3, two tight clusters, p = {p}", x, y, {"p": p}
 
-    # The pairs below were written down before the method, and nothing was tuned on them.
+    # The pairs below were written down before the method. See docs/precision.md for what changed after their results.
     for dim, n in ((3, 60), (20, 50), (300, 50)):
         x, plane = sample(n, dim), np.linalg.qr(generator.standard_normal((dim, 2)))[0]
         turn = 2e-3 * (np.outer(plane[:, 0], plane[:, 1]) - np.outer(plane[:, 1], plane[:, 0]))
