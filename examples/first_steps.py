@@ -31,10 +31,10 @@ uniform = uniformity_test(points)
 print(uniform)
 
 # %%
-# Question 2: how far apart are two samples? SSW_1 is the mean displacement, along great circles, that turns one sample
-# into the other. It is in turns: 1 is once around, so multiply by 360 for degrees. Even two samples of one
-# distribution are not at distance 0; `noise_floor` is the distance they would have, and here the distance is about the
-# same.
+# Question 2: how far apart are two samples? SSW_1 is the mean displacement along great circles. To turn one
+# sample into the other on the sphere needs at least this mean displacement. It is in turns: 1 is once around, so
+# multiply by 360 for degrees. Even two samples of one distribution are not at distance 0; `noise_floor` is the distance
+# they would have, and here the distance is about the same.
 
 earlier, later = points[table["year"] < 1990], points[table["year"] >= 1990]
 estimate = sphereot.ssw_estimate(earlier, later, p=1, bootstrap=200, seed=0)

@@ -37,9 +37,9 @@ first, second = (np.random.default_rng(0).permutation(points)[:max_rows] for poi
 print(f"{names[0]}: {len(first)} places; {names[1]}: {len(second)} places")
 
 # %%
-# How far apart? SSW_1 is the mean displacement along great circles, here in degrees. The interval is over the draw of
-# the events, and the noise floor is the distance of two samples of one distribution, of these sizes. Earthquakes and
-# floods are much farther apart than that.
+# How far apart? SSW_1 is the mean displacement along great circles, here in degrees; the mean displacement on the
+# sphere is at least as large. The interval is over the draw of the events, and the noise floor is the distance of two
+# samples of one distribution, of these sizes. Earthquakes and floods are much farther apart than that.
 
 estimate = sphereot.ssw_estimate(first, second, p=1, bootstrap=100, seed=0)
 low, high = (360 * value for value in estimate.sampling_interval())

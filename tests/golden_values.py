@@ -235,8 +235,9 @@ def torch_training() -> Iterator[Value]:
     from sphereot.particles import gradient_flow
 
     x, y = cloud(60, 3, 1, 1.0), cloud(40, 3, 2)
+    options = {"expmap": {"n_blocks": 2, "n_components": 4, "epochs": 20}, "stereo": {"n_blocks": 2, "epochs": 20}}
     for model in ("expmap", "stereo", "kde"):
-        estimator = DensityEstimator(model, n_blocks=2, n_components=4, epochs=20, seed=0).fit(x)
+        estimator = DensityEstimator(model, seed=0, **options.get(model, {})).fit(x)
         yield f"DensityEstimator {model} score", estimator.score(y)
         yield from digest(f"DensityEstimator {model} sample", estimator.sample(4, 0))
     for optimizer in ("sgd", "adam"):

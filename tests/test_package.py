@@ -39,6 +39,12 @@ def test_all_is_what_is_public(name):
     assert defined <= set(listed)
 
 
+@pytest.mark.parametrize("name", ["compat.sklearn.UnitNorm", "sketch.dask.sketch", "sketch.spark.sketch_agg"])
+def test_modules_of_packages_are_attributes(name):
+    """`import sphereot` is enough for the modules of packages that need an optional package, too."""
+    assert run_python(f"import sphereot; print(sphereot.{name}.__name__)") == name.rpartition(".")[2]
+
+
 def test_import_is_light():
     """`import sphereot` needs NumPy and array-api-compat alone."""
     loaded = set(run_python("import sys, sphereot; print(*{m.partition('.')[0] for m in sys.modules})").split())

@@ -41,7 +41,7 @@ def embed():
 
 
 # %%
-# The loss returns the total and its two parts.
+# `loss(a, b)` is the total. `forward_components` returns the total and its two parts.
 
 before = embed()
 loss = AlignmentUniformityLoss(weight=20.0, normalize=True)
@@ -50,7 +50,7 @@ history = []
 for _ in range(100):
     epoch = []
     for batch in images[torch.randperm(len(images), generator=generator)].split(256):
-        parts = loss(encoder(view(batch)), encoder(view(batch)))
+        parts = loss.forward_components(encoder(view(batch)), encoder(view(batch)))
         optimizer.zero_grad()
         parts.total.backward()
         optimizer.step()

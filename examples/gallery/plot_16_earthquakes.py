@@ -45,8 +45,9 @@ points = sphere.from_lonlat(longitude, latitude)
 print(f"{len(points)} earthquakes, magnitude {magnitude.min()} to {magnitude.max()}")
 
 # %%
-# Are they spread evenly? SSW_2^2 to the uniform distribution is the mean over all great circles, and so is its null
-# distribution, without simulation. The classical tests of Rayleigh, Bingham and Giné are computed beside it.
+# Are they spread evenly? SSW_2^2 to the uniform distribution is the exact mean over all great circles. Its null
+# distribution is not simulated: it is that of a weighted sum of chi-squared variables, corrected for the number of
+# points. The classical tests of Rayleigh, Bingham and Giné are computed too.
 
 print(uniformity_test(points))
 

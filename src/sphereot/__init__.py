@@ -9,6 +9,7 @@ from sphereot import circle, radon, sketch, sphere
 from sphereot._backends.info import info
 from sphereot._backends.native import get_num_threads, set_num_threads
 from sphereot._support.errors import DivergenceError
+from sphereot._support.lazy_modules import import_on_use as _import_on_use
 from sphereot.distance import (
     PairwiseSSWEstimate,
     SSWEstimate,
@@ -87,20 +88,16 @@ _LAZY_MODULES: dict[str, tuple[str, ...]] = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
-        from importlib import import_module
+_module_on_use = _import_on_use(__name__, *_LAZY_MODULES)
 
-        return import_module(f"{__name__}.{name}")  # which also makes it an attribute
+
+def __getattr__(name: str) -> Any:
     if name == "__version__":
         from sphereot._backends.info import installed_version
 
         globals()[name] = installed_version()
         return globals()[name]
-    import sys
-
-    # With the module at hand, Python looks for similar names.
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    return _module_on_use(name)
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot import circle
+from sphereot._arrays.validation import require_same_kind
 
 
 @pytest.fixture
@@ -140,4 +141,6 @@ def test_devices_do_not_mix():
     torch = pytest.importorskip("torch")
     x = torch.tensor([[1.0, 0.0]])
     with pytest.raises(ValueError, match="x is on cpu and y on meta; move one"):
+        require_same_kind(x=x, y=x.to("meta"))
+    with pytest.raises(TypeError, match="y: is on the meta device, which has shapes without values"):
         sphereot.ssw(x, x.to("meta"))

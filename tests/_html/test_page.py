@@ -1,6 +1,8 @@
 """Pages with a globe, in a real browser: opened from disk, offline, by mouse, touch and keyboard."""
 
+import base64
 import re
+import zlib
 from itertools import pairwise
 
 import numpy as np
@@ -512,3 +514,39 @@ def test_all_of_the_page_is_on_the_screen(show, width):
         assert 0 <= left < right <= width, selector
     wide, high = page.evaluate(box.format(".globe-view"))[2:]
     assert high <= max(wide, 256)  # no empty space above and below the globe
+
+
+# ---- printed, and before it has settled ----
+
+
+@pytest.mark.parametrize("width", [600, 1280])
+def test_the_printed_globe_is_round(show, width):
+    """The paper has another shape than the window, and the globe is not painted again for it."""
+    page = show(points=np.eye(3), width=width, height=800)
+    pdf = base64.b64decode(page.call("Page.printToPDF")["data"])
+    pixels = [page.evaluate(f"document.querySelector('.globe-view').{side}") for side in ("width", "height")]
+    parts = re.findall(rb"(<<[^<>]*>>) stream\r?\n(.*?)\r?\nendstream", pdf.replace(b">>\nstream", b">> stream"), re.S)
+    sizes = [[int(part) for part in re.findall(rb"/(?:Width|Height) (\d+)", head)] for head, _ in parts]
+    assert pixels in sizes  # the globe is in the file as it was on the screen
+    content = b"".join(
+        zlib.decompress(data) for head, data in parts if b"/Filter /FlateDecode" in head and b"/Width" not in head
+    )
+    placed = re.findall(rb"([\d.]+) 0 0 -?([\d.]+) [\d.]+ [\d.]+ cm(?:(?! cm).)*?/X\d+ Do", content, re.S)
+    assert len(placed) == 1
+    across, down = placed[0]
+    assert float(across) / float(down) == pytest.approx(pixels[0] / pixels[1], rel=0.01)
+
+
+def test_the_globe_is_round_before_it_settles(show):
+    """A picture taken between a change of the window and the next frame, in the print medium."""
+    page = show(density=np.ones((20, 40)), cmap="gray", width=1280, height=800)
+    page.evaluate("window.requestAnimationFrame = () => 0")
+    page.call("Emulation.setEmulatedMedia", media="print")
+    page.call("Emulation.setDeviceMetricsOverride", width=700, height=900, deviceScaleFactor=1, mobile=False)
+    box = "document.querySelector('.globe-view').getBoundingClientRect()"
+    left, top, width, height = page.evaluate(f"(b => [b.x, b.y, b.width, b.height].map(Math.round))({box})")
+    image = page.screenshot()[top : top + height, left : left + width].max(axis=-1)
+    down, across = np.nonzero(image < 200)
+    wide, high = np.ptp(across) + 1, np.ptp(down) + 1
+    assert min(wide, high) > 200
+    assert wide / high == pytest.approx(1, abs=0.02)

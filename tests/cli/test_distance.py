@@ -216,7 +216,7 @@ def test_dropped_rows_are_told(files):
     bad_files(files)
     done = run("distance", files / "a.npy", files / "nan.npy", "--drop-bad")
     assert done.exit_code == 0
-    assert "59 points in dimension 3, 1 rows dropped" in done.stdout
+    assert "59 points in dimension 3, 1 row dropped" in done.stdout
 
 
 def test_missing_package_names_its_extra(files):

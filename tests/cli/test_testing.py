@@ -1,5 +1,8 @@
 """`sphereot test` and `sphereot uniformity`: the numbers of the library, in text and JSON, and plain errors."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from helpers.generators import sphere_sample
@@ -7,8 +10,10 @@ from helpers.generators import sphere_sample
 pytest.importorskip("typer")
 pytest.importorskip("polars")
 
+import polars as pl
 from helpers.cli import answer, run, save_points
 
+from sphereot.datasets import read_points
 from sphereot.stats import two_sample_test, uniformity_test
 
 RNG = np.random.default_rng(0)
@@ -107,3 +112,69 @@ def test_bad_files_and_numbers_end_plainly(files, command):
         assert message in done.stderr
         assert "Traceback" not in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def stations(tmp_path):
+    """Locations of 30 stations per file with ten rows each, all of one distribution."""
+    rng = np.random.default_rng(3)
+    for name in ("first", "second"):
+        places = np.stack([rng.uniform(-180, 180, 30), np.rad2deg(np.arcsin(rng.uniform(-1, 1, 30)))], axis=1)
+        names = np.repeat([f"{name}{k}" for k in range(30)], 10)
+        table = pl.DataFrame(np.repeat(places, 10, axis=0), schema=["lon", "lat"]).with_columns(
+            station=pl.Series(names)
+        )
+        table.write_csv(tmp_path / f"{name}.csv")
+    return tmp_path
+
+
+def test_groups(stations):
+    """The p-value of the library for whole stations, which is not small."""
+    arguments = (stations / "first.csv", stations / "second.csv", "--lonlat", "--permutations", 99, *FEW)
+    found = answer("test", *arguments, "--groups", "station")
+    sets = [read_points(stations / f"{name}.csv", lonlat=True, labels=["station"]) for name in ("first", "second")]
+    expected = two_sample_test(
+        *(points.points for points in sets),
+        groups=tuple(points.labels["station"] for points in sets),
+        **{"p": 1, "permutations": 99, "n_projections": 20, "seed": 5},
+    )
+    assert found["p_value"] == expected.p_value > 0.05
+    assert found["n_groups"] == [30, 30]
+    assert "99 permutations of 30 and 30 groups" in run("test", *arguments, "--groups", "station").stdout
+    assert answer("test", *arguments)["p_value"] == 0.01
+
+
+def test_many_repeated_locations_are_noted(stations, files):
+    lonlat = ("--lonlat", "--permutations", 99, *FEW)
+    pair = (stations / "first.csv", stations / "second.csv")
+    note = "Note: 300 of the 300 points of"
+    for command in ("test", "drift"):
+        done = run(command, *pair, *lonlat)
+        assert note in done.stderr
+        assert "Name the column of the group of each row with --groups." in done.stderr
+        assert note not in run(command, *pair, *lonlat, "--groups", "station").stderr
+    done = run("uniformity", pair[0], "--lonlat", "--json")
+    assert note in done.stderr
+    assert "Keep one row of each group" in done.stderr
+    assert json.loads(done.stdout)["p_value"] < 1e-3
+    assert "Note" not in run("test", files / "a.npy", files / "b.npy", *FEW).stderr
+
+
+def test_one_point_is_singular(tmp_path):
+    save_points(tmp_path, {"one": np.eye(3)[:1], "other": np.eye(3)[1:2]})
+    one, other = tmp_path / "one.npy", tmp_path / "other.npy"
+    few = ("--projections", 1, "--permutations", 1)
+    sketches = ("sketch", one, "-o", tmp_path / "one.sketch", "--projections", 4, "--bins", 16)
+    for arguments in (
+        ("test", one, other, *few),
+        ("uniformity", one, "--projections", 1, "--simulations", 1),
+        ("drift", one, other, "--projections", 1),
+        ("distance", one, other),
+        sketches,
+        ("uniformity", tmp_path / "one.sketch"),
+    ):
+        done = run(*arguments)
+        assert done.exit_code == 0, done.output
+        assert not re.search(r"\b1 (points|files|permutations|great circles|simulated samples|rows)\b", done.stdout)
+    assert "1 against 1 point in dimension 3" in str(two_sample_test(np.eye(3)[:1], np.eye(3)[1:2]))
+    assert "1 point in dimension 3" in str(uniformity_test(np.eye(3)[:1]))

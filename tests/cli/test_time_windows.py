@@ -92,7 +92,10 @@ def test_sketches_at_an_address(log):
         (("--every", "week"), "--every: needs the column of the times; give it with --time"),
         (("--time", "created", "--every", "year"), "all points are of one year; choose a shorter time"),
         (("--time", "created", "--every", "decade"), "--every: got 'decade'; give one of hour, day"),
-        (("--time", "name", "--every", "week"), "log.csv: column 'name', row 0 holds 'n0', which is no time"),
+        (
+            ("--time", "name", "--every", "week"),
+            "log.csv: column 'name', row 0 holds 'n0', which is not a time of the years",
+        ),
     ],
 )
 def test_messages(log, arguments, message):
@@ -104,3 +107,31 @@ def test_messages(log, arguments, message):
 def test_no_column_of_this_name(log):
     done = run("drift", log / "log.csv", *READ, "--time", "create", "--every", "week")
     assert "log.csv: there is no column 'create' (of --time, --by, --groups or --id)" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("column", "days"),
+    [
+        ([1772404200.5, 1772490600.25], ["2026-03-01", "2026-03-02"]),
+        ([1772404200123456789, 1772490600000000000], ["2026-03-01", "2026-03-02"]),
+        ([-86400, -1], ["1969-12-31"]),
+        ([20260301.0, 20260302.0], ["2026-03-01", "2026-03-02"]),
+    ],
+    ids=["floats", "nanoseconds", "before 1970", "dates as floats"],
+)
+def test_columns_of_numbers(tmp_path, ending, column, days):
+    table = pl.DataFrame(POINTS[:2], schema=["x", "y", "z"]).with_columns(time=pl.Series(column))
+    getattr(table, f"write_{ending}")(tmp_path / f"log.{ending}")
+    options = ("--time", "time", "--every", "day", "--projections", 4, "--bins", 16)
+    done = run("sketch", tmp_path / f"log.{ending}", *READ, *options, "-o", tmp_path / "days")
+    assert done.exit_code == 0, done.output
+    assert sorted(path.stem for path in (tmp_path / "days").iterdir()) == days
+
+
+def test_a_date_with_an_hour_is_not_read_as_seconds(tmp_path):
+    table = pl.DataFrame(POINTS[:2], schema=["x", "y", "z"]).with_columns(time=pl.Series([2026030112, 2026030113]))
+    table.write_csv(tmp_path / "log.csv")
+    done = run("drift", tmp_path / "log.csv", *READ, "--time", "time", "--every", "hour")
+    assert done.exit_code == 2
+    assert "row 0 holds '2026030112', which could be a date with a time" in " ".join(done.stderr.split())

@@ -115,6 +115,42 @@ def test_usual_names_of_longitude_and_latitude(tmp_path, header):
     assert point_set.dropped == 0
 
 
+@pytest.mark.parametrize(
+    "names", ["glat,glon", "b,l", "GLAT,GLON", "elat,elon", "DE_ICRS,RA_ICRS", "_DEJ2000,_RAJ2000"]
+)
+def test_coordinates_of_the_sky(tmp_path, names):
+    """Galactic and ecliptic columns are found; without lonlat no advice would put the points on a circle."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"{names}\n10,120\n-30,340\n")
+    assert read_points(path, lonlat=True).lonlat.tolist() == [[120, 10], [340, -30]]
+    for options in ({}, {"normalize": True}):
+        with pytest.raises(ValueError, match="look like longitudes and latitudes; pass lonlat=True"):
+            read_points(path, **options)
+
+
+def test_one_of_several_systems_of_coordinates(tmp_path):
+    """Equatorial coordinates come first, as before; columns of colors are not coordinates of the sky."""
+    path = tmp_path / "a.csv"
+    path.write_text("glon,glat,ra,dec,l,b\n1,2,120,10,5,6\n3,4,340,-30,7,8\n")
+    assert read_points(path, lonlat=True).lonlat.tolist() == [[120, 10], [340, -30]]
+    path.write_text("L,a,b\n1,0,0\n0,1,0\n")
+    assert read_points(path).points.tolist() == [[1, 0, 0], [0, 1, 0]]
+    path.write_text("r,g,b,lon,lat\n1,0,0,20,10\n0,1,0,40,-30\n")
+    assert read_points(path, lonlat=True).lonlat.tolist() == [[20, 10], [40, -30]]
+
+
+@pytest.mark.parametrize("rows", [2, 5, 99, 100, 500])
+def test_radians_in_files_of_any_length(tmp_path, rows, rng):
+    """Uniform places in radians: a warning; the same places in degrees: none (filterwarnings is error)."""
+    radians = np.stack([rng.uniform(-np.pi, np.pi, rows), np.arcsin(rng.uniform(-1, 1, rows))], axis=1)
+    radians[0] = 3.0, 1.5
+    np.savetxt(tmp_path / "rad.csv", radians, delimiter=",", header="lon,lat", comments="")
+    np.savetxt(tmp_path / "deg.csv", np.rad2deg(radians), delimiter=",", header="lon,lat", comments="")
+    with pytest.warns(UserWarning, match="as if they were in radians, but degrees are expected"):
+        read_points(tmp_path / "rad.csv", lonlat=True)
+    assert len(read_points(tmp_path / "deg.csv", lonlat=True)) == rows
+
+
 def test_named_columns_of_degrees(tmp_path):
     path = write(tmp_path / "a.csv", LONLAT, ["there", "up"])
     assert_array_equal(read_points(path, lonlat=True, columns=["there", "up"]).lonlat, LONLAT)
@@ -331,7 +367,7 @@ FAULTS = {
     "complex": (np.eye(3, dtype=complex), {}, "got dtype complex128"),
     "text": (np.array([["a", "b"]]), {}, "got dtype <U1"),
     "not unit": (2 * X, {}, r"row 0: has length 2, but points must be unit vectors; pass normalize=True"),
-    "degrees": (LONLAT, {}, r"or lonlat=True \(--lonlat\)"),
+    "degrees": (LONLAT, {}, r"pass lonlat=True \(--lonlat\) if the two columns are a longitude and a latitude, or"),
     "zero vector": (np.zeros((2, 3)), {"normalize": True}, "row 0: is the zero vector"),
     "no such column": (X, {"columns": [0, 3]}, r"columns: there is no column 3; there are '0', '1', '2'"),
     "twice": (X, {"columns": [0, 0]}, "columns: got a column twice"),

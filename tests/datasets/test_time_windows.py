@@ -12,14 +12,14 @@ from sphereot.datasets import time_windows
 from sphereot.datasets.time_windows import period_labels
 
 LABELS = {
-    "hour": lambda t: t.strftime("%Y-%m-%dT%H"),
-    "day": lambda t: t.strftime("%Y-%m-%d"),
+    "hour": lambda t: t.isoformat()[:13],
+    "day": lambda t: t.isoformat()[:10],
     "week": lambda t: f"{t.isocalendar().year:04}-W{t.isocalendar().week:02}",
-    "month": lambda t: t.strftime("%Y-%m"),
-    "quarter": lambda t: f"{t.year}-Q{(t.month + 2) // 3}",
-    "year": lambda t: t.strftime("%Y"),
+    "month": lambda t: t.isoformat()[:7],
+    "quarter": lambda t: f"{t.year:04}-Q{(t.month + 2) // 3}",
+    "year": lambda t: t.isoformat()[:4],
 }
-MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))
+MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
 
 
 @pytest.mark.parametrize("every", LABELS)
@@ -51,6 +51,30 @@ def test_kinds_of_times():
     assert period_labels([datetime(2026, 3, 1, 22, tzinfo=UTC)], "hour").tolist() == ["2026-03-01T22"]
 
 
+@pytest.mark.parametrize("ticks", [1, 1_000, 1_000_000, 1_000_000_000])
+@given(moments=st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1)), min_size=1, max_size=20))
+def test_numbers_since_1970_have_the_unit_of_the_largest(ticks, moments):
+    """Integers as text and as ints, also negative and near 0, beside one of this century."""
+    moments = [datetime(2026, 3, 2), *(moment.replace(microsecond=0) for moment in moments)]
+    counts = [ticks * ((moment - datetime(1970, 1, 1)) // timedelta(seconds=1)) for moment in moments]
+    kept = [k for k, count in enumerate(counts) if len(str(count)) not in {8, 10, 13, 16, 19} or count >= 10**9 * ticks]
+    expected = [moments[k].isoformat()[:13] for k in kept]
+    for kind in (str, int):
+        assert period_labels([kind(counts[k]) for k in kept], "hour").tolist() == expected
+
+
+def test_fractions_and_negative_numbers():
+    """As polars and pandas write a column of floats; a fraction before 1970 belongs to the hour before."""
+    labels = ["2026-03-01T22", "2026-03-01T22", "1969-12-31T23", "1970-01-01T00"]
+    times = [1772404200.25, 1772404200.0, -0.5, 0.0]
+    assert period_labels(np.array(times), "hour").tolist() == labels
+    assert period_labels(["1.77240420025e9", "1772404200.0", "-0.5", "0.0"], "hour").tolist() == labels
+    assert period_labels(["-86400"], "day").tolist() == ["1969-12-31"]
+    assert period_labels(["-86400000", "1772404200000"], "day").tolist() == ["1969-12-31", "2026-03-01"]
+    assert period_labels(np.array([1772404200123456789]), "hour").tolist() == ["2026-03-01T22"]
+    assert period_labels(np.array([20260301.0, 20260302.0]), "day").tolist() == ["2026-03-01", "2026-03-02"]
+
+
 def test_series_of_pandas():
     pd = pytest.importorskip("pandas")
     times = pd.Series(pd.to_datetime(["2026-03-01", "2026-03-09"]))
@@ -60,8 +84,27 @@ def test_series_of_pandas():
 @pytest.mark.parametrize(
     ("times", "every", "message"),
     [
-        (["2026-03-01", "soon"], "day", "times: row 1 holds 'soon', which is no time; write it as 2026-03-01"),
+        (["2026-03-01", "soon"], "day", "times: row 1 holds 'soon', which is not a time of the years"),
         (["2026-03-01", None], "day", "times: row 1 has no time"),
+        (
+            ["2026030112", "2026030113"],
+            "day",
+            "row 0 holds '2026030112', which could be a date with a time or a number",
+        ),
+        (["202603011230"], "day", "which could be a date with a time"),
+        (["20260301123000"], "day", "which could be a date with a time"),
+        (["20260301123"], "day", "which could be a date with a time"),
+        (["2026-03-01", "2026"], "day", "row 1 holds '2026', which is not a time"),
+        ([0.5, 3.5], "day", "row 0 holds 0.5, which is not a time"),
+        (["1e400000000"], "day", "row 0 holds '1e400000000', which is not a time"),
+        (
+            ["9999-12-31T23:59:59-01:00"],
+            "day",
+            "row 0 holds '9999-12-31T23:59:59-01:00', which is not a time of the years",
+        ),
+        (["0001-01-01T00:00:00+01:00"], "week", "which is not a time of the years 1 to 9999"),
+        (np.array(["2026-03-01", "10000-01-01"], "datetime64[D]"), "week", "times: row 1 is in the year 10000; give"),
+        (np.array(["0000-01-01"], "datetime64[D]"), "quarter", "times: row 0 is in the year 0; give"),
         (["2026-03-01"], "fortnight", "every: got 'fortnight'; give one of hour, day, week"),
         (np.zeros((2, 2), "datetime64[s]"), "day", r"times: got shape \(2, 2\)"),
     ],

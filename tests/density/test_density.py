@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import generators
+from helpers.unit_length import count_unit_length_checks
 from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch")
@@ -17,6 +18,7 @@ from sphereot import DivergenceError, plotting, sphere
 from sphereot._support.checkpoints import StateFile
 from sphereot.density import DensityEstimator
 from sphereot.density.flow_sizes import FlowSize
+from sphereot.flows import ExponentialMapFlow
 from sphereot.torch.euclidean import sliced_wasserstein
 
 UNIFORM = -math.log(4 * math.pi)
@@ -27,9 +29,12 @@ def cloud(n=300, seed=0):
 
 
 def small(**changes):
-    return DensityEstimator(
-        **({"n_blocks": 3, "n_components": 8, "epochs": 30, "n_projections": 50, "seed": 0} | changes)
+    """An estimator that is quick to fit: a small flow, or another model."""
+    sizes = {"expmap": {"n_blocks": 3, "n_components": 8}, "stereo": {"n_blocks": 3}}.get(
+        changes.get("model", "expmap")
     )
+    of_flow = {} if sizes is None else {"epochs": 30, "n_projections": 50} | sizes
+    return DensityEstimator(**({"seed": 0} | of_flow | changes))
 
 
 def total_mass(estimator, resolution=200):
@@ -222,11 +227,32 @@ def test_bad_model_files_get_their_message(tmp_path):
         ({"method": "exact", "model": "stereo"}, "the loss 'sw' has no such mean"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
         ({"patience": 5}, "validation_fraction"),
+        ({"model": "kde", "epochs": 5}, "epochs: got 5, but the model 'kde' is not trained; leave epochs out"),
+        ({"model": "auto", "n_blocks": 4}, "n_blocks: got 4, but the model 'auto' is not trained"),
+        ({"model": "stereo", "n_components": 8}, "n_components: got 8, but the model 'stereo' has no components"),
+        ({"bandwidth": 0.1}, "bandwidth: got 0.1, but the model 'expmap' has no single bandwidth"),
+        ({"model": "mixture", "folds": "rows"}, "folds: got 'rows', but the model 'mixture' is a single estimate"),
     ],
 )
 def test_bad_parameters_are_named(changes, said):
     with pytest.raises(ValueError, match=said):
         small(**changes).fit(cloud())
+
+
+@pytest.mark.parametrize("changes", [{"loss": "ssw"}, {"loss": "nll"}, {"loss": "ssw+nll"}, {"method": "exact"}])
+def test_points_are_checked_once(changes, monkeypatch):
+    """Not in every epoch, where the points are the flow's own."""
+    x = cloud(60)
+    checks = count_unit_length_checks(monkeypatch)
+    small(**changes).fit(x)
+    assert checks[x.shape] == 1
+
+
+def test_points_that_are_not_finite_are_a_divergence(monkeypatch):
+    """The flow's own points are not validated; a NaN among them is found in the loss."""
+    monkeypatch.setattr(ExponentialMapFlow, "forward", lambda self, x: x * self.beta_roots.sum() * math.nan)
+    with pytest.raises(DivergenceError, match="the loss is nan in epoch 1"):
+        small(loss="ssw").fit(cloud(60))
 
 
 def test_divergence_names_the_step_and_keeps_the_last_good_state():
@@ -709,7 +735,7 @@ def with_parameters(**changes):
     ],
 )
 def test_damaged_descriptions_are_named(model, description, said, tmp_path):
-    whole = small(model=model, epochs=1).fit(cloud(20)).save(tmp_path / "whole.safetensors")
+    whole = small(model=model).fit(cloud(20)).save(tmp_path / "whole.safetensors")
     assert said in named(rewritten(whole, tmp_path, description=description))
 
 
@@ -725,7 +751,7 @@ def test_damaged_descriptions_are_named(model, description, said, tmp_path):
     ],
 )
 def test_damaged_tensors_are_named(model, damage, tmp_path):
-    whole = small(model=model, epochs=1).fit(cloud(20)).save(tmp_path / "whole.safetensors")
+    whole = small(model=model).fit(cloud(20)).save(tmp_path / "whole.safetensors")
 
     def changed(tensors):
         first = min(tensors)
@@ -755,7 +781,8 @@ def test_the_number_of_parameters_is_known_without_the_flow(dim, blocks):
 
 @pytest.mark.parametrize("model", ["expmap", "stereo", "kde", "auto"])
 def test_truncated_and_flipped_model_files_are_named_or_load(model, tmp_path, rng):
-    whole = small(model=model, epochs=1, n_blocks=1, n_components=2).fit(cloud(5)).save(tmp_path / "whole.safetensors")
+    sizes = {"expmap": {"n_blocks": 1, "n_components": 2}, "stereo": {"n_blocks": 1}}.get(model, {})
+    whole = small(model=model, **sizes).fit(cloud(5)).save(tmp_path / "whole.safetensors")
     content = whole.read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
     damaged = [content[:size] for size in rng.integers(0, len(content), 30)]

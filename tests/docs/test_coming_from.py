@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot import circle, sphere
+from sphereot.compat import pot
 from sphereot.stats import SphericalKDE, VonMisesFisherMixture, drift_test, uniformity_test
 
 # By page: the name in the first line of a block, the module, what the blocks of sphereot need, and the tolerance.
@@ -90,6 +91,16 @@ def test_pot_ends_at_wrong_cuts(seed):
     assert 0.51 < ot.wasserstein_circle(u, v, p=2)[0] < 0.81
     gap = np.abs(u[:, None] - v[None])
     assert_allclose(circle.wasserstein(u, v), ot.emd2([], [], np.minimum(gap, 1 - gap) ** 2), rtol=1e-9)
+
+
+def test_pot_does_not_scale_weights():
+    """Weights with the totals 4 and 8: the value of POT is not that of the distributions, and ours is."""
+    ot = pytest.importorskip("ot")
+    u, v, a, b = np.array([0.1, 0.4, 0.7]), np.array([0.2, 0.9]), np.array([2.0, 1, 1]), np.array([3.0, 5])
+    assert_allclose(ot.wasserstein_circle(u, v, a / 4, b / 8, p=1), 0.1875)
+    assert_allclose(ot.wasserstein_circle(u, v, a, b, p=1), 1.4)
+    assert_allclose(circle.wasserstein(u, v, p=1, u_weights=a, v_weights=b), 0.1875)
+    assert_allclose(pot.wasserstein_circle(u, v, a, b, p=1), 0.1875)
 
 
 def test_pot_needs_the_number_of_projections():

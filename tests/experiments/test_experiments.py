@@ -1,9 +1,12 @@
 """`sphereot reproduce`: every experiment at its quick preset, resuming, records, and what bad input gets."""
 
 import csv
+import itertools
 import json
 import os
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("typer")
@@ -162,13 +165,138 @@ def test_a_read_only_folder_is_named(tmp_path):
     assert "Permission denied" in done.stderr
 
 
-def test_listing_names_every_experiment():
-    done = run("reproduce", "list", terminal_width=200)
+def test_listing_names_every_experiment_with_presets_and_data():
+    done = run("reproduce", "list", terminal_width=80)
     assert done.exit_code == 0
     assert all(name in done.output for name in experiments.NAMES)
+    words = set(done.output.replace(",", " ").replace(";", " ").split())
+    assert all(set(experiments.find(name).presets) <= words for name in experiments.NAMES)
+    assert {"MNIST", "CIFAR10", "SPHEREOT_DATA"} <= words
+
+
+def test_errors_of_arguments_stand_alone():
+    """No heading of a run that does not begin."""
+    assert run("reproduce", "kappa", "--preset", "huge").stdout == ""
+
+
+def test_progress_without_a_terminal(tmp_path, monkeypatch):
+    """Lines for the log of a batch job, at most one per 30 seconds; stdout has the result only."""
+    clock = itertools.count(0, 10)
+    monkeypatch.setattr("sphereot.cli.reproduce.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    done = run("reproduce", "kappa", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    counts = [int(line.split()[1]) for line in done.stderr.splitlines()]
+    assert done.stderr.splitlines()[-1] == "kappa: 24 of 24"
+    assert (counts[0], counts[-1]) == (0, 24)
+    assert set(np.diff(counts)) == {3}  # the clock advances 10 seconds at each look
+    assert "of 24" not in done.stdout
 
 
 # ---- what may happen to the folder of a run ----
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_finished_results_are_kept(tmp_path):
+    """Another experiment, seed or preset is refused without a change to the folder."""
+    run_quick("kappa", tmp_path)
+    before = contents(tmp_path)
+    for arguments in (["rotation"], ["kappa", "--seed", "2"], ["kappa", "--preset", "cpu"]):
+        done = run("reproduce", *arguments, "--out", tmp_path)
+        assert done.exit_code == 2
+        assert "results of another run (kappa with preset quick, seed 0 and version" in done.stderr
+        assert "--fresh" in done.stderr
+        assert done.stdout == ""
+        assert contents(tmp_path) == before
+
+
+def test_a_finished_run_is_not_computed_again(tmp_path):
+    first = run_quick("flow_vmf", tmp_path)
+    before = contents(tmp_path)
+    (tmp_path / "unfinished.jsonl").write_text("what a kill at the end of the run can leave\n")
+    done = run("reproduce", "flow_vmf", "--out", tmp_path, terminal_width=200)
+    assert done.exit_code == 0, done.output
+    assert "This run was finished on 2" in done.stdout
+    assert f"{first.seconds:.1f} s. Files:" in done.stdout
+    assert done.stderr == ""
+    assert contents(tmp_path) == before
+    again = run_quick("flow_vmf", tmp_path)
+    assert again.earlier is not None
+    assert (again.rows, again.table, again.files) == (first.rows, first.table, first.files)
+
+
+def test_fresh_replaces_all_files_of_the_finished_run(tmp_path):
+    """No figure and no series of the first experiment stays; files of others do."""
+    run_quick("flow_vmf", tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    done = run("reproduce", "kappa", "--out", tmp_path, "--fresh")
+    assert done.exit_code == 0, done.output
+    names = {"result.json", "result.csv", "kappa.png", "kappa.pdf"}
+    assert {file.name for file in tmp_path.iterdir()} == names | {"notes.txt"}
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert set(record["files"]) == names - {"result.json"}
+
+
+@pytest.mark.parametrize("record", ["", "{}", "[]", '{"files": 3}'])
+def test_results_that_cannot_be_read_are_kept(record, tmp_path):
+    """Whose files they are is unknown, so that not even --fresh replaces them."""
+    (tmp_path / "result.json").write_text(record)
+    plain = run("reproduce", "kappa", "--out", tmp_path)
+    fresh = run("reproduce", "kappa", "--out", tmp_path, "--fresh")
+    assert (plain.exit_code, fresh.exit_code) == (2, 2)
+    assert "holds results that cannot be read" in plain.stderr
+    assert "does not list the files" in fresh.stderr
+    assert contents(tmp_path) == {"result.json": record.encode()}
+
+
+def test_fresh_removes_nothing_outside_the_folder(tmp_path):
+    (tmp_path / "k").mkdir()
+    (tmp_path / "mine.txt").write_text("")
+    (tmp_path / "k" / "result.json").write_text(json.dumps({"files": ["../mine.txt", str(tmp_path / "mine.txt")]}))
+    assert run("reproduce", "kappa", "--out", tmp_path / "k", "--fresh").exit_code == 0
+    assert (tmp_path / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["result.csv", "series.json"])
+def test_the_rows_of_another_run_are_not_drawn(name, tmp_path):
+    run_quick("flow_vmf", tmp_path)
+    text = (tmp_path / name).read_text()
+    (tmp_path / name).write_text(text[: text.rindex("0.") + 2] + text[text.rindex("0.") + 3 :])  # without a digit
+    before = contents(tmp_path)
+    done = run("reproduce", "flow_vmf", "--replot", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert f"{name} belongs to another run, or was changed" in done.stderr
+    assert contents(tmp_path) == before
+
+
+def test_a_series_without_a_record_is_not_drawn(tmp_path):
+    """It is the file of a run that had lists, in the folder of one that has none."""
+    run_quick("kappa", tmp_path)
+    before = (tmp_path / "kappa.pdf").read_bytes()
+    (tmp_path / "series.json").write_text('[{"row": 0, "ssw": [1.0]}]')
+    assert run("reproduce", "kappa", "--replot", "--out", tmp_path).exit_code == 0
+    assert (tmp_path / "kappa.pdf").read_bytes() == before
+
+
+def test_seconds_count_all_processes(tmp_path):
+    """Those of finished units, and those up to the last state inside a unit."""
+    path, unit = tmp_path / "log", {"n": 0}
+    first = UnitLog(path, {"seed": 0})
+    first.count_earlier(1000.0)  # as if the first process had computed for so long
+    first.add(unit, {"value": 0})
+    second = UnitLog(path, {"seed": 0})
+    assert 1000 <= second.seconds < 1060
+    second.count_earlier(3000.0)
+    checkpoint = second.checkpoint({"n": 1})
+    checkpoint.every = 0.0
+    checkpoint.save(lambda: {"step": 5})
+    third = UnitLog(path, {"seed": 0})
+    for _ in range(2):  # reading it again counts nothing twice
+        assert third.checkpoint({"n": 1}).load() == {"step": 5}
+    assert 3000 <= third.seconds < 3060
+    assert third.checkpoint({"n": 2}).load() is None
 
 
 def test_a_second_run_in_the_folder_is_refused(tmp_path):

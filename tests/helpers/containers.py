@@ -55,6 +55,17 @@ def earth_data():
     return pytest.importorskip("sphereot.datasets").EarthData("volcano", np.stack([LON, LAT], axis=1), "a test")
 
 
+def astropy_table(kind, unit):
+    """A table of astropy, whose right ascension has a unit of its own."""
+    table, units = pytest.importorskip("astropy.table"), pytest.importorskip("astropy.units")
+    angles = (units.Quantity(values, "deg").to(unit) for values in (LAT, LON))
+    return getattr(table, kind)(dict(zip(("dec", "ra"), angles, strict=True)) | {"name": list("abcd")})
+
+
+def table_with_sky():
+    return pytest.importorskip("astropy.table").QTable({"name": list("abcd"), "at": sky()})
+
+
 DEGREES = {"lat": LAT, "depth": np.ones(4), "lon": LON}
 LISTS = EARTH.tolist()
 
@@ -76,6 +87,9 @@ CONTAINERS = {
     "geo frame": lambda: pytest.importorskip("geopandas").GeoDataFrame({"depth": np.ones(4)}, geometry=geo_series()),
     "geometry array": lambda: pytest.importorskip("geopandas").points_from_xy(LON, LAT),
     "sky": sky,
+    "astropy table": lambda: astropy_table("Table", "rad"),
+    "astropy quantities": lambda: astropy_table("QTable", "hourangle"),
+    "astropy table of sky": table_with_sky,
     "dlpack": lambda: OnlyDLPack(EARTH),
     "lists": lambda: LISTS,
     "earth data": earth_data,

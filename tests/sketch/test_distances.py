@@ -97,6 +97,16 @@ def test_error_bound_holds_for_many_points(p):
         check_bounds(((x, None), (y, None), bins), p)
 
 
+def test_error_bound_is_reached():
+    """Opposite points in the middle of the only two bins: no smaller bound holds for these histograms."""
+    sketches = [Sketch(2, n_projections=1, bins=2) for _ in range(2)]
+    x = sketches[0].projections[0] @ [[0.0], [1.0]]  # a quarter turn on the only circle
+    for sketch, points in zip(sketches, (x.T, -x.T), strict=True):
+        sketch.update(points)
+    distance = sketches[0].distance(sketches[1], 1)
+    assert 0.999 * distance.error_bound <= 0.5 - distance.value <= distance.error_bound
+
+
 @pytest.mark.parametrize("p", [*ORDERS, 10])
 def test_error_bound_holds_without_the_kernel(p, monkeypatch):
     """The distances in NumPy and the array API, with bounds that hold for every cut."""

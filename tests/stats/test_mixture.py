@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.bad_input import refusal_test
 from helpers.generators import sphere_sample
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, stats
 
 from sphereot import sphere
@@ -30,6 +30,33 @@ def test_components_have_the_densities_of_scipy(dim):
         for mean, kappa, weight in zip(truth.means, truth.concentrations, truth.weights, strict=True)
     )
     assert_allclose(truth.log_density(at), np.log(expected), atol=1e-6)
+
+
+def test_predictions_are_the_posterior_probabilities():
+    """By Bayes' rule from densities of SciPy; and most points get the component that they were drawn around."""
+    truth, x = known(400)
+    mixture = VonMisesFisherMixture(3, seed=0).fit(x)
+    parts = mixture.components_
+    joint = np.stack(
+        [w * stats.vonmises_fisher(m, k).pdf(x)
+         for m, k, w in zip(parts.means, parts.concentrations, parts.weights, strict=True)], axis=1,
+    )  # fmt: skip
+    assert_allclose(mixture.predict_proba(x), joint / joint.sum(axis=1, keepdims=True), atol=1e-6)
+    assert_array_equal(mixture.predict(x), joint.argmax(axis=1))
+    # The means of `known` are orthogonal or opposite, and its widths at most 0.2 rad: no point is between them.
+    nearest = np.argmax(x @ truth.means.T, axis=1)
+    pairs = set(zip(nearest.tolist(), mixture.predict(x).tolist(), strict=True))
+    assert len(pairs) == 3
+    with pytest.raises(ValueError, match="dimension 4"):
+        mixture.predict(np.eye(4))
+
+
+def test_predictions_of_tensors():
+    torch = pytest.importorskip("torch")
+    _, x = known(50)
+    mixture = VonMisesFisherMixture(3, seed=0).fit(x)
+    assert mixture.predict(torch.tensor(x)).tolist() == mixture.predict(x).tolist()
+    assert isinstance(mixture.predict_proba(torch.tensor(x)), torch.Tensor)
 
 
 @pytest.mark.parametrize("kappa", [0.0, 3.0, 1e3, 1e6])

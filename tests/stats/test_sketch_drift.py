@@ -81,5 +81,5 @@ def test_messages(rng):
     few = Sketch(5, groups=2).update(points, groups=labels)
     with pytest.raises(ValueError, match="too few to permute"):
         drift_test(few, [few], permutations=99)
-    with pytest.raises(ValueError, match="sketches have their own"):
+    with pytest.raises(ValueError, match="sketches have great circles and groups of their own"):
         drift_test(grouped, [grouped], n_projections=5)

@@ -190,7 +190,8 @@ def test_unnormalized_input():
         (lambda: UniformityLoss()(torch.ones(3)), ValueError, r"x: shape is \(3,\)"),
         (lambda: UniformityLoss()(torch.eye(3, dtype=torch.int64)), TypeError, "x: dtype is torch.int64"),
         (lambda: SSWLoss()(torch.eye(3), torch.eye(3)[None]), ValueError, "same batch dimension"),
-        (lambda: SSWLoss()(torch.eye(3), torch.eye(3).to("meta")), ValueError, "x is on cpu and y on meta"),
+        (lambda: SSWLoss()(torch.eye(3), torch.eye(3).to("meta")), TypeError, "y: is on the meta device"),
+        (lambda: UniformityLoss()(torch.eye(3).to("meta")), TypeError, "x: is on the meta device"),
     ],
 )
 def test_errors_of_modules(call, error, message):

@@ -48,7 +48,7 @@ def test_nt_xent_equals_a_double_loop(temperature):
         other = (i + n) % (2 * n)
         terms = sum(math.exp(both[i] @ both[j] / temperature) for j in range(2 * n) if j != i)
         total -= math.log(math.exp(both[i] @ both[other] / temperature) / terms)
-    assert_allclose(NTXentLoss(temperature)(*views()).total, total / (2 * n), rtol=1e-12)
+    assert_allclose(NTXentLoss(temperature)(*views()), total / (2 * n), rtol=1e-12)
 
 
 def test_nt_xent_equals_cross_entropy():
@@ -57,7 +57,7 @@ def test_nt_xent_equals_cross_entropy():
     both = torch.cat([a, b])
     logits = (both @ both.T / 0.5).fill_diagonal_(-1e9)
     labels = torch.cat([torch.arange(9, 18), torch.arange(9)])
-    assert_allclose(NTXentLoss(0.5)(a, b).total, nn.functional.cross_entropy(logits, labels), rtol=1e-9)
+    assert_allclose(NTXentLoss(0.5)(a, b), nn.functional.cross_entropy(logits, labels), rtol=1e-9)
 
 
 @pytest.mark.parametrize("t", [0.5, 2.0])
@@ -80,14 +80,13 @@ def test_gaussian_potential_of_uniform_points():
 
 def test_alignment_and_weight():
     a, b = views()
-    parts = AlignmentUniformityLoss(7.0)(a, b)
+    parts = AlignmentUniformityLoss(7.0).forward_components(a, b)
     assert_allclose(parts.alignment, np.mean(np.sum((a.numpy() - b.numpy()) ** 2, axis=1)), rtol=1e-12)
     each = [sphereot.ssw_uniform(view, method="exact") for view in (a, b)]
     assert_allclose(parts.uniformity, (each[0] + each[1]) / 2, rtol=1e-12)
     assert_allclose(parts.total, parts.alignment + 3.5 * (each[0] + each[1]), rtol=1e-12)
-    assert_allclose(
-        AlignmentUniformityLoss(1.0, alpha=1.0)(a, b).alignment, np.linalg.norm(a - b, axis=1).mean(), rtol=1e-9
-    )
+    parts = AlignmentUniformityLoss(1.0, alpha=1.0).forward_components(a, b)
+    assert_allclose(parts.alignment, np.linalg.norm(a - b, axis=1).mean(), rtol=1e-9)
 
 
 def test_sw_term_is_that_of_pot():
@@ -104,14 +103,18 @@ def test_sw_term_is_that_of_pot():
 
 @pytest.mark.parametrize("name", ALL)
 def test_parts(name):
-    """A named tuple of scalars; gradients reach both views; parts can be logged."""
+    """The loss is a tensor, so that autograd and scalers treat it as any loss; its parts are a named tuple."""
     a, b = (view.requires_grad_() for view in views())
-    parts = ALL[name]()(a, b)
+    total, parts = ALL[name]()(a, b), ALL[name]().forward_components(a, b)
+    assert isinstance(total, torch.Tensor)
     assert isinstance(parts, LossParts)
-    assert all(part.shape == () for part in parts)
-    assert parts.item() == parts.log()["loss"] == parts[0].item()
-    parts.backward()
-    for view in (a, b):
+    assert all(part.shape == () for part in (total, *parts))
+    assert total.item() == parts.total.item()
+    scaled = torch.amp.GradScaler("cpu", init_scale=4.0).scale(total / 2)
+    gradients = torch.autograd.grad(scaled, (a, b), retain_graph=True)
+    total.backward(retain_graph=True)
+    for view, gradient in zip((a, b), gradients, strict=True):
+        assert_allclose(gradient, 2 * view.grad, rtol=1e-12)
         assert bool(torch.isfinite(view.grad).all())
         assert float(view.grad.abs().sum()) > 0
 
@@ -124,7 +127,7 @@ def test_gradients_by_finite_differences(name):
     moves = [torch.randn(9, 4, generator=torch.Generator().manual_seed(s), dtype=torch.float64) for s in (5, 6)]
 
     def value(step):
-        return loss(*(nn.functional.normalize(v + step * m, dim=1) for v, m in zip((a, b), moves, strict=True))).total
+        return loss(*(nn.functional.normalize(v + step * m, dim=1) for v, m in zip((a, b), moves, strict=True)))
 
     step = torch.zeros((), dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(value(step), step)
@@ -149,11 +152,11 @@ def test_compiled(name):
     torch.compiler.reset()
     loss, (a, b) = LOSSES[name](), (view.requires_grad_() for view in views())
     plain = loss(a, b)
-    expected = torch.autograd.grad(plain.total, (a, b))
+    expected = torch.autograd.grad(plain, (a, b))
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    parts = compiled(a, b)
-    assert_allclose(parts.total.detach(), plain.total.detach(), rtol=1e-12)
-    for got, grad in zip(torch.autograd.grad(parts.total, (a, b)), expected, strict=True):
+    value = compiled(a, b)
+    assert_allclose(value.detach(), plain.detach(), rtol=1e-12)
+    for got, grad in zip(torch.autograd.grad(value, (a, b)), expected, strict=True):
         assert_allclose(got, grad, rtol=1e-9, atol=1e-12)
 
 
@@ -171,7 +174,7 @@ def test_half_precision(name):
 def test_normalize():
     a, b = views()
     for loss in (AlignmentUniformityLoss(2.0, normalize=True), NTXentLoss(normalize=True)):
-        assert_allclose(loss(3 * a, 0.5 * b).total, loss(a, b).total, rtol=1e-12)
+        assert_allclose(loss(3 * a, 0.5 * b), loss(a, b), rtol=1e-12)
     assert_allclose(GaussianPotentialLoss(normalize=True)(3 * a), GaussianPotentialLoss()(a), rtol=1e-12)
 
 
@@ -190,7 +193,7 @@ def test_seeded_stream_of_the_sw_term_resumes():
 def test_a_batch_of_one_has_a_defined_value_or_a_message():
     a, b = views(1)
     assert NTXentLoss()(a, b).item() == pytest.approx(0.0, abs=1e-12)
-    assert AlignmentUniformityLoss(1.0)(a, b).uniformity.item() == pytest.approx(1 / 12)
+    assert AlignmentUniformityLoss(1.0).forward_components(a, b).uniformity.item() == pytest.approx(1 / 12)
     with pytest.raises(ValueError, match=r"a potential of pairs needs at least 2 points"):
         AlignmentUniformityLoss(1.0, GaussianPotentialLoss())(a, b)
     with pytest.raises(ValueError, match=r"unbiased"):

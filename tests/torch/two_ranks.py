@@ -73,10 +73,10 @@ def compare_views(own: slice) -> None:
     losses["NT-Xent"] = lambda gather: NTXentLoss(0.2, gather=gather)
     for name, loss in losses.items():
         x, y = (t.requires_grad_() for t in batches())
-        value = loss(False)(x, y)
+        value = loss(False).forward_components(x, y)
         expected = torch.autograd.grad(value.total, (x, y))
         mine = [t[own].requires_grad_() for t in batches()]
-        shared = loss(True)(*mine)
+        shared = loss(True).forward_components(*mine)
         for got, whole in zip(shared, value, strict=True):
             torch.testing.assert_close(got, whole, msg=name)
         for got, whole in zip(torch.autograd.grad(shared.total, mine), expected, strict=True):

@@ -27,6 +27,7 @@ __all__ = [
     "points_of_container",
     "stacked",
     "weights_of_container",
+    "without_unit",
 ]
 
 Columns = str | int | Sequence[str | int]
@@ -48,9 +49,14 @@ class _Table:
     dims: list[str] | None = None  # dimension of the rows of each column, where they may differ
     data: list[int] | None = None  # columns that can be coordinates if none are named; None for all
 
-    def column(self, name: str, number: int) -> NDArray[Any]:
-        """One column: numbers (n,) or vectors (n, d)."""
-        values = np.asarray(self.values(number))
+    def column(self, name: str, number: int, unit: str | None = None) -> NDArray[Any]:
+        """One column: numbers (n,) or vectors (n, d); angles with a unit of their own are converted to `unit`."""
+        column = self.values(number)
+        if _is_sky(column):
+            return _of_sky(column)
+        values = np.asarray(without_unit(f"{name}: column {self.names[number]!r}", column, unit))
+        if _is_of(column, "astropy") and np.any(mask := getattr(column, "mask", False)):
+            values = np.where(mask, np.nan, values)
         text = values.dtype == object and len(values) > 0 and isinstance(values[0], str)
         if values.ndim == 2 or (values.dtype == object and not text):
             return stacked(f"{name}: column {self.names[number]!r}", values)
@@ -101,7 +107,7 @@ def lonlat_of_container(name: str, value: Any) -> Any:
     if not _has_geometry(value) and (table := _table_of(name, value)) is not None:
         pair = _named_degrees(name, table)
         if pair is None:
-            return _joined(name, table, _unnamed(name, table))
+            return _joined(name, table, _unnamed(name, table), "deg")
     elif _is_sky(value):
         place = _icrs(value).spherical
         pair = np.asarray(place.lon.deg), np.asarray(place.lat.deg)
@@ -110,13 +116,38 @@ def lonlat_of_container(name: str, value: Any) -> Any:
     return value if pair is None else np.stack(pair, axis=-1)
 
 
-def numbers_of_table(name: str, value: Any, *, one_is_vector: bool = False) -> Any:
-    """Numbers (n, k) of a table, or (n,) of a single column if `one_is_vector`; other values are returned unchanged."""
+def numbers_of_table(name: str, value: Any, *, one_is_vector: bool = False, unit: str | None = None) -> Any:
+    """Numbers (n, k) of a table, or (n,) of a single column if `one_is_vector`; other values are returned unchanged.
+
+    `unit` is that of `without_unit`.
+    """
     table = None if _has_geometry(value) else _table_of(name, value)
     if table is None:
         return value
-    numbers = _joined(name, table, _unnamed(name, table))
+    numbers = _joined(name, table, _unnamed(name, table), unit)
     return numbers[:, 0] if one_is_vector and numbers.shape[1] == 1 else numbers
+
+
+def without_unit(name: str, value: Any, unit: str | None = None) -> Any:
+    """Numbers of what has a unit of astropy: angles in `unit`, or numbers without a dimension if it is None.
+
+    Values without a unit are returned unchanged; other units are an error.
+    """
+    if isinstance(value, list | tuple) and value and _is_of(value[0], "astropy") and hasattr(value[0], "unit"):
+        value = sys.modules["astropy.units"].Quantity(value)
+    if not _is_of(value, "astropy") or getattr(value, "unit", None) is None:
+        return value
+    quantity = value.quantity if hasattr(value, "quantity") else value
+    try:
+        return np.asarray(quantity.to_value("" if unit is None else unit))
+    except (TypeError, ValueError):  # astropy's error is one of these, depending on its version
+        found = str(value.unit) or "1"
+    if unit is None:
+        raise TypeError(
+            f"{name}: has the unit {found}, but numbers without a unit are needed; convert longitudes and "
+            "latitudes with sphereot.sphere.from_lonlat, or drop the unit with .value."
+        )
+    raise TypeError(f"{name}: has the unit {found}, but an angle is needed; convert it, or drop the unit with .value.")
 
 
 def weights_of_container(value: Any) -> Any:
@@ -128,6 +159,8 @@ def is_table(value: Any) -> bool:
     """Whether a value has named columns, which `columns` chooses from: a DataFrame, an Arrow table, a Dataset."""
     if _is_of(value, "xarray"):
         return hasattr(value, "data_vars")
+    if _is_of(value, "astropy"):
+        return hasattr(value, "colnames") and hasattr(value, "columns")
     if any(_is_of(value, package) for package in ("pandas", "polars", "geopandas")):
         return hasattr(type(value), "columns")  # of the type: a LazyFrame computes it, and warns
     # A column of Arrow has the stream too, but is an array.
@@ -262,6 +295,8 @@ def _table_of(name: str, value: Any) -> _Table | None:
         )
     if _is_of(value, "xarray"):
         return _dataset_table(value)
+    if _is_of(value, "astropy"):
+        return _Table(list(value.colnames), lambda k: value.columns[k])
     if _is_of(value, "pandas"):
         return _Table([str(column) for column in value.columns], lambda k: value.iloc[:, k].to_numpy())
     if _is_of(value, "polars"):
@@ -338,7 +373,7 @@ def _named_degrees(name: str, table: _Table) -> tuple[NDArray[Any], NDArray[Any]
 def _pair(name: str, table: _Table, numbers: list[int]) -> tuple[NDArray[Any], NDArray[Any]]:
     _require_same_rows(name, table, numbers)
     first, second = numbers
-    return table.column(name, first), table.column(name, second)
+    return table.column(name, first, "deg"), table.column(name, second, "deg")
 
 
 def _require_same_rows(name: str, table: _Table, numbers: list[int]) -> None:
@@ -363,7 +398,10 @@ def _column_number(name: str, names: list[str], column: str | int) -> int:
 
 
 def _holds_lists(table: _Table, number: int) -> bool:
-    values = np.asarray(table.values(number))
+    column = table.values(number)
+    if _is_sky(column):
+        return True
+    values = np.asarray(column)
     if values.ndim == 2:
         return True
     return values.dtype == object and len(values) > 0 and np.ndim(values[0]) == 1
@@ -382,10 +420,10 @@ def _unnamed(name: str, table: _Table) -> list[int]:
     return lists or numbers
 
 
-def _joined(name: str, table: _Table, numbers: list[int]) -> NDArray[np.floating[Any]]:
-    """Columns of numbers side by side, or one column of lists."""
+def _joined(name: str, table: _Table, numbers: list[int], unit: str | None = None) -> NDArray[np.floating[Any]]:
+    """Columns of numbers side by side, or one column of lists; `unit` is that of `without_unit`."""
     _require_same_rows(name, table, numbers)
-    parts = [table.column(name, k) for k in numbers]
+    parts = [table.column(name, k, unit) for k in numbers]
     if len(parts) == 1:
         return parts[0] if parts[0].ndim == 2 else parts[0][:, None]
     if any(part.ndim == 2 for part in parts):

@@ -4,15 +4,19 @@ Other modules ask here which library an array comes from.
 """
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import array_api_compat as compat
 import numpy as np
+from array_api_compat import numpy as numpy_namespace
 
 __all__ = [
     "Array",
     "aligned",
+    "constant_when_compiled",
     "device",
     "floating_dtype",
     "framework",
@@ -27,6 +31,7 @@ __all__ = [
     "kind_of",
     "namespace",
     "peek",
+    "product",
     "readable",
     "running_sums",
     "take_in_rows",
@@ -38,6 +43,9 @@ __all__ = [
 Array: TypeAlias = Any
 """An array of any library that follows the array API standard."""
 
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
 
 def namespace(*arrays: Array) -> Any:
     """The array API namespace that all `arrays` share.
@@ -45,7 +53,10 @@ def namespace(*arrays: Array) -> Any:
     >>> namespace(np.zeros(3)).__name__.endswith("numpy")
     True
     """
-    if all(is_torch(array) for array in arrays):
+    if all(type(array) is np.ndarray for array in arrays):  # `array_namespace` takes ten times as long
+        return numpy_namespace
+    torch = sys.modules.get("torch")
+    if torch is not None and all(isinstance(array, torch.Tensor) for array in arrays):
         from array_api_compat import torch as torch_namespace
 
         return torch_namespace
@@ -78,8 +89,13 @@ def is_torch(array: Array) -> bool:
 
 
 def device(array: Array) -> Any:
-    """The device that `array` is on."""
-    return array.device if is_torch(array) else compat.device(array)
+    """The device that `array` is on; None if JAX chooses it: under a trace, uncommitted, or spread over several."""
+    if is_torch(array):
+        return array.device
+    if compat.is_jax_array(array):
+        on_one = not _is_jax_traced(array) and array.committed and len(array.devices()) == 1
+        return array.device if on_one else None
+    return compat.device(array)
 
 
 def kind_of(array: Array) -> str:
@@ -120,7 +136,15 @@ def to_numpy(array: Array) -> Any:
     """Copy or view `array` as a NumPy array in main memory, without its gradient."""
     if is_torch(array):
         return array.detach().cpu().numpy()
-    if is_numpy(array) or compat.is_jax_array(array):
+    if is_numpy(array):
+        return np.asarray(array)
+    if compat.is_jax_array(array):
+        if _is_jax_traced(array):
+            raise TypeError(
+                "This function computes in NumPy, which needs values, but JAX traces a program (jax.jit, jax.vmap, "
+                "jax.grad), where arrays have no values yet; call it outside of the program. sphereot.ssw, "
+                "ssw_uniform and pairwise_ssw work inside."
+            )
         return np.asarray(array)
     return array.get() if compat.is_cupy_array(array) else np.from_dlpack(array)
 
@@ -149,10 +173,14 @@ def readable(array: Array) -> Array | None:
     if is_torch(array):
         return None if array.device.type != "cpu" or is_torch_traced() else array.detach().numpy()
     if compat.is_jax_array(array):
-        if isinstance(array, sys.modules["jax"].core.Tracer) or any(d.platform != "cpu" for d in array.devices()):
+        if _is_jax_traced(array) or any(d.platform != "cpu" for d in array.devices()):
             return None
         return np.asarray(array)  # with jax.numpy, a check of a constant would become part of a trace around the call
     return None if compat.is_cupy_array(array) else array
+
+
+def _is_jax_traced(array: Array) -> bool:
+    return isinstance(array, sys.modules["jax"].core.Tracer)
 
 
 def peek(array: Array) -> float | None:
@@ -172,6 +200,21 @@ def is_torch_traced() -> bool:
     return bool(torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None)
 
 
+def constant_when_compiled(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """Decorator: torch.compile calls the function while it traces, instead of tracing it; the result is a constant.
+
+    It is for functions with a cache, which torch.compile would ignore. The attribute is the one that
+    `torch.compiler.assume_constant_result` sets, without an import of torch.
+    """
+
+    @wraps(function)
+    def called(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        return function(*args, **kwargs)
+
+    called._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return called
+
+
 def is_torch_compiling(like: Array | None) -> bool:
     """Whether torch.compile traces the tensor `like`; random numbers must then be drawn by an operator of the graph."""
     return like is not None and bool(is_torch(like)) and bool(sys.modules["torch"].compiler.is_compiling())
@@ -183,3 +226,28 @@ def full_precision(array: Array | None) -> AbstractContextManager[Any]:
         return nullcontext()
     context: AbstractContextManager[Any] = sys.modules["torch"].autocast(array.device.type, enabled=False)
     return context
+
+
+def product(first: Array, second: Array) -> Array:
+    """The product of matrices, (n, d) with (d, m) or (L, d, m); torch.autocast does not lower its precision.
+
+    The same holds for its derivatives.
+    """
+    if not _may_lose_precision(first, second):
+        return namespace(first, second).matmul(first, second)
+    from sphereot._arrays.torch_product import full_precision_product
+
+    if second.ndim == first.ndim:
+        return full_precision_product(first, second)
+    # As one product of two matrices: one for each matrix of the batch would need as many gradients of the points.
+    rows = second.mT.reshape(-1, second.shape[1])
+    return full_precision_product(rows, first.mT).reshape(second.shape[0], second.shape[2], -1).mT
+
+
+def _may_lose_precision(first: Array, second: Array) -> bool:
+    """Whether autocast is on, or may be on when a derivative is computed; a trace has the derivative with it."""
+    if not is_torch(first):
+        return False
+    torch = sys.modules["torch"]
+    followed = torch.is_grad_enabled() and (first.requires_grad or second.requires_grad)
+    return bool(torch.is_autocast_enabled(first.device.type) or (followed and not is_torch_traced()))

@@ -33,12 +33,12 @@ def power_mean(distances: Array, p: float) -> Array:
 
 
 def rooted(costs: Array, p: float, root: bool) -> Array:
-    """Costs, or their p-th roots if `root` is set; the gradient of a root at 0 is 0."""
+    """Costs, or their p-th roots if `root` is set; the gradient of a root at 0 is 0, and NaN stays NaN."""
     if not root or p == 1:
         return costs
     xp = namespace(costs)
-    positive = costs > 0
-    roots = xp.where(positive, xp.where(positive, costs, xp.ones_like(costs)) ** (1.0 / p), xp.zeros_like(costs))
+    zero = costs <= 0
+    roots = xp.where(zero, xp.zeros_like(costs), xp.where(zero, xp.ones_like(costs), costs) ** (1.0 / p))
     return roots[()] if roots.ndim == 0 else roots
 
 
@@ -49,8 +49,8 @@ def rooted_in_unit(distance: Array, mean: Array, p: float) -> Array:
     """
     xp = namespace(distance)
     distance = without_gradient(distance)
-    positive = distance > 0
-    return xp.where(positive, distance * xp.where(positive, mean, xp.ones_like(mean)) ** (1.0 / p), distance)
+    zero = distance <= 0
+    return xp.where(zero, distance, distance * xp.where(zero, xp.ones_like(mean), mean) ** (1.0 / p))
 
 
 def costs_of(distances: Array, p: float) -> Array:

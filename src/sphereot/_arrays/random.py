@@ -140,6 +140,12 @@ def _jax_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], 
         raise TypeError(f"seed: a JAX key goes with JAX arrays, not with {_like_kind(like)}; give an int.")
     import jax
 
+    key_of_old_style = seed.dtype == jax.numpy.uint32 and seed.ndim > 0
+    if not key_of_old_style and not jax.numpy.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"seed: got a JAX array of dtype {seed.dtype} and shape {seed.shape}, which is not a key; pass "
+            "jax.random.key(seed), which accepts an integer under jax.jit too."
+        )
     key = seed
 
     def draw(shape: tuple[int, ...]) -> Array:

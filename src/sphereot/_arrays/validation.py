@@ -26,6 +26,7 @@ from sphereot._arrays.containers import (
     points_and_names,
     points_of_container,
     weights_of_container,
+    without_unit,
 )
 from sphereot._arrays.libraries import (
     Array,
@@ -42,6 +43,7 @@ from sphereot._arrays.libraries import (
 from sphereot._arrays.orders import LARGEST_ORDER
 from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
 from sphereot._support.column_names import listed
+from sphereot._support.errors import InvalidValuesError
 
 __all__ = [
     "as_circle_weights",
@@ -66,11 +68,15 @@ __all__ = [
     "as_weights",
     "own_weights",
     "require_broadcast",
+    "require_labels",
     "require_same_dim",
     "require_same_kind",
+    "require_values",
 ]
 
 DEFAULT_SLICES = 200
+_MISSING = {"None", "nan", "NaT", "<NA>"}  # as text: labels of pandas, too, whose NA does not compare
+_MISSING_TEXTS = {"", "nan", "NaN"}  # numbers that are read as labels, from files too
 
 
 def require_same_kind(**arrays: Array | None) -> None:
@@ -116,13 +122,22 @@ def _as_kind_of(points: Array, name: str, array: Array) -> Array:
     return as_same_kind(**{"x": points, name: array})[1]
 
 
-def _as_array(name: str, value: Any) -> Array:
-    """An array of any library unchanged; nested sequences of numbers as a NumPy array."""
+def _as_array(name: str, value: Any, unit: str | None = None) -> Array:
+    """An array of any library unchanged; nested sequences of numbers as a NumPy array.
+
+    Angles of astropy are converted to `unit`; without it only numbers without a unit are accepted.
+    """
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name}: masked arrays are not understood; pass {name}.compressed() or the rows to keep.")
+        whole = f"np.ma.compress_rows({name})" if value.ndim == 2 else f"{name}.compressed()"
+        raise TypeError(
+            f"{name}: masked arrays are not supported; pass the values without masked ones, as {whole} has."
+        )
     if isinstance(value, np.ndarray):
-        return aligned(value)
-    if is_torch(value) or compat.is_array_api_obj(value):
+        return aligned(np.asarray(without_unit(name, value, unit)))
+    if is_torch(value):
+        require_values(name, value)
+        return value
+    if compat.is_array_api_obj(value):
         return value
     if hasattr(value, "toarray") and hasattr(value, "nnz"):
         raise TypeError(f"{name}: is sparse, which is not supported; pass {name}.toarray().")
@@ -131,14 +146,20 @@ def _as_array(name: str, value: Any) -> Array:
         return aligned(plain)
     if isinstance(value, Sequence | Real) and not isinstance(value, str | bytes):
         try:
-            array = np.asarray(value)
+            array = np.asarray(without_unit(name, value, unit))
         except ValueError as error:
             raise ValueError(f"{name}: the sequence is ragged; every row needs the same length.") from error
         if array.dtype != object:
             return array
     raise TypeError(
-        f"{name}: got {type(value).__name__}; pass an array (NumPy, PyTorch, JAX, CuPy, ...) or a table of numbers."
+        f"{name}: got {type(value).__name__}; pass an array (NumPy, PyTorch, JAX, ...) or a table of numbers."
     )
+
+
+def require_values(name: str, tensor: Array) -> None:
+    """Raise an error if a torch tensor is on the meta device."""
+    if tensor.is_meta:
+        raise TypeError(f"{name}: is on the meta device, which has shapes without values; move it to another device.")
 
 
 def _is_array(value: Any) -> bool:
@@ -146,9 +167,11 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or is_torch(value) or compat.is_jax_array(value)
 
 
-def _as_numbers(name: str, value: Any, *, one_is_vector: bool) -> Array:
+def _as_numbers(name: str, value: Any, *, one_is_vector: bool, unit: str | None = None) -> Array:
     """An array, also of the numbers in a table, (n, k), or (n,) of a single column if `one_is_vector`."""
-    return _as_array(name, value if _is_array(value) else numbers_of_table(name, value, one_is_vector=one_is_vector))
+    if not _is_array(value):
+        value = numbers_of_table(name, value, one_is_vector=one_is_vector, unit=unit)
+    return _as_array(name, value, unit)
 
 
 def _as_floating(name: str, array: Array) -> Array:
@@ -197,7 +220,22 @@ def as_points(name: str, value: Any, columns: Columns | None = None, *, weighted
     values = readable(points)
     if values is not None:
         _require_unit_rows(name, values, half, names)
+    else:
+        points = _nan_unless_unit(points, half)
     return points
+
+
+def _nan_unless_unit(rows: Array, half: bool) -> Array:
+    xp = namespace(rows)
+    tolerance = unit_length_tolerance(float(xp.finfo(rows.dtype).eps), half=half)
+    return _nan_unless(xp.abs(xp.sum(rows * rows, axis=-1) - 1.0) <= 2.0 * tolerance, rows)
+
+
+def _nan_unless(valid: Array, rows: Array) -> Array:
+    """`rows` (..., n) with NaN in place of those that are not valid; their derivatives are NaN too."""
+    xp = namespace(rows)
+    factors = xp.where(valid, xp.ones_like(valid, dtype=rows.dtype), xp.nan)
+    return rows * factors[..., None]
 
 
 def own_weights(weights: Any, points: Any) -> Any:
@@ -235,24 +273,25 @@ def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str
     row = int(xp.argmin(xp.astype(fit, xp.int8)))
     if not bool(finite[row]):
         or_columns = f"{_other_columns(names)}, or " if names else ""
-        raise ValueError(f"{name}: row {row} holds NaN or infinity; {or_columns}remove or fix such rows.")
+        raise InvalidValuesError(f"{name}: row {row} holds NaN or infinity; {or_columns}remove or fix such rows.")
     if points.shape[0] > 1 and _all_unit(points.T, tolerance):
         raise ValueError(
             f"{name}: shape is {tuple(points.shape)} and the columns are unit vectors, but points are rows of an array "
             f"of shape (n, d); pass {name}.T."
         )
     length = float(lengths[row])
+    shown = f"{length:.4g}" if f"{length:.4g}" != "1" else f"1 {'+' if length > 1 else '-'} {abs(length - 1):.1e}"
     mostly_unit = 2 * int(xp.sum(xp.astype(fit, xp.int64))) > points.shape[0]
     if not mostly_unit and _look_like_degrees(points):
-        raise ValueError(
-            f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; convert longitudes and "
+        raise InvalidValuesError(
+            f"{name}: row {row} has length {shown}, but points must be unit vectors; convert longitudes and "
             f"latitudes in degrees with sphereot.sphere.from_lonlat({name})."
         )
     if length == 0.0:
-        raise ValueError(f"{name}: row {row} is the zero vector, which has no direction; remove such rows.")
+        raise InvalidValuesError(f"{name}: row {row} is the zero vector, which has no direction; remove such rows.")
     or_columns = f"{_other_columns(names)}, or " if names else ""
-    raise ValueError(
-        f"{name}: row {row} has length {length:.4g}, but points must be unit vectors; {or_columns}normalize them first "
+    raise InvalidValuesError(
+        f"{name}: row {row} has length {shown}, but points must be unit vectors; {or_columns}normalize them first "
         f"with sphereot.sphere.normalize({name})."
     )
 
@@ -311,17 +350,20 @@ def as_unit_vectors(name: str, value: Any) -> Array:
             f"{name}: shape is {tuple(vectors.shape)}, but unit vectors are an array of shape (..., d), d at least 2."
         )
     values = readable(vectors)
-    if values is not None and 0 not in values.shape:
+    if values is None:
+        vectors = _nan_unless_unit(vectors, half)
+    elif 0 not in values.shape:
         _require_unit_rows(name, namespace(values).reshape(values, (-1, values.shape[-1])), half, names)
     return vectors
 
 
-def as_reals(name: str, value: Any, *, one_is_vector: bool = False) -> Array:
+def as_reals(name: str, value: Any, *, one_is_vector: bool = False, unit: str | None = None) -> Array:
     """Validate finite real numbers of any shape, in float32 or float64; integers become floating.
 
-    Those of a table have shape (n, k); a single column is a vector (n,) if `one_is_vector`.
+    Those of a table have shape (n, k); a single column is a vector (n,) if `one_is_vector`. Angles of astropy are
+    converted to `unit`; without it only numbers without a unit are accepted.
     """
-    array = _as_numbers(name, value, one_is_vector=one_is_vector)
+    array = _as_numbers(name, value, one_is_vector=one_is_vector, unit=unit)
     xp = namespace(array)
     if xp.isdtype(array.dtype, "integral"):
         array = xp.astype(array, xp.zeros(()).dtype)
@@ -334,7 +376,7 @@ def as_reals(name: str, value: Any, *, one_is_vector: bool = False) -> Array:
 
 def as_lonlat(name: str, value: Any) -> Array:
     """Validate degrees as `as_reals` does; containers that name longitude and latitude are read, longitude first."""
-    return as_reals(name, value if _is_array(value) else lonlat_of_container(name, value))
+    return as_reals(name, value if _is_array(value) else lonlat_of_container(name, value), unit="deg")
 
 
 def require_same_dim(x_name: str, x: Array, y_name: str, y: Array) -> None:
@@ -361,14 +403,14 @@ def as_turns(name: str, value: Any) -> Array:
 
     A table of one column is a vector of turns.
     """
-    turns = _as_floating(name, _as_numbers(name, value, one_is_vector=True))
+    turns = _as_floating(name, _as_numbers(name, value, one_is_vector=True, unit="cycle"))
     if turns.ndim < 1:
         raise ValueError(f"{name}: got a single number, but turns are an array of shape (..., n).")
     if turns.shape[-1] == 0:
         raise ValueError(f"{name}: there are no atoms (shape {tuple(turns.shape)}); give at least one.")
     values = readable(turns)
     if values is not None and not bool(namespace(values).all(namespace(values).isfinite(values))):
-        raise ValueError(f"{name}: holds NaN or infinity; remove or fix such atoms.")
+        raise InvalidValuesError(f"{name}: holds NaN or infinity; remove or fix such atoms.")
     return turns
 
 
@@ -432,6 +474,9 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
     values = readable(array)
     if values is not None:
         _require_usable_weights(name, values)
+    elif array.ndim > 0:
+        usable = xp.all(xp.isfinite(array) & (array >= 0), axis=-1) & xp.any(array > 0, axis=-1)
+        array = _nan_unless(usable, array)
     # NumPy's weights go to the kernel, which sums masses in double precision.
     dtype = xp.float64 if is_numpy(array) else like.dtype
     if array.dtype != dtype and xp.isdtype(array.dtype, "real floating") and array.ndim > 0:
@@ -442,11 +487,40 @@ def _checked_weights(name: str, value: Any, like: Array) -> Array:
 def _require_usable_weights(name: str, weights: Array) -> None:
     xp = namespace(weights)
     if not bool(xp.all(xp.isfinite(weights))):
-        raise ValueError(f"{name}: holds NaN or infinity.")
+        raise InvalidValuesError(f"{name}: holds NaN or infinity.")
     if not bool(xp.all(weights >= 0)):
-        raise ValueError(f"{name}: the smallest is {float(xp.min(weights)):.4g}, but weights cannot be negative.")
+        raise InvalidValuesError(
+            f"{name}: the smallest is {float(xp.min(weights)):.4g}, but weights cannot be negative."
+        )
     if weights.ndim >= 1 and weights.shape[-1] > 0 and not bool(xp.all(xp.max(weights, axis=-1) > 0)):
-        raise ValueError(f"{name}: all weights are zero; at least one must be positive.")
+        raise InvalidValuesError(f"{name}: all weights are zero; at least one must be positive.")
+
+
+# ---- labels ----
+
+
+def require_labels(name: str, labels: Any) -> None:
+    """Raise an error if labels are missing: None, NaN, NaT or empty text, in an array or a sequence.
+
+    One rule for groups, keys and times: rows without a label would otherwise become one group, or a group each.
+
+    >>> require_labels("groups", ["anna", "", None])
+    Traceback (most recent call last):
+    ValueError: groups: 2 of 3 labels are missing (null, NaN or empty text); fill them in, or leave these rows out.
+    """
+    values = np.asarray(labels) if hasattr(labels, "__array__") else np.asarray(labels, dtype=object)
+    if values.dtype.kind in "biu":
+        return
+    given = values.ravel()
+    missing = sum(
+        label.strip() in _MISSING_TEXTS if isinstance(label, str) else str(label) in _MISSING
+        for label in (given if values.dtype.kind in "mM" else given.tolist())  # as a list, times would be ints
+    )
+    if missing:
+        raise ValueError(
+            f"{name}: {missing} of {values.size} labels are missing (null, NaN or empty text); fill them in, or leave "
+            "these rows out."
+        )
 
 
 # ---- orders, slices ----

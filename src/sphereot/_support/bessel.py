@@ -14,7 +14,7 @@ keeps its relative precision where it is tiny, and automatic differentiation is 
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from sphereot._arrays.libraries import Array, namespace
+from sphereot._arrays.libraries import Array, constant_when_compiled, namespace
 
 __all__ = ["bessel_ratio_slope", "log_mean_exponential"]
 
@@ -153,12 +153,14 @@ def _debye(order: float) -> list[Fraction]:
     return total
 
 
+@constant_when_compiled
 @lru_cache(maxsize=256)
 def _derivative(order: float) -> tuple[float, ...]:
     """Coefficients of D'(p)."""
     return tuple(float(j * c) for j, c in enumerate(_debye(order)))[1:]
 
 
+@constant_when_compiled
 @lru_cache(maxsize=256)
 def _quotient(order: float) -> tuple[float, ...]:
     """Coefficients of (D(p) - D(1)) / (p - 1), by synthetic division.

@@ -5,15 +5,18 @@ from collections.abc import Sequence
 
 __all__ = ["listed", "lonlat_order", "name_sky", "natural_order"]
 
-_RIGHT_ASCENSION = {"ra", "ra_deg", "right_ascension", "raj2000", "ra_j2000"}
+_RIGHT_ASCENSION = {"ra", "ra_deg", "right_ascension", "raj2000", "ra_j2000", "_raj2000", "ra_icrs"}
 _LATITUDE = {
     "lat", "latitude", "y_lat", "lat_deg", "latitude_deg", "decimallatitude", "breite",
-    "dec", "dec_deg", "declination", "dej2000", "dec_j2000",
+    "dec", "dec_deg", "declination", "dej2000", "dec_j2000", "_dej2000", "de_icrs",
 }  # fmt: skip
 _LONGITUDE = {
     "lon", "long", "lng", "longitude", "x_lon", "lon_deg", "longitude_deg", "decimallongitude", "laenge", "länge",
     *_RIGHT_ASCENSION,
 }  # fmt: skip
+_GALACTIC = {"glon", "gal_lon", "l"}, {"glat", "gal_lat", "b"}
+_ECLIPTIC = {"elon", "ecl_lon"}, {"elat", "ecl_lat"}
+_SYSTEMS = (_LONGITUDE, _LATITUDE), _GALACTIC, _ECLIPTIC  # catalogs may have several: the first that is complete counts
 _MAX_LISTED = 12
 
 
@@ -22,16 +25,23 @@ def lonlat_order(names: Sequence[str]) -> tuple[int, int] | None:
 
     >>> lonlat_order(["magnitude", "Latitude", " LONGITUDE"]), lonlat_order(["lat", "latitude", "lon"])
     ((2, 1), None)
+    >>> lonlat_order(["GLAT", "GLON"]), lonlat_order(["l", "b", "ra", "dec"])
+    ((1, 0), (2, 3))
     """
     plain = [name.strip().lower() for name in names]
-    longitudes = [k for k, name in enumerate(plain) if name in _LONGITUDE]
-    latitudes = [k for k, name in enumerate(plain) if name in _LATITUDE]
-    return (longitudes[0], latitudes[0]) if len(longitudes) == len(latitudes) == 1 else None
+    if {"l", "a", "b"} <= set(plain):  # a color space
+        plain = ["" if name in {"l", "b"} else name for name in plain]
+    for of_longitude, of_latitude in _SYSTEMS:
+        longitudes = [k for k, name in enumerate(plain) if name in of_longitude]
+        latitudes = [k for k, name in enumerate(plain) if name in of_latitude]
+        if longitudes and latitudes:
+            return (longitudes[0], latitudes[0]) if len(longitudes) == len(latitudes) == 1 else None
+    return None
 
 
 def name_sky(names: Sequence[str]) -> bool:
-    """Whether one of the columns is the right ascension, so that the points are on the sky."""
-    return any(name.strip().lower() in _RIGHT_ASCENSION for name in names)
+    """Whether one of the columns is a longitude on the sky: right ascension, galactic or ecliptic longitude."""
+    return any(name.strip().lower() in _RIGHT_ASCENSION | _GALACTIC[0] | _ECLIPTIC[0] for name in names)
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:

@@ -2,7 +2,11 @@
 
 from typing import Any
 
-__all__ = ["DivergenceError", "NotFiniteError"]
+__all__ = ["DivergenceError", "InvalidValuesError", "NotFiniteError"]
+
+
+class InvalidValuesError(ValueError):
+    """Values of points or weights are not valid: NaN, infinity, other lengths than 1, negative weights."""
 
 
 class NotFiniteError(ValueError):

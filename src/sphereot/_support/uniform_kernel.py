@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, is_double, namespace
+from sphereot._arrays.libraries import Array, constant_when_compiled, is_double, namespace
 
 __all__ = ["Spectrum", "gegenbauer_eigenvalues", "kernel_derivative", "kernel_value", "variance_polynomials"]
 
@@ -126,6 +126,7 @@ def _horner(coefficients: tuple[float, ...], u: Array) -> tuple[Array, Array]:
     return value, slope
 
 
+@constant_when_compiled
 @lru_cache(maxsize=256)
 def variance_polynomials(dim: int, double: bool = True) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Coefficients of polynomials P and R such that D_d = z (P(u) + R(u) log z), with z = sin^2 gamma, u = 2 z - 1.

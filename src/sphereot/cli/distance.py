@@ -158,8 +158,8 @@ def distance(
     _warn_if_inaccurate(rtol, [number], count)
     if not estimate.reliable:
         typer.echo(
-            "Note: a few rare great circles carry a large part of the value, so ± cannot be trusted. Leave out --method, "
-            "or draw more with --projections.",
+            "Note: a few rare great circles carry a large part of the value, so ± cannot be trusted. "
+            "Leave out --method, or draw more with --projections.",
             err=True,
         )
 

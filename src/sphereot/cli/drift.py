@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot._arrays.validation import as_method
+from sphereot._support.column_names import name_sky
 from sphereot.cli.errors import names_missing_extra, reports_errors
+from sphereot.cli.labels import texts
 from sphereot.cli.moved_rows import MovedRows, moved_rows
 from sphereot.cli.options import (
     SAMPLE,
     AsJson,
     Frames,
+    Groups,
     Method,
     NoWeights,
     Order,
@@ -25,9 +28,17 @@ from sphereot.cli.options import (
     reads_points,
 )
 from sphereot.cli.outputs import finite_or_none, for_reader, print_json, require_writable
-from sphereot.cli.points import input_files, load_sketch, read_files, refuse_weights, status
+from sphereot.cli.points import (
+    REMEDY_GROUPS,
+    input_files,
+    load_sketch,
+    note_repeated_locations,
+    read_files,
+    refuse_weights,
+    status,
+)
 from sphereot.cli.result_text import drift_text
-from sphereot.cli.sketch_distances import any_sketch
+from sphereot.cli.sketch_distances import any_sketch, refuse_for_sketches
 from sphereot.cli.time_windows import Every, Time, divide_by_time, require_both
 from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
 
@@ -45,6 +56,7 @@ _SHOWN = 5  # rows that moved, of those in the record
 @reports_errors()
 @reads_points
 def drift(
+    context: typer.Context,
     reference: Annotated[Path, typer.Argument(help=f"The reference: {SAMPLE}.", show_default=False)],
     reading: ReadOptions,
     current: Annotated[
@@ -74,14 +86,7 @@ def drift(
         int | None,
         typer.Option("--max-points", help="Test at most this many points of each file, a random sample.", min=1),
     ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            help="Column with the document, user or session of each point: whole groups are permuted.",
-            show_default=False,
-        ),
-    ] = None,
+    groups: Groups = None,
     identifier: Annotated[
         str | None,
         typer.Option(
@@ -99,6 +104,7 @@ def drift(
 
     Each window gets an exact permutation test on the Spherical Sliced-Wasserstein distance to the reference, with
     Holm's correction for the number of windows. Order 1 detects clusters that move, order 2 a change of their spread.
+    On sentence embeddings of one topic, order 2 (--p 2) detected more drift than order 1, the default.
     The exit code is 0 without drift, 1 with drift in any window, and 2 after an error.
 
     Points must be independent, or --groups must say which belong together: windows of whole documents differ without
@@ -122,61 +128,73 @@ def drift(
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
     """
     _reserve_buffers()
-    from sphereot._support.text import printable
+    from sphereot._support.text import plural, printable
     from sphereot.stats import drift_test
 
     refuse_weights(weights, "drift")
     require_both(time, every)
     current = input_files(current or [])
+    paths = [reference, *current]
+    sketched = any_sketch(paths)
+    if sketched:
+        _require_all_sketches(paths)
+        refuse_for_sketches(context, reading, "time", "projections", "method", "max_points", "groups", "identifier")
     if not current and time is None:
         raise ValueError("CURRENT: no file was given to compare with the reference; give one, or --time and --every.")
-    if any_sketch([reference, *current]):
-        options = {"p": p, "alpha": alpha, "permutations": permutations, "seed": seed}
-        if time is not None:
-            raise ValueError("--time: divides the rows of data files; for sketches, give it to `sphereot sketch`.")
-        _drift_of_sketches(reference, current, report, options, unit=unit, as_json=as_json)
-        return
     if report is not None:
-        require_writable("--report", [report], [reference, *current])
+        require_writable("--report", [report], paths)
         with names_missing_extra("plot"):  # before the work, not after it
             from sphereot.report import drift_page
-    with status("Reading ..."):
-        labels = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
-        first, *sets = read_files([reference, *current], reading, labels=labels, max_points=max_points, seed=seed)
-    lengths = Lengths(p, first.points.shape[1], as_unit(unit, first.points.shape[1]))
-    if max_points is None:
-        _note_large([first, *sets])
+    options: dict[str, Any] = {"p": p, "alpha": alpha, "permutations": permutations, "seed": seed, "progress": True}
     names, title = _labels(current), f"Drift from {reference.name}"
-    if time is not None and every is not None:
-        if not sets:
-            title = f"Drift from the first {every} of {reference.name}"
-        first, sets, names = divide_by_time(first, sets, time, every)
-    points, windows = first.points, [window.points for window in sets]
-    result = drift_test(
-        points, windows, labels=names, p=p, alpha=alpha, permutations=permutations,
-        groups=None if groups is None else [_texts(part, groups) for part in (first, *sets)],
-        n_projections=projections, method=as_method(method), seed=seed, progress=True,
-    )  # fmt: skip
-    moved = [
-        moved_rows(first, window, test.test, identifier) if test.drifted else None
-        for window, test in zip(sets, result.windows, strict=True)
-    ]
+    first: PointSet | None = None
+    sets: Sequence[PointSet] = []
+    if sketched:
+        sketches = [load_sketch(path) for path in paths]
+        lengths = Lengths(p, sketches[0].dim, as_unit(unit, sketches[0].dim))
+        result = drift_test(sketches[0], sketches[1:], labels=names, **options)
+        read = [_file_record(path, sketch.n, sketch.n, None) for path, sketch in zip(paths, sketches, strict=True)]
+    else:
+        with status("Reading ..."):
+            labels = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
+            first, *sets = read_files(paths, reading, labels=labels, max_points=max_points, seed=seed)
+        lengths = Lengths(p, first.points.shape[1], as_unit(unit, first.points.shape[1]))
+        if max_points is None:
+            _note_large([first, *sets])
+        if time is not None and every is not None:
+            if not sets:
+                title = f"Drift from the first {every} of {reference.name}"
+            first, sets, names = divide_by_time(first, sets, time, every)
+        if groups is None:
+            note_repeated_locations([first, *sets], REMEDY_GROUPS)
+        result = drift_test(
+            first.points, [window.points for window in sets], labels=names,
+            groups=None if groups is None else [texts(part, groups) for part in (first, *sets)],
+            n_projections=projections, method=as_method(method), **options,
+        )  # fmt: skip
+        read = [_file_record(points.path, points.total, len(points), points.dropped) for points in (first, *sets)]
+    moved: list[MovedRows | None] = [None] * len(result.windows)
+    if first is not None:
+        moved = [
+            moved_rows(first, window, test.test, identifier) if test.drifted else None
+            for window, test in zip(sets, result.windows, strict=True)
+        ]
     if report is not None:
         with status("Writing the report ..."):
             drift_page(
                 report,
                 result,
-                points,
-                windows,
+                None if first is None else first.points,
+                None if first is None else [window.points for window in sets],
                 title=title,
-                columns=_named_columns(first, result.dim),
-                earth=first.lonlat is not None,
+                columns=None if first is None else _named_columns(first, result.dim),
+                earth=first is not None and first.lonlat is not None and not name_sky(first.columns),
                 settings=_settings(seed),
                 moved=[None if rows is None else rows.as_text() for rows in moved],
                 unit=None if unit is None else (unit, PER_TURN[unit]),
             )
     if as_json:
-        print_json(_record(result, first, sets, moved, seed, report, frames, lengths))
+        print_json(_record(result, read, moved, seed, report, frames, lengths))
     else:
         _print_result(result, lengths)
         for window, rows in zip(result.windows, moved, strict=True):
@@ -184,73 +202,22 @@ def drift(
                 new, gone = rows.as_text()
                 typer.echo(f"  {window.label}, new: {', '.join(new[:_SHOWN])}")
                 typer.echo(f"  {window.label}, gone from the reference: {', '.join(gone[:_SHOWN])}")
-        dropped = sum(points.dropped for points in (first, *sets))
+        dropped = sum(file["dropped"] or 0 for file in read)
         if dropped:
-            typer.echo(f"  {dropped} bad rows left out")
+            typer.echo(f"  {plural(dropped, 'bad row')} left out")
         if report is not None:
             typer.echo(f"Report: {printable(str(report))}")
     if result.drifted:
         raise typer.Exit(_EXIT_DRIFT)
 
 
-def _drift_of_sketches(
-    reference: Path,
-    current: Sequence[Path],
-    report: Path | None,
-    options: dict[str, Any],
-    *,
-    unit: str | None,
-    as_json: bool,
-) -> None:
-    """The test on sketches with groups, which needs no data."""
-    from sphereot.stats import drift_test
-
-    others = [path for path in (reference, *current) if path.suffix != ".sketch"]
+def _require_all_sketches(paths: Sequence[Path]) -> None:
+    others = [path for path in paths if path.suffix != ".sketch"]
     if others:
         raise ValueError(
-            f"{others[0]}: is no sketch, and a test needs all files as sketches with groups, or all as data; make a "
+            f"{others[0]}: is not a sketch, but a test needs all files as sketches with groups, or all as data. Make a "
             "sketch with `sphereot sketch --groups`."
         )
-    if report is not None:
-        require_writable("--report", [report], [reference, *current])
-        with names_missing_extra("plot"):
-            from sphereot.report import drift_page
-    first, *windows = (load_sketch(path) for path in (reference, *current))
-    lengths = Lengths(options["p"], first.dim, as_unit(unit, first.dim))
-    result = drift_test(first, windows, labels=_labels(current), progress=True, **options)
-    if report is not None:
-        drift_page(
-            report,
-            result,
-            title=f"Drift from {reference.name}",
-            settings=_settings(options["seed"]),
-            unit=None if unit is None else (unit, PER_TURN[unit]),
-        )
-    if as_json:
-        listed = [
-            {
-                "path": str(path),
-                "label": window.label,
-                "points": window.n,
-                "value": window.value,
-                **lengths.record(window.value),
-                "band": list(window.band),
-                "ratio": finite_or_none(window.ratio),
-                "p_value": window.p_value,
-                "adjusted_p_value": window.adjusted_p_value,
-                "drifted": window.drifted,
-            }
-            for path, window in zip(current, result.windows, strict=True)
-        ]
-        record = {"drifted": result.drifted, "summary": result.summary, "windows": listed, "alpha": result.alpha}
-        record |= {"p": result.p, "permutations": result.permutations, "reference": str(reference)}
-        print_json(record | {"report": None if report is None else str(report)})
-    else:
-        _print_result(result, lengths)
-        if report is not None:
-            typer.echo(f"Report: {report}")
-    if result.drifted:
-        raise typer.Exit(_EXIT_DRIFT)
 
 
 def _print_result(result: "DriftResult", lengths: Lengths) -> None:
@@ -304,28 +271,26 @@ def _settings(seed: int) -> dict[str, str]:
     }
 
 
-def _texts(points: "PointSet", column: str) -> list[str]:
-    """The labels of a column; a row without one is a group of its own."""
-    return [f"{points.path}, row {k}" if text is None else str(text) for k, text in enumerate(points.labels[column])]
+def _file_record(path: Path, points: int, tested: int, dropped: int | None) -> dict[str, Any]:
+    """What JSON says of a file; how many rows were dropped is not known of a sketch."""
+    return {"path": str(path), "points": points, "points_tested": tested, "dropped": dropped}
 
 
 def _record(
     result: "DriftResult",
-    first: "PointSet",
-    sets: "Sequence[PointSet]",
+    read: Sequence[dict[str, Any]],
     moved: "Sequence[MovedRows | None]",
     seed: int,
     report: Path | None,
     frames: bool,
     lengths: Lengths,
 ) -> dict[str, Any]:
+    """The result as JSON, with the same fields for data files and for sketches."""
+    reference, *files = read
     windows = [
         {
-            "path": str(points.path),
+            **file,
             "label": window.label,
-            "points": points.total,
-            "points_tested": window.n,
-            "dropped": points.dropped,
             "value": window.value,
             **lengths.record(window.value),
             "band": list(window.band),
@@ -340,18 +305,13 @@ def _record(
             },
             "moved": None if rows is None else rows.record(),
         }
-        for points, window, rows in zip(sets, result.windows, moved, strict=True)
+        for file, window, rows in zip(files, result.windows, moved, strict=True)
     ]
     return {
         "drifted": result.drifted,
         "summary": result.summary,
         "windows": windows,
-        "reference": {
-            "path": str(first.path),
-            "points": first.total,
-            "points_tested": result.n_reference,
-            "dropped": first.dropped,
-        },
+        "reference": reference,
         "alpha": result.alpha,
         "p": result.p,
         "n_projections": result.n_projections,

@@ -11,6 +11,7 @@ import typer
 
 from sphereot._support.startup_errors import FAILURE
 from sphereot.cli.options import Debug, with_parameters
+from sphereot.cli.outputs import warnings_in_one_line
 
 __all__ = ["names_missing_extra", "one_line_errors", "reports_errors"]
 
@@ -33,7 +34,11 @@ def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Calla
                 if debug:
                     command(**arguments)
                 else:
-                    with one_line_errors(ValueError, TypeError, OSError, MemoryError), names_missing_extra(extra):
+                    with (
+                        one_line_errors(ValueError, TypeError, OSError, MemoryError),
+                        names_missing_extra(extra),
+                        warnings_in_one_line(),
+                    ):
                         command(**arguments)
             except (typer.Exit, typer.Abort):
                 raise

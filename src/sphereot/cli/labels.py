@@ -1,14 +1,13 @@
-"""Labels of points from a column of a file: keys and groups of sketches."""
+"""Labels of points from a column of a file: keys and groups."""
 
 from typing import Any
+
+from sphereot._arrays.validation import require_labels
 
 __all__ = ["texts"]
 
 
 def texts(batch: Any, column: str) -> list[str]:
     """The values of a column as text; an error if one is missing."""
-    labels = batch.labels[column].tolist()
-    missing = sum(label is None for label in labels)
-    if missing:
-        raise ValueError(f"{batch.path}: {missing} rows of a part hold no value in {column!r}; fill them in first.")
-    return [str(label) for label in labels]
+    require_labels(f"{batch.path}: column {column!r}", batch.labels[column])
+    return [str(label) for label in batch.labels[column].tolist()]

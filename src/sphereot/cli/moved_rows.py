@@ -47,11 +47,11 @@ def moved_rows(
 ) -> MovedRows | None:
     """The rows that contribute most, on the great circles of the test; None without the compiled kernel."""
     from sphereot._backends import native
-    from sphereot.stats import row_contributions
+    from sphereot.stats.contributions import contributions_on
 
     if not native.available:
         return None
-    contributions = row_contributions(reference.points, window.points, p=test.p, projections=test.projections)
+    contributions = contributions_on(test.projections, reference.points, window.points, test.p)
 
     def items(points: "PointSet", rows: Any, values: Any) -> list[dict[str, Any]]:
         numbers = rows.tolist() if points.rows is None else [int(points.rows[row]) for row in rows]

@@ -15,6 +15,7 @@ __all__ = [
     "Debug",
     "FirstFile",
     "Frames",
+    "Groups",
     "Method",
     "NoWeights",
     "NonnegativeSeed",
@@ -61,6 +62,14 @@ NoWeights = Annotated[str | None, typer.Option("--weights", help="Refused: tests
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one line, or indented on a terminal.")]
 Frames = Annotated[
     bool, typer.Option("--frames", help="With --json: also print the frames of great circles, d x 2 numbers each.")
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        help="Column with the document, user or session of each point: whole groups are permuted.",
+        show_default=False,
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 

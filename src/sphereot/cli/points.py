@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
 
@@ -14,7 +16,21 @@ if TYPE_CHECKING:
     from sphereot.datasets import PointSet
     from sphereot.sketch import Sketch
 
-__all__ = ["file_summary", "input_files", "load_sketch", "read_files", "refuse_weights", "status"]
+__all__ = [
+    "REMEDY_GROUPS",
+    "file_summary",
+    "input_files",
+    "load_sketch",
+    "note_repeated_locations",
+    "read_files",
+    "refuse_weights",
+    "status",
+]
+
+REMEDY_GROUPS = "Name the column of the group of each row with --groups."
+"""What to do about rows that depend on each other, in a test that permutes groups."""
+
+_MANY_REPEATED = 0.1  # of the points of a file
 
 
 def read_files(
@@ -89,16 +105,38 @@ def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
 
 def file_summary(points: "PointSet") -> str:
     """One line that says what was read from a file."""
-    from sphereot._support.text import printable
+    from sphereot._support.text import plural, printable
     from sphereot.datasets.addresses import address_of
 
     n, dim = points.points.shape
-    dropped = f", {points.dropped} rows dropped" if points.dropped else ""
+    dropped = f", {plural(points.dropped, 'row')} dropped" if points.dropped else ""
     weighted = "" if points.weights is None else ", weighted"
-    noun = "point" if n == 1 else "points"
     name = printable(address_of(points.path) or str(points.path))
     files = "" if points.n_files == 1 else f", of {points.n_files} files"
-    return f"{name}: {n} {noun} in dimension {dim}{weighted}{dropped}{files}"
+    return f"{name}: {plural(n, 'point')} in dimension {dim}{weighted}{dropped}{files}"
+
+
+def note_repeated_locations(sets: "Sequence[PointSet]", remedy: str) -> None:
+    """Print a note if many points of a file have the location of another one: tests need independent points."""
+    import numpy as np
+
+    from sphereot._support.text import plural, printable
+
+    def count_repeated(points: "PointSet") -> int:
+        hashes = np.fromiter((hash(row.tobytes()) for row in points.points), np.int64, len(points))
+        counts = np.unique(hashes, return_counts=True)[1]
+        return int(counts[counts > 1].sum())
+
+    repeated, points = max(
+        ((count_repeated(points), points) for points in sets), key=lambda pair: pair[0] / len(pair[1])
+    )
+    if repeated > _MANY_REPEATED * len(points):
+        typer.echo(
+            f"Note: {repeated:,} of the {plural(len(points), 'point')} of {printable(str(points.path))} have the same "
+            "location as another point. The test assumes independent points. If rows of one location depend on each "
+            f"other (one station, document or user), the p-value is too small. {remedy}",
+            err=True,
+        )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sphereot._support.text import cost_unit, shortened
+from sphereot._support.text import cost_unit, plural, shortened
 from sphereot.cli.outputs import drift_for_reader, for_reader
 from sphereot.cli.units import Lengths
 
@@ -23,9 +23,9 @@ def two_sample_text(result: "TwoSampleResult", lengths: Lengths) -> str:
     also = "".join(f" = {lengths.root(result.statistic, unit):.4g} {unit}" for unit in others)
     lines = [
         f"Two-sample permutation test on {lengths.name}: "
-        f"{result.n} against {result.m} points in dimension {result.dim}",
+        f"{result.n:,} against {plural(result.m, 'point')} in dimension {result.dim}",
         f"  distance  {lengths.text(result.statistic, 6)}{also}  (by chance {chance}; "
-        f"{result.permutations} permutations{of_groups}, {result.n_projections} great circles)",
+        f"{plural(result.permutations, 'permutation')}{of_groups}, {plural(result.n_projections, 'great circle')})",
         f"  effect    {result.effect:.2f} standard deviations, {result.ratio:.3g} times chance",
         f"  p-value   {result.p_value:.4g}",
     ]
@@ -65,8 +65,11 @@ def drift_text(result: "DriftResult", lengths: Lengths) -> str:
             f"  {name:<{width}}{window.n:>9}{columns}{band:>24}{window.p_value:>10.3g}"
             f"{window.adjusted_p_value:>11.3g}" + ("  drift" if window.drifted else "")
         )
-    reference = f"{result.n_reference} points in dimension {result.dim}; {result.n_projections} great circles"
-    lines.append(f"  reference: {reference}, {result.permutations} permutations")
+    circles = plural(result.n_projections, "great circle")
+    lines.append(
+        f"  reference: {plural(result.n_reference, 'point')} in dimension {result.dim}; {circles}, "
+        f"{plural(result.permutations, 'permutation')}"
+    )
     return "\n".join([drift_for_reader(result.summary, result.p), *lines])
 
 
@@ -83,5 +86,5 @@ def monitor_text(window: "MonitoredWindow", lengths: Lengths) -> str:
     verdict = "DRIFT" if window.drifted else "no drift"
     return (
         f"{window.label}: {verdict}; {for_reader(distance)}, {window.ratio:.3g} times that of chance; "
-        f"corrected p-value {window.adjusted_p_value:.2g}; {window.n} points"
+        f"corrected p-value {window.adjusted_p_value:.2g}; {plural(window.n, 'point')}"
     )

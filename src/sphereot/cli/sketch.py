@@ -1,6 +1,8 @@
 """`sphereot sketch`: summarize files of points of any number and size as sketches."""
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from urllib.parse import quote
 import typer
 
 from sphereot._support.atomic_write import reason_of, write_aside
+from sphereot._support.text import plural
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
@@ -22,7 +25,8 @@ from sphereot.cli.time_windows import Every, Time, periods, require_both
 __all__ = ["sketch"]
 
 _SECONDS_BETWEEN_SAVES = 10.0
-_STATE = b"sphereot sketch 1\n"
+_STATE = b"sphereot sketch 2\n"
+_MAX_NAME = 200  # bytes: file systems allow 255, and a temporary name needs some of them
 
 Out = Annotated[
     Path,
@@ -146,15 +150,29 @@ def sketch(
         print_json(record)
         return
     rate = (position["rows"] - rows_at_start) / max(seconds, 1e-9)
-    typer.echo(f"{position['rows']:,} points of {len(paths)} files ({rate:,.0f} per second). Written:")
+    rows = plural(position["rows"], "point")
+    typer.echo(f"{rows} of {plural(len(paths), 'file')} ({rate:,.0f} per second). Written:")
     for item in written:
-        typer.echo(f"  {item['path']}: {item['points']:,} points, {item['bytes'] / 1e6:.2f} MB")
+        typer.echo(f"  {item['path']}: {plural(item['points'], 'point')}, {item['bytes'] / 1e6:.2f} MB")
 
 
 def _all_files(files: Sequence[Path]) -> list[Path]:
+    """The files that are read, of folders too; an error if one would be counted twice."""
     from sphereot.datasets.file_groups import files_of_sample
 
-    return [file for path in files for file in files_of_sample(path) or [path]]
+    found = [file for path in files for file in files_of_sample(path) or [path]]
+    seen: dict[Any, Path] = {}
+    for file in found:
+        if file.is_file():
+            stat = file.stat()
+            identity: Any = (stat.st_dev, stat.st_ino)  # links to a file are the file
+        else:
+            identity = str(file)
+        if identity in seen:
+            also = "" if seen[identity] == file else f", also as {seen[identity]}"
+            raise ValueError(f"{file}: was given twice{also}, so that its points would be counted twice; give it once.")
+        seen[identity] = file
+    return found
 
 
 def _identity(path: Path) -> list[Any]:
@@ -180,13 +198,33 @@ def _texts(batch: Any, column: str | None) -> list[str] | None:
 
 def _write(sketches: Any, out: Path, by: str | None) -> list[dict[str, Any]]:
     written = []
+    names = _file_names(list(map(str, sketches.keys())))
     for key, item in sketches.items():
-        path = out if by is None else out / f"{quote(str(key), safe=' -_.:')}.sketch"
+        path = out if by is None else out / f"{names[str(key)]}.sketch"
         path.parent.mkdir(parents=True, exist_ok=True)
         item.save(path)
         entry = {"path": str(path), "points": item.n, "bytes": path.stat().st_size}
         written.append(entry if by is None else {by: key, **entry})
     return written
+
+
+def _file_names(keys: Sequence[str]) -> dict[str, str]:
+    """Names of files for keys, without an ending: keys that are long, or differ in case only, have a hash in theirs.
+
+    >>> _file_names(["2026-03-01", "a/b", ".b"])
+    {'2026-03-01': '2026-03-01', 'a/b': 'a%2Fb', '.b': '%2Eb'}
+    """
+    names = {key: quote(key, safe=" -_.") for key in keys}
+    names = {key: f"%2E{name[1:]}" if name.startswith(".") else name for key, name in names.items()}  # not hidden
+    folded = Counter(name.casefold() for name in names.values())  # some file systems ignore the case
+    for key, name in names.items():
+        if len(name) > _MAX_NAME or folded[name.casefold()] > 1:
+            names[key] = f"{name[: _MAX_NAME - 40]}-{_digest(key.encode())}"
+    return names
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 class _StateFile:
@@ -204,8 +242,11 @@ class _StateFile:
         try:
             content = self.path.read_bytes()
             if not content.startswith(_STATE):
-                raise ValueError("it is no state of this command")
-            line, _, rest = content[len(_STATE) :].partition(b"\n")
+                raise ValueError("it is not a state of this version of the command")
+            checksum, _, covered = content[len(_STATE) :].partition(b"\n")
+            if checksum != _digest(covered).encode():
+                raise ValueError("it is damaged: its checksum differs")
+            line, _, rest = covered.partition(b"\n")
             header = json.loads(line)
             if header["work"] != self._work:
                 raise ValueError("it belongs to a run with other files or options")
@@ -228,8 +269,9 @@ class _StateFile:
         contents = sketches.to_bytes()
         lengths = [[key, len(content)] for key, content in contents.items()]
         header = {"work": self._work, "position": position, "sketches": lengths}
+        covered = json.dumps(header).encode() + b"\n" + b"".join(contents.values())
         with write_aside(self.path) as aside:
-            aside.write_bytes(_STATE + json.dumps(header).encode() + b"\n" + b"".join(contents.values()))
+            aside.write_bytes(_STATE + _digest(covered).encode() + b"\n" + covered)
         self._last = monotonic()
 
     def remove(self) -> None:

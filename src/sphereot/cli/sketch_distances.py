@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sphereot._support.text import printable
+from sphereot._support.text import plural, printable
 from sphereot.cli.labels import texts
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
@@ -18,7 +18,7 @@ from sphereot.cli.units import PER_TURN, Lengths, as_unit
 if TYPE_CHECKING:
     from sphereot.sketch import Sketch
 
-__all__ = ["any_sketch", "print_pairs", "print_uniformity", "summarized"]
+__all__ = ["any_sketch", "print_pairs", "print_uniformity", "refuse_for_sketches", "summarized"]
 
 _NOTE = (
     "± is a bound of the error of the sketches on their great circles; the choice of great circles and the sampling of "
@@ -29,6 +29,21 @@ _NOTE = (
 def any_sketch(paths: Sequence[Path]) -> bool:
     """Whether one of the files is a sketch."""
     return any(path.suffix == ".sketch" for path in paths)
+
+
+def refuse_for_sketches(context: typer.Context, reading: ReadOptions | None, *names: str) -> None:
+    """Raise an error if one of these options was given, or one of `reading`: sketches cannot follow them."""
+    refused = [*names, *(() if reading is None else vars(reading))]
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in refused and str(context.get_parameter_source(parameter.name)).endswith("COMMANDLINE")
+    ]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: cannot be given for sketches, which have no rows, and the great circles and groups "
+            "they were made with. `sphereot sketch` makes others: its --help lists options such as --projections."
+        )
 
 
 def print_pairs(
@@ -46,8 +61,8 @@ def print_pairs(
         record = {"values": values, "error_bounds": bounds, "unit": "turns", "p": p, "note": _NOTE}
         print_json({**record, "n_projections": sketches[0].n_projections, "bins": sketches[0].bins, "files": files})
         return
-    for k, item in enumerate(files):
-        typer.echo(f"[{k}] {printable(str(item['path']))}: {item['points']:,} points")
+    for k, path in enumerate(paths):
+        typer.echo(f"[{k}] {printable(str(path))}: {plural(sketches[k].n, 'point')}")
     for i, j in combinations(range(len(paths)), 2):
         name = for_reader(f"SSW_{p:g}")
         typer.echo(f"[{i}] [{j}]  {name} = {_in_units(values[i][j], bounds[i][j], sketches[0].dim, unit)}")
@@ -67,7 +82,8 @@ def print_uniformity(path: Path, reading: ReadOptions, p: float, *, unit: str | 
     name = for_reader(f"SSW_{p:g}")
     typer.echo(f"{name} to uniform = {_in_units(distance.value, distance.error_bound, sketch.dim, unit)}")
     typer.echo(
-        f"{printable(str(path))}: {sketch.n:,} points. {_NOTE} A test with a p-value needs the points themselves."
+        f"{printable(str(path))}: {plural(sketch.n, 'point')}. {_NOTE} "
+        "A test with a p-value needs the points themselves."
     )
 
 

@@ -9,10 +9,12 @@ from sphereot._arrays.validation import as_method
 from sphereot._support.text import printable
 from sphereot.cli.difference_pictures import draw_difference, require_image_name
 from sphereot.cli.errors import names_missing_extra, reports_errors
+from sphereot.cli.labels import texts
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
     Frames,
+    Groups,
     Method,
     NoWeights,
     Order,
@@ -26,9 +28,9 @@ from sphereot.cli.options import (
     reads_points,
 )
 from sphereot.cli.outputs import finite_or_none, print_json, require_writable
-from sphereot.cli.points import file_summary, read_files, refuse_weights, status
+from sphereot.cli.points import REMEDY_GROUPS, file_summary, note_repeated_locations, read_files, refuse_weights, status
 from sphereot.cli.result_text import two_sample_text, uniformity_text
-from sphereot.cli.sketch_distances import any_sketch, print_uniformity
+from sphereot.cli.sketch_distances import any_sketch, print_uniformity, refuse_for_sketches
 from sphereot.cli.units import Lengths, Unit, as_unit
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def two_samples(
     ] = 999,
     projections: Projections = 200,
     method: Method = "quasi",
+    groups: Groups = None,
     seed: Seed = 0,
     unit: Unit = None,
     as_json: AsJson = False,
@@ -70,7 +73,8 @@ def two_samples(
     """Test whether the points of two files come from the same distribution on the sphere.
 
     A permutation test on the Spherical Sliced-Wasserstein distance. The p-value is exact: if both files are samples of
-    one distribution, it is at most 5% in 5% of all cases. This needs independent points.
+    one distribution, it is at most 5% in 5% of all cases. Points must be independent, or --groups must say which belong
+    together.
 
     Two samples of unit vectors: sphereot test a.npy b.npy
 
@@ -79,6 +83,8 @@ def two_samples(
     Where do they differ? sphereot test quakes.csv fires.geojson --lonlat --map difference.png
 
     Locations on the earth, in kilometers: sphereot test quakes.csv 'fires/*.csv.gz' --lonlat --unit km
+
+    Measurements of stations: sphereot test 2024.csv 2025.csv --lonlat --groups station
 
     For a script: sphereot test quakes.csv fires.geojson --lonlat --permutations 9999 --json
     """
@@ -92,13 +98,16 @@ def two_samples(
         with names_missing_extra("plot"):  # before the work, not after it
             import matplotlib  # noqa: F401
     with status("Reading ..."):
-        x, y = read_files([a, b], reading)
+        x, y = read_files([a, b], reading, labels=() if groups is None else (groups,))
     lengths = Lengths(p, x.points.shape[1], as_unit(unit, x.points.shape[1]))
+    if groups is None:
+        note_repeated_locations([x, y], REMEDY_GROUPS)
     result = two_sample_test(
         x.points,
         y.points,
         p=p,
         permutations=permutations,
+        groups=None if groups is None else (texts(x, groups), texts(y, groups)),
         n_projections=projections,
         method=as_method(method),
         seed=seed,
@@ -126,6 +135,7 @@ def two_samples(
             for c in result.circles
         ],
         "permutations": result.permutations,
+        "n_groups": result.n_groups,
     }
     if picture is not None:
         record["map"] = str(picture)
@@ -135,6 +145,7 @@ def two_samples(
 @reports_errors()
 @reads_points
 def uniformity(
+    context: typer.Context,
     a: Sample,
     reading: ReadOptions,
     weights: NoWeights = None,
@@ -191,10 +202,12 @@ def uniformity(
 
     refuse_weights(weights, "uniformity")
     if any_sketch([a]):
+        refuse_for_sketches(context, reading, "method", "null", "simulations", "projections", "seed")
         print_uniformity(a, reading, p, unit=unit, as_json=as_json)
         return
     with status("Reading ..."):
         (x,) = read_files([a], reading)
+    note_repeated_locations([x], "Keep one row of each group, such as one of each location.")
     lengths = Lengths(p, x.points.shape[1], as_unit(unit, x.points.shape[1]))
     result = uniformity_test(
         x.points,

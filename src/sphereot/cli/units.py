@@ -61,7 +61,10 @@ class Lengths:
     def meaning(self) -> str:
         """What the distance is, and what it is not, in one sentence."""
         if self.p == 1:
-            return "SSW_1 is the mean displacement along great circles that takes one distribution to the other."
+            return (
+                "SSW_1 is the mean displacement along great circles. To take one distribution to the other on the "
+                "sphere needs at least this mean displacement."
+            )
         return f"SSW_{self.p:g} compares distributions: it is no displacement; SSW_1 (--p 1) is a mean one."
 
     @property

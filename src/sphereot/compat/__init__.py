@@ -1,5 +1,13 @@
 """Functions with the names and arguments of other libraries, to replace them by changing one import."""
 
+from typing import TYPE_CHECKING
+
+from sphereot._support.lazy_modules import import_on_use
 from sphereot.compat import pot
 
+if TYPE_CHECKING:
+    from sphereot.compat import sklearn as sklearn
+
 __all__ = ["pot"]
+
+__getattr__ = import_on_use(__name__, "sklearn")

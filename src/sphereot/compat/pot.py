@@ -46,7 +46,7 @@ def sliced_wasserstein_sphere(
     X_s, X_t : array, shape (n, d) and (m, d)
         Unit vectors. Unlike POT, tables and other containers of points are read too; see `sphereot.sphere.from_table`.
     a, b : array, shape (n,) and (m,), optional
-        Weights.
+        Weights, scaled to a total of 1. POT does not scale them.
     n_projections : int
         Number of great circles; not used if `projections` is given.
     p : float
@@ -155,7 +155,7 @@ def wasserstein_circle(
     u_values, v_values : array, shape (n,) or (n, B), and (m,) or (m, B)
         Positions in turns, one pair of measures per column; taken modulo 1.
     u_weights, v_weights : array, shape (n,) or (n, B), and (m,) or (m, B), optional
-        Weights.
+        Weights, scaled to a total of 1. POT does not scale them.
     p : float
         Order, from 1 on.
     Lm, Lp, tm, tp, eps, require_sort

@@ -19,7 +19,13 @@ from sphereot.datasets.columns import LABEL_OPTIONS
 from sphereot.datasets.file_groups import files_of_sample
 from sphereot.datasets.formats import FORMATS, TABLES, ZIP_FORMATS, ending_of, opener_for
 from sphereot.datasets.point_file import Batch, PointFile, Selection
-from sphereot.datasets.row_validation import as_unit_rows, raise_for_first_invalid, require_not_swapped, valid_rows
+from sphereot.datasets.row_validation import (
+    as_unit_rows,
+    raise_for_first_invalid,
+    require_not_swapped,
+    valid_rows,
+    warn_of_radians,
+)
 from sphereot.datasets.subsampling import file_generator, random_rows
 from sphereot.datasets.tables import is_separated, open_csv
 from sphereot.sphere import from_lonlat
@@ -118,8 +124,9 @@ def read_points(
         Name of the array in a .npz, .pt or .safetensors file that holds several.
     lonlat : bool
         The coordinates are longitude and latitude in degrees. Columns of the usual names (lat, latitude, lon, long,
-        lng, longitude, ra, dec, in any case) are detected; otherwise `columns` names the two, longitude first. GeoJSON
-        always holds longitude and latitude.
+        lng, longitude, ra, dec, in any case) are detected, and without them galactic (glon and glat, l and b) or
+        ecliptic ones (elon and elat); otherwise `columns` names the two, longitude first. GeoJSON always holds
+        longitude and latitude. A warning says so if all numbers could be radians.
     normalize : bool
         Scale rows to unit length; otherwise rows of another length raise an error.
     weights : str or int, optional
@@ -376,6 +383,7 @@ def _point_set(point_file: PointFile, batch: Batch, normalize: bool, dropped: in
     degrees = None
     if point_file.lonlat:
         degrees = batch.values.astype(np.float64, copy=False)
+        warn_of_radians(point_file, degrees)
         points = from_lonlat(degrees)
     elif normalize and len(batch.values):
         points = unit_vectors(batch.values)

@@ -1,5 +1,7 @@
 """Validation of the rows of a file: which can be points, and errors that name the file and the line."""
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,9 @@ import numpy as np
 from sphereot._arrays.unit_length import unit_length_tolerance
 from sphereot.datasets.point_file import Batch, PointFile
 
-__all__ = ["as_unit_rows", "raise_for_first_invalid", "require_not_swapped", "valid_rows"]
+__all__ = ["as_unit_rows", "raise_for_first_invalid", "require_not_swapped", "valid_rows", "warn_of_radians"]
+
+_WARNED_BY_FROM_LONLAT = 100  # rows, or more
 
 
 def valid_rows(batch: Batch, lonlat: bool) -> np.ndarray[Any, Any]:
@@ -38,6 +42,20 @@ def require_not_swapped(point_file: PointFile, batch: Batch, drop_bad: bool) -> 
         raise ValueError(
             f"{point_file.path}: {int(beyond.sum())} latitudes are beyond 90 degrees and no longitude is; the columns "
             f"{point_file.columns[1]!r} and {point_file.columns[0]!r} seem to be swapped; fix the file."
+        )
+
+
+def warn_of_radians(point_file: PointFile, lonlat: np.ndarray[Any, Any]) -> None:
+    """Warn if the few longitudes and latitudes of a short file could all be radians.
+
+    A place that is uniformly distributed on the earth is within these limits with probability 0.001.
+    """
+    if 2 <= len(lonlat) < _WARNED_BY_FROM_LONLAT and bool((np.abs(lonlat) <= (2 * math.pi, math.pi / 2)).all()):
+        warnings.warn(
+            f"{point_file.path}: no longitude is beyond 2 pi and no latitude beyond pi / 2, as if they were in "
+            "radians, but degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
+            UserWarning,
+            stacklevel=2,
         )
 
 
@@ -79,12 +97,14 @@ def as_unit_rows(point_file: PointFile, batch: Batch) -> np.ndarray[Any, Any]:
     is_unit = np.abs(lengths - 1) <= tolerance
     if not is_unit.all():
         k = int(np.argmin(is_unit))
-        or_lonlat = ", or lonlat=True (--lonlat) for longitudes and latitudes" if values.shape[1] == 2 else ""
+        remedy = "pass normalize=True (--normalize) if only directions matter"
+        if values.shape[1] == 2:
+            remedy = (
+                "pass lonlat=True (--lonlat) if the two columns are a longitude and a latitude, or normalize=True "
+                "(--normalize) if they are directions in the plane, points on a circle"
+            )
         where = f"{point_file.path}, {point_file.locate(int(batch.rows[k]))}"
-        raise ValueError(
-            f"{where}: has length {lengths[k]:.4g}, but points must be unit vectors; pass normalize=True (--normalize) "
-            f"if only directions matter{or_lonlat}."
-        )
+        raise ValueError(f"{where}: has length {lengths[k]:.4g}, but points must be unit vectors; {remedy}.")
     return values / lengths[:, None] if half else values
 
 

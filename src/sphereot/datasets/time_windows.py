@@ -1,7 +1,9 @@
 """Windows of time: which rows belong to which hour, day, week, month or year."""
 
-from collections.abc import Iterable
-from datetime import UTC, date, datetime
+import math
+from collections.abc import Collection, Iterable
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,7 +16,9 @@ Period = Literal["hour", "day", "week", "month", "quarter", "year"]
 _PERIODS: tuple[str, ...] = get_args(Period)
 
 _EPOCH_WEEKDAY = 3  # 1970-01-01 was a Thursday
-_EPOCH_DIGITS = {10: 1, 13: 1_000, 16: 1_000_000}  # length of the number: ticks per second
+_TICKS = {10: 1, 13: 1_000, 16: 1_000_000, 19: 1_000_000_000}  # digits of times from 2001 to 2286: ticks per second
+_DIGITS_OF_DATE = 8  # of 20260301
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of digits that could be a date
 
 
 def time_windows(
@@ -25,8 +29,11 @@ def time_windows(
     Parameters
     ----------
     times : array of datetime64, or sequence of datetime, date or str
-        One time per row. Text is ISO 8601 ("2026-03-01", "2026-03-01T12:30:00+02:00"), or the number of seconds,
-        milliseconds or microseconds since 1970. Times with an offset are converted to UTC.
+        One time per row, of the years 1 to 9999. Text is ISO 8601 ("2026-03-01", "2026-03-01T12:30:00+02:00"). Times
+        with an offset are converted to UTC. Numbers, also as text, are seconds, milliseconds, microseconds or
+        nanoseconds since 1970: from 2001 to 2286 they have 10, 13, 16 or 19 digits. Other numbers, such as negative
+        ones and fractions, have the unit of the largest number of all rows: seconds up to 10 digits, milliseconds up to
+        13, and so on. Digits that could also be a date with a time, such as 2026030112, raise an error.
     every : {"hour", "day", "week", "month", "quarter", "year"}
         The length of a window. Weeks begin on Monday, and have the numbers of ISO 8601.
 
@@ -62,42 +69,92 @@ def period_labels(times: Any, every: str) -> np.ndarray[Any, Any]:
     if every == "quarter":
         months = moments.astype("datetime64[M]").astype(np.int64)
         quarters, inverse = np.unique(months // 3, return_inverse=True)
-        return np.array([f"{1970 + q // 4}-Q{q % 4 + 1}" for q in quarters.tolist()])[inverse]
+        return np.array([f"{1970 + q // 4:04}-Q{q % 4 + 1}" for q in quarters.tolist()])[inverse]
     unit = {"hour": "h", "day": "D", "month": "M", "year": "Y"}[every]
     return np.datetime_as_string(moments.astype(f"datetime64[{unit}]"))
 
 
 def _as_moments(times: Any) -> np.ndarray[Any, Any]:
-    """Times as an array of datetime64 in UTC."""
+    """Times as an array of datetime64 in UTC, of the years 1 to 9999."""
     given = np.asarray(times) if hasattr(times, "__array__") else np.asarray(list(times), dtype=object)
     if given.ndim != 1:
         raise ValueError(f"times: got shape {given.shape}, but one time per row is needed.")
     if not np.issubdtype(given.dtype, np.datetime64):
-        distinct: dict[Any, np.datetime64] = {}
-        for row, value in enumerate(given.tolist()):
-            if value not in distinct:
-                distinct[value] = _as_moment(value, row)
-        given = np.array([distinct[value] for value in given.tolist()], dtype="datetime64[us]")
+        values = given.tolist()
+        moments = dict.fromkeys(values)
+        counts = {value: count for value in moments if (count := _as_count(value)) is not None}
+        if counts and all(_begins_with_date(count) for count in counts.values()):
+            value = next(iter(counts))
+            raise ValueError(
+                f"times: row {values.index(value)} holds {value!r}, which could be a date with a time or a number of "
+                "seconds since 1970; write it as 2026-03-01T12:30:00."
+            )
+        ticks = _ticks_per_second(counts.values())
+        for value in moments:
+            try:
+                moments[value] = _as_moment(value, counts.get(value), ticks)
+            except (ValueError, OverflowError) as error:
+                raise ValueError(
+                    f"times: row {values.index(value)} holds {value!r}, which is not a time of the years 1 to 9999; "
+                    "write it as 2026-03-01 or 2026-03-01T12:30:00."
+                ) from error
+        given = np.array([moments[value] for value in values], dtype="datetime64[us]")
     missing = np.flatnonzero(np.isnat(given))
     if missing.size:
         raise ValueError(f"times: row {missing[0]} has no time; leave such rows out first.")
+    years = given.astype("datetime64[Y]").astype(np.int64) + 1970
+    outside = np.flatnonzero((years < MINYEAR) | (years > MAXYEAR))
+    if outside.size:  # names of windows sort in the order of time only if all years have four digits
+        row = int(outside[0])
+        raise ValueError(f"times: row {row} is in the year {years[row]}; give times of the years 1 to 9999.")
     return given
 
 
-def _as_moment(value: Any, row: int) -> np.datetime64:
+def _as_count(value: Any) -> Decimal | None:
+    """A time since 1970, in an unknown unit; None for other values, also for dates that are written as eight digits."""
+    if isinstance(value, np.datetime64 | date) or value is None or value != value:
+        return None
+    try:
+        count = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    if not count.is_finite() or count.adjusted() >= max(_TICKS) or len(_digits(count)) == _DIGITS_OF_DATE:
+        return None
+    return count
+
+
+def _digits(count: Decimal) -> str:
+    """The digits of an integer that is not negative, also of 20260301.0; empty for other numbers."""
+    return str(int(count)) if count >= 0 and count == int(count) else ""
+
+
+def _begins_with_date(count: Decimal) -> bool:
+    digits = _digits(count)
+    try:
+        day = date.fromisoformat(digits[:_DIGITS_OF_DATE])
+    except ValueError:
+        return False
+    return len(digits) > _DIGITS_OF_DATE and _FIRST_YEAR <= day.year <= _LAST_YEAR
+
+
+def _ticks_per_second(counts: Collection[Decimal]) -> int | None:
+    """The unit of times since 1970, by the largest; None if it could be a year or an index."""
+    smallest, largest = min(counts, default=Decimal(0)), max(map(abs, counts), default=Decimal(0))
+    if smallest >= 0 and largest.adjusted() + 1 < min(_TICKS):
+        return None
+    return next(ticks for digits, ticks in _TICKS.items() if largest.adjusted() < digits)
+
+
+def _as_moment(value: Any, count: Decimal | None, ticks: int | None) -> np.datetime64:
     if isinstance(value, np.datetime64) or value is None or value != value:
         return np.datetime64("NaT") if value is None or value != value else value
-    try:
-        moment = value if isinstance(value, date) else _parsed(str(value).strip())
-    except ValueError as error:
-        raise ValueError(
-            f"times: row {row} holds {value!r}, which is no time; write it as 2026-03-01 or 2026-03-01T12:30:00."
-        ) from error
+    if count is not None:
+        ticks = _TICKS.get(len(_digits(count)), ticks)  # a column may mix units
+        if ticks is None:
+            raise ValueError
+        return np.datetime64(math.floor(count * 1_000_000 / ticks), "us")
+    text = str(value).strip().removesuffix(".0")  # dates as numbers are floats in a column with missing values
+    moment = value if isinstance(value, date) else datetime.fromisoformat(text)
     if isinstance(moment, datetime) and moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return np.datetime64(moment, "us")
-
-
-def _parsed(text: str) -> date:
-    ticks = _EPOCH_DIGITS.get(len(text)) if text.isdecimal() else None
-    return datetime.fromisoformat(text) if ticks is None else datetime.fromtimestamp(int(text) / ticks, tz=UTC)

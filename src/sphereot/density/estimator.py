@@ -26,7 +26,7 @@ from sphereot.density.fit_state import LabeledStore, load_state
 from sphereot.density.flow_sizes import FlowSize
 from sphereot.density.model_files import as_tensor, read_model, write_model
 from sphereot.density.objectives import CircleSampling
-from sphereot.density.parameters import AVERAGES, FLOWS, check_parameters
+from sphereot.density.parameters import AVERAGES, FLOWS, check_parameters, require_used_options
 from sphereot.density.training import History, log_likelihood, train
 from sphereot.flows import Flow
 from sphereot.sphere import normalize
@@ -195,6 +195,7 @@ class DensityEstimator(ScikitLearnDensity):
         sample_weight = own_weights(sample_weight, x)
         points = as_points("x", x, self.columns, weighted=True)
         check_parameters(self.get_params())
+        require_used_options(self.get_params(), self._changed_params())
         self.n_features_in_ = int(points.shape[1])
         values = to_numpy(points)
         if sample_weight is not None and self.model not in ("kde", "adaptive", "mixture"):
@@ -279,6 +280,8 @@ class DensityEstimator(ScikitLearnDensity):
             "seed": seed,
             "progress": False,
             "columns": None,
+            "folds": "locations",
+            "candidates": ("kernels", "mixtures"),
         }
         return DensityEstimator(**(self.get_params() | changes)).fit(points).flow_
 
@@ -489,9 +492,12 @@ class DensityEstimator(ScikitLearnDensity):
         return self
 
     def __repr__(self) -> str:
+        shown = {"model": self.model} | self._changed_params()
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+    def _changed_params(self) -> dict[str, Any]:
         names = inspect.signature(type(self).__init__).parameters
-        changed = {k: v for k, v in self.get_params().items() if v != names[k].default or k == "model"}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
+        return {k: v for k, v in self.get_params().items() if v != names[k].default}
 
 
 def _normalized(points: Array) -> NDArray[np.float64]:

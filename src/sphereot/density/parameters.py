@@ -1,6 +1,6 @@
 """Parameters of `DensityEstimator`: the models there are, and the errors that name a bad value."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Real
 from typing import Any
 
@@ -8,7 +8,7 @@ from sphereot._arrays.validation import as_int, as_method, as_slice_count
 from sphereot.density.averaging import CANDIDATES, FOLDS
 from sphereot.density.objectives import OBJECTIVES
 
-__all__ = ["AVERAGES", "FLOWS", "check_parameters"]
+__all__ = ["AVERAGES", "FLOWS", "check_parameters", "require_used_options"]
 
 FLOWS = {"expmap": ("ssw", 0.1), "stereo": ("sw", 1e-3)}
 """Default loss and learning rate of the flows."""
@@ -17,6 +17,18 @@ AVERAGES = ("adaptive", "mixture", "auto")
 """Models whose density is a sum of von Mises-Fisher components."""
 
 _MODELS = (*FLOWS, "kde", *AVERAGES)
+
+_OF_TRAINING = (
+    "n_blocks",
+    "n_components",
+    "epochs",
+    "lr",
+    "final_lr",
+    "n_projections",
+    "method",
+    "validation_fraction",
+    "patience",
+)
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -51,6 +63,23 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"patience: got {patience}, but no points are held out; give a validation_fraction, e.g. 0.1."
             )
+
+
+def require_used_options(parameters: Mapping[str, Any], given: Collection[str]) -> None:
+    """Raise ValueError for an option that the model does not use; `given` are those that differ from their default."""
+    model = parameters["model"]
+    unused: dict[str, str] = {}
+    if model not in FLOWS and not (model == "auto" and "flow" in parameters["candidates"]):
+        unused |= dict.fromkeys(_OF_TRAINING, "is not trained")
+    if model == "stereo":
+        unused["n_components"] = "has no components"
+    if model != "kde":
+        unused["bandwidth"] = "has no single bandwidth"
+    if model != "auto":
+        unused |= dict.fromkeys(("folds", "candidates"), "is a single estimate")
+    for name, reason in unused.items():
+        if name in given:
+            raise ValueError(f"{name}: got {parameters[name]!r}, but the model {model!r} {reason}; leave {name} out.")
 
 
 def _check_exact(model: str, loss: str | None) -> None:

@@ -6,7 +6,6 @@ The functions here return SSW_p^p, as Algorithm 1 does: it is smooth at zero, an
 Lengths are in turns of the great circle (2 pi radians are 1).
 """
 
-from sphereot.distance.arguments import two_measures
 from sphereot.distance.estimates import SSWEstimate, ssw_estimate
 from sphereot.distance.pairwise import pairwise_ssw
 from sphereot.distance.pairwise_estimates import PairwiseSSWEstimate, pairwise_ssw_estimate
@@ -21,6 +20,5 @@ __all__ = [
     "ssw",
     "ssw_estimate",
     "ssw_uniform",
-    "two_measures",
     "uniform_kernel",
 ]

@@ -33,9 +33,10 @@ def two_measures(
     x, y = as_samples(columns, weighted=True, x=x, y=y)
     x, y = as_same_kind(x=x, y=y)
     require_same_dim("x", x, "y", y)
-    xp = namespace(x)
-    dtype = xp.result_type(x, y)
-    x, y = xp.astype(x, dtype, copy=False), xp.astype(y, dtype, copy=False)
+    if x.dtype != y.dtype:
+        xp = namespace(x)
+        dtype = xp.result_type(x, y)
+        x, y = xp.astype(x, dtype, copy=False), xp.astype(y, dtype, copy=False)
     return (
         Measure(x, as_weights("x_weights", x_weights, "x", x)),
         Measure(y, as_weights("y_weights", y_weights, "y", y)),

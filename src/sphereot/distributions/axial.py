@@ -11,6 +11,7 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
 
+from sphereot._arrays.libraries import readable
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, require_same_dim
 from sphereot.distributions.constraints import is_validating, unit_vector
@@ -174,16 +175,22 @@ def _parameters(loc: Any, concentration: Any, validate: bool) -> tuple[Tensor, T
             raise ValueError(
                 f"concentration: got a tensor on {concentration.device}, but loc is on {loc.device}; move one of them."
             )
-        if not bool(((concentration >= 0) & torch.isfinite(concentration)).all()):
-            raise ValueError(
-                f"concentration: got {_first_invalid(concentration):.4g}, but it must be finite and at least 0 (the "
-                "uniform distribution); to concentrate on the other side, pass -loc."
-            )
+        concentration = _valid_concentration(concentration)
     return loc, concentration
 
 
-def _first_invalid(concentration: Tensor) -> float:
-    return float(concentration[~((concentration >= 0) & torch.isfinite(concentration))][0])
+def _valid_concentration(concentration: Tensor) -> Tensor:
+    """Raise an error for numbers that are no concentrations; where values cannot be read, they become NaN."""
+    valid = (concentration >= 0) & torch.isfinite(concentration)
+    readable_valid = readable(valid)
+    if readable_valid is None:
+        return torch.where(valid, concentration, torch.nan)
+    if not readable_valid.all():
+        raise ValueError(
+            f"concentration: got {float(concentration[~valid][0]):.4g}, but it must be finite and at least 0 (the "
+            "uniform distribution); to concentrate on the other side, pass -loc."
+        )
+    return concentration
 
 
 def _common_shape(loc: Size, concentration: Size) -> Size:

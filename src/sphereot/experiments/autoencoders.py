@@ -463,6 +463,7 @@ EXPERIMENT = Experiment(
     section="Section 5.2, Table 2 and Figure 'Latent space of SWAE and SSWAE'; Appendix C.6",
     paper="FID of SSWAE is least on MNIST and Fashion, and within the spread of it on CIFAR10; SWAE and circular "
     "GSWAE are close, WAE-MMD and SAE behind.",
+    needs="MNIST, Fashion-MNIST, CIFAR10",
     presets={
         "quick": Config(
             data=(("mnist", 1),),

@@ -1,11 +1,11 @@
 """Definition and execution of an experiment: a configuration in; rows, a table, figures and a record out."""
 
 import csv
+import hashlib
 import io
 import json
 import os
 import platform
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -54,6 +54,8 @@ class Experiment:
         The columns that are measurements; the record has their mean and standard deviation over runs.
     pages : callable (rows, config) -> HTML by file name, optional
         Interactive pages beside the figures.
+    needs : str
+        Data that the experiment reads; empty if it draws its own samples.
     """
 
     name: str
@@ -66,11 +68,16 @@ class Experiment:
     summarize: Callable[[list[Row], Any], Table]
     measured: tuple[str, ...]
     pages: Callable[[list[Row], Any], Mapping[str, str]] | None = None
+    needs: str = ""
 
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a run: `rows` of measurements, the `table`, and the `files` written, `result.json` first."""
+    """Result of a run: `rows` of measurements, the `table`, and the `files` written, `result.json` first.
+
+    `seconds` is the duration with the parts before interruptions. `earlier` is the date of a run that had been
+    finished before; it is None if this call has finished the run.
+    """
 
     experiment: Experiment
     preset: str
@@ -78,6 +85,7 @@ class Result:
     table: Table
     files: list[Path]
     seconds: float
+    earlier: str | None = None
 
 
 def run_experiment(
@@ -102,11 +110,16 @@ def run_experiment(
     out : path
         Folder for `result.json` (configuration, seed, versions, machine, means over runs), `result.csv` (every row),
         `series.json` (rows with lists, such as losses step by step) and the figures. A run that was interrupted
-        there is resumed.
+        there is resumed. A finished run of the same configuration, seed and version is returned as it is.
     reporter : Reporter, optional
         Called with the progress.
     fresh : bool
-        Start again, even where an interrupted run could be resumed.
+        Start again: discard an interrupted run, or remove the files of a finished run.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds the results of another experiment, configuration, seed or version, unless `fresh`.
     """
     if preset not in experiment.presets:
         raise ValueError(
@@ -125,13 +138,18 @@ def _run(
     config = experiment.presets[preset]
     header = {"experiment": experiment.name, "configuration": asdict(config), "seed": seed}
     header["version"] = version("sphereot")
+    if fresh:
+        _remove_finished(folder)
+    elif (folder / "result.json").exists():
+        return _finished(experiment, preset, header, folder)
     log = UnitLog(folder / _LOG_NAME, header, fresh=fresh)
-    start = time.perf_counter()
     rows = experiment.run(config, RunContext(seed, log, reporter))
-    seconds = time.perf_counter() - start
+    seconds = log.seconds
     plain = _without_lists(rows)
     table = experiment.summarize(rows, config)
     files = _drawn(experiment, rows, config, folder)
+    texts = {"result.csv": _csv(plain)} | ({"series.json": _series(rows)} if plain != rows else {})
+    files = [write_text(folder / name, text) for name, text in texts.items()] + files
     record = header | {
         "preset": preset,
         "title": experiment.title,
@@ -142,14 +160,49 @@ def _run(
         "versions": _versions(),
         "machine": _machine(),
         "table": {"columns": table.columns, "rows": table.rows, "note": table.note},
+        "files": [file.name for file in files],
+        "sha256": {name: _sha256(text.encode()) for name, text in texts.items()},
         "figures": summary(plain, experiment.measured),
     }
-    if plain != rows:
-        files.insert(0, write_text(folder / "series.json", _series(rows)))
-    files.insert(0, write_text(folder / "result.csv", _csv(plain)))
     files.insert(0, write_text(folder / "result.json", _json(record)))
     log.remove()
     return Result(experiment, preset, rows, table, files, seconds)
+
+
+def _finished(experiment: Experiment, preset: str, header: Row, folder: Path) -> Result:
+    """The finished run in a folder; an error if it is not the run with this header."""
+    remedy = "Choose another folder with --out, or replace these results with --fresh."
+    try:
+        record = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        is_other = {name: record[name] for name in header} != json.loads(json.dumps(header))
+        found = "{experiment} with preset {preset}, seed {seed} and version {version}".format_map(record)
+        rows = [] if is_other else _rows_of(folder, record)
+        files = [folder / name for name in ("result.json", *record.get("files", []))]
+        seconds, date = float(record["seconds"]), str(record["date"])
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, csv.Error, FileNotFoundError) as error:
+        raise ValueError(f"{folder}: holds results that cannot be read ({reason_of(error)}). {remedy}") from error
+    if is_other:
+        raise ValueError(f"{folder}: holds the results of another run ({found}). {remedy}")
+    # A kill between the last two steps of a run leaves the log of a run that is finished.
+    UnitLog(folder / _LOG_NAME, header, fresh=True).remove()
+    table = experiment.summarize(rows, experiment.presets[preset])
+    return Result(experiment, preset, rows, table, [file for file in files if file.exists()], seconds, date)
+
+
+def _remove_finished(folder: Path) -> None:
+    """Remove the files of a finished run, so that a folder never holds files of two runs."""
+    path = folder / "result.json"
+    if not path.exists():
+        return
+    try:
+        names = [Path(name).name for name in json.loads(path.read_text(encoding="utf-8"))["files"]]
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{folder}: result.json does not list the files of its run ({reason_of(error)}). Remove the folder, or "
+            "choose another folder with --out."
+        ) from error
+    for name in (*names, path.name):  # the list last: a kill in between leaves nothing unlisted
+        (folder / name).unlink(missing_ok=True)
 
 
 def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
@@ -160,22 +213,31 @@ def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
         if record["experiment"] != experiment.name:
             raise ValueError(f"it is of {record['experiment']!r}")
         config = experiment.presets[record["preset"]]
-        rows = _rows_of(folder)
-    except (LookupError, TypeError, ValueError, RecursionError, csv.Error) as error:
+        rows = _rows_of(folder, record)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, csv.Error) as error:
         raise ValueError(
             f"{folder}: holds no complete record of {experiment.name!r} ({reason_of(error)}); run it again."
         ) from error
     return _drawn(experiment, rows, config, folder)
 
 
-def _rows_of(folder: Path) -> list[Row]:
-    """Read the rows that a run has written."""
-    with (folder / "result.csv").open(encoding="utf-8", newline="") as file:
-        rows = [{name: _value(text) for name, text in row.items() if text != ""} for row in csv.DictReader(file)]
-    if (folder / "series.json").exists():
-        for entry in json.loads((folder / "series.json").read_text(encoding="utf-8")):
-            rows[entry.pop("row")] |= entry
+def _rows_of(folder: Path, record: Row) -> list[Row]:
+    """Read the rows that a run has written; files that do not belong to its record are an error, or are not read."""
+    texts = {}
+    for name, expected in record["sha256"].items():
+        content = (folder / Path(name).name).read_bytes()
+        if _sha256(content) != expected:
+            raise ValueError(f"{name} belongs to another run, or was changed")
+        texts[name] = content.decode()
+    cells = csv.DictReader(io.StringIO(texts["result.csv"], newline=""))
+    rows = [{name: _value(text) for name, text in row.items() if text != ""} for row in cells]
+    for entry in json.loads(texts.get("series.json", "[]")):
+        rows[entry.pop("row")] |= entry
     return rows
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _value(text: str) -> Any:

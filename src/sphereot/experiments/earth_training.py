@@ -175,6 +175,7 @@ EXPERIMENT = Experiment(
         "20,000 epochs of Adam with the learning rate 0.1. The number of great circles is not stated; the default of "
         "the authors' public program is 1,000."
     ),
+    needs="earth data",
     presets={
         "quick": Config(
             data=("flood",),

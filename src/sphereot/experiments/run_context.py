@@ -1,6 +1,7 @@
 """Run context of an experiment: seeds, progress, a log of finished units, and checkpoints inside long units."""
 
 import json
+import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -64,15 +65,26 @@ class UnitLog:
             )
         units = [entry for entry in entries[1:] if _is_unit(entry)]
         self.known = {_key(entry["unit"]): entry["result"] for entry in units}
+        self._earlier, self._start = max((entry["seconds"] for entry in units), default=0.0), time.perf_counter()
         self.resumed = self.resumed or bool(self.known)
         whole = "".join(json.dumps(entry) + "\n" for entry in [self.header, *units])
         if text != whole:  # new, or with a line that a kill may have torn
             write_text(path, whole)
         self._end, self._waiting = path.stat().st_size, b""
 
+    @property
+    def seconds(self) -> float:
+        """Duration of the run so far, with the parts before interruptions."""
+        return self._earlier + time.perf_counter() - self._start
+
+    def count_earlier(self, seconds: float) -> None:
+        """Count the duration up to a checkpoint of an earlier process, which the units in the log do not include."""
+        self._earlier = max(self._earlier, seconds)
+
     def add(self, unit: Row, result: Row) -> None:
         """Append a finished unit; if the disk is full, it is written with the next unit."""
-        self._waiting += (json.dumps({"unit": unit, "result": result}) + "\n").encode()
+        entry = {"unit": unit, "result": result, "seconds": round(self.seconds, 3)}
+        self._waiting += (json.dumps(entry) + "\n").encode()
         try:
             with self.path.open("r+b") as log:
                 log.seek(self._end)
@@ -86,12 +98,12 @@ class UnitLog:
     def checkpoint(self, unit: Row) -> "Checkpoint":
         """The checkpoint of a long unit."""
         owner = {"header": self.header, "unit": unit}
-        return Checkpoint(_checkpoint_path(self.path), owner, self._state_warning)
+        return Checkpoint(_checkpoint_path(self.path), owner, self._state_warning, self)
 
     def shared_state(self, name: str) -> "Checkpoint":
         """The file of a state that several units need, such as a trained network."""
         path = self.path.with_suffix(f".{name}.pt")
-        return Checkpoint(path, {"header": self.header, "shared": name}, self._state_warning)
+        return Checkpoint(path, {"header": self.header, "shared": name}, self._state_warning, self)
 
     def remove(self) -> None:
         """Remove the log, the checkpoint and shared states: the run is complete."""
@@ -117,6 +129,8 @@ class Checkpoint(StateFile):
         What the state belongs to. `load` ignores a state of another owner.
     on_failure : callable (path, error), optional
         Called where the file cannot be written.
+    log : UnitLog, optional
+        The log of the run, whose duration is saved too.
     """
 
     every: float = 10.0
@@ -127,8 +141,23 @@ class Checkpoint(StateFile):
         path: Path | None = None,
         owner: Row | None = None,
         on_failure: Callable[[Path, OSError], None] | None = None,
+        log: UnitLog | None = None,
     ):
         super().__init__(path, "" if owner is None else _key(owner), self.every, on_failure)
+        self._log = log
+
+    def load(self) -> Any | None:
+        """The state that was saved last, or None."""
+        content = super().load()
+        if content is None or self._log is None:
+            return content
+        self._log.count_earlier(content["seconds"])
+        return content["state"]
+
+    def save(self, state: Callable[[], Any]) -> None:
+        """Write what `state()` returns, unless the last write was less than `every` seconds ago."""
+        log = self._log
+        super().save(state if log is None else lambda: {"seconds": log.seconds, "state": state()})
 
 
 class RunContext:
@@ -236,7 +265,8 @@ def _entry(line: str) -> Row | None:
 
 
 def _is_unit(entry: Row) -> bool:
-    return isinstance(entry.get("unit"), dict) and isinstance(entry.get("result"), dict)
+    kinds = {"unit": dict, "result": dict, "seconds": int | float}
+    return all(isinstance(entry.get(name), kind) for name, kind in kinds.items())
 
 
 def _plain(value: Any) -> Any:

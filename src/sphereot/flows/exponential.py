@@ -197,8 +197,9 @@ class ExponentialMapFlow(FlowTransform):
         return _rows(columns).reshape(y.shape).to(dtype)
 
     def default_base(self) -> HypersphericalUniform:
-        """The uniform distribution on the sphere."""
-        return HypersphericalUniform(self.dim, dtype=self.mu_vectors.dtype, device=self.mu_vectors.device)
+        """The uniform distribution on the sphere; it does not check points, which the transform has checked."""
+        like = {"dtype": self.mu_vectors.dtype, "device": self.mu_vectors.device}
+        return HypersphericalUniform(self.dim, validate_args=False, **like)
 
     def _coefficients(self, dtype: torch.dtype, *, hessian: bool) -> tuple[Tensor, Tensor]:
         """Slopes (B, K, d + 1) and loads (B, K, d), or (B, K, d + d^2), of all blocks."""

@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from matplotlib import colormaps
@@ -122,6 +122,7 @@ def globe_figure(
     turn: bool = False,
     alone: bool = False,
     columns: SampleColumns | None = None,
+    checked: bool = False,
 ) -> str:
     """HTML of an interactive globe, for the body of `html_page`.
 
@@ -154,6 +155,8 @@ def globe_figure(
         Whether the globe turns by itself until it is touched; not for readers whose system asks for reduced motion.
     alone : bool
         Whether the page holds the globe alone, so that the mouse wheel zooms it rather than scrolls the page.
+    checked : bool
+        Whether `points` is a list of float64 arrays whose rows are known to be unit vectors; they are not checked then.
 
     Returns
     -------
@@ -169,7 +172,9 @@ def globe_figure(
     if density is None and points is None:
         raise ValueError("density, points: got neither; give at least one of them.")
     values = None if density is None else grid_values(density, resolution)
-    samples = [] if points is None else samples_in_space(points, columns)
+    samples: list[NDArray[np.float64]] = []
+    if points is not None:
+        samples = list(cast("list[NDArray[np.float64]]", points)) if checked else samples_in_space(points, columns)
     if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
         got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
         raise ValueError(f"labels: got {got} for {plural(len(samples), 'sample')}; give a list with one each.")

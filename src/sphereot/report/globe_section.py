@@ -30,6 +30,7 @@ def globe_section(result: DriftResult, reference: NDArray[Any], windows: Sequenc
         labels=["reference", shortened(window.label), "great circle that differs most"],
         name="Reference and window on the globe",
         coastlines=None if earth else False,
+        checked=True,
     )
     note = f" At most {MAX_POINTS:,} points each are drawn." if max(len(reference), window.n) > MAX_POINTS else ""
     return (

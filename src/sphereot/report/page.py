@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Points
-from sphereot._arrays.validation import as_points, require_same_dim
+from sphereot._arrays.validation import as_vectors, require_same_dim
 from sphereot._html.page import asset, html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import plural, printable, shortened
@@ -127,7 +127,7 @@ def _validated(result: DriftResult, reference: Any, windows: Sequence[Any]) -> t
         raise ValueError(
             f"windows: got {len(windows)}, but the result is of {len(result.windows)}; give the windows of the test."
         )
-    first = as_points("reference", reference)
+    first = as_vectors("reference", reference)  # the test has checked that they are unit vectors
     if tuple(first.shape) != (result.n_reference, result.dim):
         raise ValueError(
             f"reference: got shape {tuple(first.shape)}, but the result is of {result.n_reference} points in dimension "
@@ -135,7 +135,7 @@ def _validated(result: DriftResult, reference: Any, windows: Sequence[Any]) -> t
         )
     samples = []
     for k, (points, window) in enumerate(zip(windows, result.windows, strict=True)):
-        sample = as_points(f"windows[{k}]", points)
+        sample = as_vectors(f"windows[{k}]", points)
         require_same_dim("reference", first, f"windows[{k}]", sample)
         if sample.shape[0] != window.n:
             raise ValueError(

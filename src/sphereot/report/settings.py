@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from sphereot._support.text import printable
+from sphereot._support.text import plural, printable
 from sphereot.report.markup import distance_markup, distance_name
 from sphereot.report.units import TURNS, DistanceUnit
 from sphereot.stats import DriftResult
@@ -17,9 +17,10 @@ def settings_section(result: DriftResult, more: Mapping[str, str], unit: Distanc
     count = len(result.windows)
     correction = f", Holm's correction for {count}" if count > 1 else ""
     settings = {
-        "Reference": f"{result.n_reference:,} points in dimension {result.dim}",
+        "Reference": f"{plural(result.n_reference, 'point')} in dimension {result.dim}",
         "Windows": f"{count}",
-        "Distance": f"{distance_name(result.p)}, over {result.n_projections:,} great circles, the same for all windows",
+        "Distance": f"{distance_name(result.p)}, over {plural(result.n_projections, 'great circle')}, "
+        "the same for all windows",
         "Permutations": f"{result.permutations:,} per window",
         "Level": f"{result.alpha:g} for all windows together{correction}",
         **more,

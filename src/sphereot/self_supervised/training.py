@@ -59,8 +59,9 @@ def pretrain(
         From images to unit vectors (n, d).
     images : tensor or array, shape (n, channels, height, width)
         In [0, 1].
-    loss : module (view_a, view_b) -> LossParts
-        `AlignmentUniformityLoss` or `NTXentLoss` of `sphereot.torch`.
+    loss : module
+        `AlignmentUniformityLoss` or `NTXentLoss` of `sphereot.torch`, or another module with a method
+        `forward_components(view_a, view_b)` that returns `LossParts`.
     epochs : int
         Passes through the data.
     augmentation : Augmentation, optional
@@ -109,7 +110,8 @@ def pretrain(
         embeddings = encoder(torch.cat([view_a, view_b]).contiguous(memory_format=torch.channels_last))
         if not bool(embeddings.detach().isfinite().all()):
             raise NotFiniteError("the encoder returned NaN or infinity")
-        return dict(zip(("loss", "alignment", "uniformity"), loss(*embeddings.chunk(2)), strict=True))
+        components = loss.forward_components(*embeddings.chunk(2))
+        return dict(zip(("loss", "alignment", "uniformity"), components, strict=True))
 
     states = {"encoder": encoder, "loss": loss} if isinstance(loss, nn.Module) else {"encoder": encoder}
     work = {"loss": " ".join(repr(loss).split()), "augmentation": " ".join(repr(augment).split())[:200]}

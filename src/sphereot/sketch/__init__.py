@@ -1,10 +1,20 @@
 """Mergeable summaries of points on the sphere: histograms on great circles, and distances between them with bounds.
 
 A `Sketch` has the same bits for every division of the data, order of merges, number of threads and kind of processor.
-docs/sketch.md has the mathematics of the bounds and the format of the bytes.
+See :doc:`/sketch` for the mathematics of the bounds and the format of the bytes.
 """
 
-from sphereot.sketch.distances import PairwiseSketchDistances, SketchDistance, pairwise
+from typing import TYPE_CHECKING
+
+from sphereot._support.lazy_modules import import_on_use
+from sphereot.sketch.all_pairs import PairwiseSketchDistances, pairwise
+from sphereot.sketch.distances import SketchDistance
 from sphereot.sketch.sketch import Sketch
 
+if TYPE_CHECKING:
+    from sphereot.sketch import dask as dask
+    from sphereot.sketch import spark as spark
+
 __all__ = ["PairwiseSketchDistances", "Sketch", "SketchDistance", "pairwise"]
+
+__getattr__ = import_on_use(__name__, "dask", "spark")

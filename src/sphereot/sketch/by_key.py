@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sphereot._arrays.validation import require_labels
 from sphereot.sketch.sketch import Sketch
 
 __all__ = ["SketchesByKey", "rows_by_key"]
@@ -50,9 +51,13 @@ class SketchesByKey:
             chosen = (None if values is None else np.asarray(values)[rows] for values in (weights, groups))
             self._opened(key, points.shape[1]).update(points[rows], *chosen)
 
+    def keys(self) -> list[Hashable]:
+        """The keys, in order."""
+        return sorted([*self._open, *self._closed], key=str)
+
     def items(self) -> Iterator[tuple[Hashable, Sketch]]:
         """Pairs of a key and its sketch, in the order of the keys; sketches are opened one by one."""
-        for key in sorted([*self._open, *self._closed], key=str):
+        for key in self.keys():
             yield key, self._open[key] if key in self._open else Sketch.from_bytes(self._closed[key])
 
     def to_bytes(self) -> dict[Hashable, bytes]:
@@ -83,11 +88,8 @@ def rows_by_key(keys: Any) -> Iterator[tuple[Hashable, Any]]:
     >>> [(key, rows.tolist()) for key, rows in rows_by_key(["b", "a", "b"])]
     [('a', [1]), ('b', [0, 2])]
     """
+    require_labels("by", keys)
     values = np.asarray(keys)
-    if values.dtype == object:
-        missing = sum(key is None or key != key for key in values.tolist())
-        if missing:
-            raise ValueError(f"by: {missing} rows hold no value; leave them out, or fill them in, first.")
     distinct, inverse = np.unique(values, return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse, minlength=len(distinct)))

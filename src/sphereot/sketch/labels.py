@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import is_torch, to_numpy
+from sphereot._arrays.validation import require_labels
 
 __all__ = ["group_numbers"]
 
@@ -38,6 +39,7 @@ def _as_labels(name: str, labels: Any) -> NDArray[Any]:
         values = np.asarray(labels, dtype=object)
     else:
         raise TypeError(f"{name}: got {type(labels).__name__}; pass one int or string per point, in an array or list.")
+    require_labels(name, values)
     if values.dtype == object:
         kinds = {type(label) for label in values.ravel().tolist()}
         if kinds == {str}:

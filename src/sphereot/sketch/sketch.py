@@ -339,7 +339,7 @@ class Sketch:
     # ---- bytes ----
 
     def to_bytes(self) -> bytes:
-        """The sketch as bytes, in a compressed format that every machine reads (docs/sketch.md); never a pickle."""
+        """The sketch as bytes, in a compressed format that every machine reads (:doc:`/sketch`); never a pickle."""
         return encode(self._layout, self._weighted, self._counts)
 
     def digest(self) -> str:

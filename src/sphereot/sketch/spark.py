@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sphereot._arrays.validation import require_labels
 from sphereot._support.extras import require
 from sphereot.sketch.columns import PointColumns
 from sphereot.sketch.partitions import merged, summarized
@@ -141,8 +142,11 @@ def _rows_by_key(batch: Any, keys: list[str]) -> Iterator[tuple[tuple[Any, ...],
     if not keys:
         yield (), batch
         return
+    columns = [batch.column(name).to_pylist() for name in keys]
+    for name, values in zip(keys, columns, strict=True):
+        require_labels(f"by: {name}", values)
     rows: dict[tuple[Any, ...], list[int]] = {}
-    for index, key in enumerate(zip(*(batch.column(name).to_pylist() for name in keys), strict=True)):
+    for index, key in enumerate(zip(*columns, strict=True)):
         rows.setdefault(key, []).append(index)
     for key, indices in rows.items():
         yield key, batch.take(indices)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import is_torch_compiling
+from sphereot._arrays.libraries import is_torch, is_torch_compiling, is_torch_traced
 from sphereot._arrays.types import ArrayT, Frames, Method, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
 from sphereot._backends import backend_for
@@ -80,7 +80,7 @@ def great_circles(
       whole block are replaced by as many that balance. Up to L = d/2 mutually orthogonal planes are the best there
       is.
 
-    The variance of each method by dimension and L is in docs/precision.md.
+    See :doc:`/precision` for the variance of each method by dimension and L.
 
     A standard error computed from the costs of single slices is right for independent ones only; with the other methods
     it is too large, by the root of the ratio of the variances.
@@ -100,7 +100,7 @@ def great_circles(
     n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
     dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
     method = as_method(method)
-    if is_torch_compiling(like):
+    if _draws_by_operator(seed, like):
         from sphereot.slicing.operators import great_circles_operator
 
         drawn: Any = seed
@@ -110,9 +110,14 @@ def great_circles(
 
 def fresh_circles(n_projections: int, dim: int, *, method: Method, like: ArrayT) -> ArrayT | FrameSeed:
     """Draw new great circles for a loss; only a seed where the kernel can draw the frames itself."""
-    if is_torch_compiling(like):
+    if _draws_by_operator(None, like):
         return great_circles(n_projections, dim, method=method, like=like)
     return fresh_frames(n_projections, dim, method, like)
+
+
+def _draws_by_operator(seed: Seed, like: Any) -> bool:
+    """Whether an operator of torch draws: when a compiled graph runs, and as often as `torch.func.vmap` asks for."""
+    return like is not None and is_torch(like) and (is_torch_compiling(like) or (seed is None and is_torch_traced()))
 
 
 @overload

@@ -1,4 +1,4 @@
-"""Torch operators that draw great circles when a compiled graph runs, not when it is traced."""
+"""Torch operators that draw great circles: when a compiled graph runs, not when it is traced, and under torch.func."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,14 +36,28 @@ def _(n_projections: int, dim: int, method: str, seed: int, draws: Tensor, like:
     return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
 
 
-def _shared_by_members(op: Any, info: Any, in_dims: Sequence[int | None], args: Sequence[Any]) -> tuple[Tensor, None]:
-    """The vmap rule: the members of a batch share their great circles. `like` is the last argument."""
-    *settings, like = args
-    return op(*settings, like if in_dims[-1] is None else like.select(in_dims[-1], 0)), None
+def _drawn_for_members(
+    op: Any, info: Any, in_dims: Sequence[int | None], args: Sequence[Any]
+) -> tuple[Tensor, int | None]:
+    """The vmap rule: circles without a seed follow `randomness`; with a seed, the members of a batch share them.
+
+    `like` is the last argument.
+    """
+    n_projections, dim, method, seed, *draws, like = args
+    like = like if in_dims[-1] is None else like.select(in_dims[-1], 0)
+    settings = (n_projections, dim, method, seed, *draws, like)
+    if seed is None and info.randomness == "error":
+        raise RuntimeError(
+            "seed: great circles would be drawn at random inside torch.func.vmap; give a seed, or call vmap with "
+            "randomness='same' (the members share their circles) or randomness='different'."
+        )
+    if seed is None and info.randomness == "different":
+        return torch.stack([op(*settings) for _ in range(info.batch_size)]), 0
+    return op(*settings), None
 
 
 for _op in (_great_circles, _next_great_circles):
-    _op.register_vmap(lambda info, in_dims, *args, op=_op: _shared_by_members(op, info, in_dims, args))
+    _op.register_vmap(lambda info, in_dims, *args, op=_op: _drawn_for_members(op, info, in_dims, args))
 
 
 def great_circles_operator(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:

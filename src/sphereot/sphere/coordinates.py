@@ -49,7 +49,8 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
     lonlat : array, shape (..., 2)
         Longitude, any, and latitude, in [-90, 90], in degrees, in this order; the columns of a table with the usual
         names (lon, lat, ...) may come in any order, and beside others. Points of geopandas and sky coordinates have
-        them too. East and north are positive. With `latitude`, the longitudes alone, shape (...).
+        them too. East and north are positive. With `latitude`, the longitudes alone, shape (...). Angles with a unit
+        of astropy are converted.
     latitude : array, shape (...), optional
         Latitudes, if they are a separate array: ``from_lonlat(lon, lat)``. The shape must broadcast with that of the
         longitudes.
@@ -91,7 +92,7 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
             )
         east, north = degrees[..., 0], degrees[..., 1]
     else:
-        east, north = _broadcast_pair("longitude", lonlat, "latitude", latitude)
+        east, north = _broadcast_pair("longitude", lonlat, "latitude", latitude, unit="deg")
     xp = namespace(east)
     if 0 not in east.shape:
         _check_degrees(peek(xp.max(xp.abs(east))), peek(xp.max(xp.abs(north))), math.prod(east.shape))
@@ -182,7 +183,7 @@ def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
     Parameters
     ----------
     theta : array
-        Colatitude in radians: 0 at the north pole, pi at the south pole.
+        Colatitude in radians: 0 at the north pole, pi at the south pole. Angles with a unit of astropy are converted.
     phi : array
         Azimuth in radians, counterclockwise from the first axis; of a shape that broadcasts with `theta`.
 
@@ -199,7 +200,7 @@ def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
     array([[1., 0., 0.],
            [0., 1., 0.]])
     """
-    colatitude, azimuth = _broadcast_pair("theta", theta, "phi", phi)
+    colatitude, azimuth = _broadcast_pair("theta", theta, "phi", phi, unit="rad")
     xp = namespace(colatitude)
     ring = xp.sin(colatitude)
     return xp.stack([ring * xp.cos(azimuth), ring * xp.sin(azimuth), xp.cos(colatitude)], axis=-1)
@@ -352,14 +353,15 @@ def inverse_stereographic(u: ArrayLike) -> Any:
     return xp.concat([first, rest], axis=-1)
 
 
-def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any) -> tuple[Array, Array]:
-    """Broadcast two arrays of real numbers; a plain number goes with arrays of every library."""
+def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any, *, unit: str) -> tuple[Array, Array]:
+    """Broadcast two arrays of angles in `unit`; a plain number goes with arrays of every library."""
     if isinstance(first, Real):
-        first = first + 0 * as_reals(second_name, second, one_is_vector=True)
+        first = first + 0 * as_reals(second_name, second, one_is_vector=True, unit=unit)
     elif isinstance(second, Real):
-        second = second + 0 * as_reals(first_name, first, one_is_vector=True)
+        second = second + 0 * as_reals(first_name, first, one_is_vector=True, unit=unit)
     first, second = (
-        as_reals(name, value, one_is_vector=True) for name, value in ((first_name, first), (second_name, second))
+        as_reals(name, value, one_is_vector=True, unit=unit)
+        for name, value in ((first_name, first), (second_name, second))
     )
     first, second = as_same_kind(**{first_name: first, second_name: second})
     xp = namespace(first, second)

@@ -524,7 +524,7 @@ def _two_points(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _point_and_vector(x: Array, v: Array) -> tuple[Array, Array]:
-    x, v = as_unit_vectors("x", x), as_reals("v", v)
+    x, v = as_unit_vectors("x", x), as_reals("v", v, unit="rad")
     x, v = as_same_kind(x=x, v=v)
     if v.ndim < 1 or v.shape[-1] != x.shape[-1]:
         raise ValueError(

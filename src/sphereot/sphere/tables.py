@@ -23,14 +23,16 @@ def from_table(table: Points, *, columns: Columns | None = None, normalize: bool
     table : object
         A pandas or polars DataFrame, an xarray Dataset, or any table with `__dataframe__` or `__arrow_c_stream__`; a
         Series of lists; an xarray DataArray, shape (n, d); geopandas points (GeoSeries, GeoDataFrame,
-        `points_from_xy`); an astropy SkyCoord; a `PointSet` or `EarthData` of `sphereot.datasets`; anything with
-        `__array__` or `__dlpack__`.
+        `points_from_xy`); an astropy SkyCoord, Table or QTable; a `PointSet` or `EarthData` of `sphereot.datasets`;
+        anything with `__array__` or `__dlpack__`.
     columns : str, int or sequence of them, optional
         The columns of the coordinates, by name or number; or the name of one column of lists. By default longitude and
         latitude in degrees if exactly two columns have such names (lon, longitude, decimalLongitude, ra, ...; lat,
-        latitude, decimalLatitude, dec, ...), else the only column of lists, else all columns. So are the labels of the
-        last dimension of a DataArray. Functions of several samples apply `columns` to the tables among them, or take
-        one list for each: ``columns=(["lon", "lat"], ["x", "y", "z"])``, with None for an array.
+        latitude, decimalLatitude, dec, ...), else the only column of lists, else all columns. Angles with a unit of
+        astropy are converted, and other units are refused; a column of SkyCoord counts as one of lists. The labels of
+        the last dimension of a DataArray are read like the names of columns. Functions of several samples apply
+        `columns` to the tables among them, or accept one list for each:
+        ``columns=(["lon", "lat"], ["x", "y", "z"])``, with None for an array.
     normalize : bool
         Scale the rows to unit length.
 

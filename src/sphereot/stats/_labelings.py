@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.validation import require_labels
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Labelings
 
@@ -80,13 +81,15 @@ def as_groups(groups: Any, names: Sequence[str], sizes: Sequence[int]) -> list[N
     Raises
     ------
     ValueError
-        For another number of labels than points, and for a label of the first sample that occurs in another.
+        For another number of labels than points, for missing labels, and for a label of the first sample that occurs in
+        another.
     """
     if not isinstance(groups, list | tuple) or len(groups) != len(names):
         raise ValueError(f"groups: give {len(names)} sequences of labels, one for each of {', '.join(names)}.")
     result: list[NDArray[np.intp]] = []
     first: set[Any] = set()
     for labels, name, size in zip(groups, names, sizes, strict=True):
+        require_labels(f"groups of {name}", labels)
         values = np.asarray(labels)
         if values.shape != (size,):
             raise ValueError(f"groups: {name} has {size} points, but its labels have shape {values.shape}.")

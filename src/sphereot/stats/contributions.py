@@ -1,6 +1,7 @@
 """How much each point contributes to the distance of two samples: which points are new, and which have gone."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats._samples import two_samples
 
-__all__ = ["RowContributions", "row_contributions"]
+__all__ = ["RowContributions", "contributions_on", "row_contributions"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,13 @@ def row_contributions(
         raise RuntimeError("row_contributions needs the compiled kernel; install sphereot where there is a compiler.")
     generator = independent_generator(seed, samples[0])
     frames = drawn_frames(n_projections, projections, samples[0], seed if is_own_generator(seed) else generator, method)
-    measures = [Measure(points, np.ones(len(points))) for points in map(to_numpy, samples)]
+    of_x, of_y = map(to_numpy, samples)
+    return contributions_on(frames, of_x, of_y, p)
+
+
+def contributions_on(frames: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: float) -> RowContributions:
+    """`row_contributions` of validated NumPy arrays on given great circles."""
+    measures = [Measure(points, np.ones(len(points))) for points in (x, y)]
     frames = frames.astype(measures[0].points.dtype, copy=False)
     _, gradients = mean_gradients(measures, frames, p, [Wanted(points=False, weights=True)] * 2)
     of_x, of_y = (_centered(weights) for _, weights in gradients)

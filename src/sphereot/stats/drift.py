@@ -168,8 +168,8 @@ class DriftResult:
                 + ("  drift" if w.drifted else "")
             )
         lines.append(
-            f"  reference: {self.n_reference} points in dimension {self.dim}; {self.n_projections} great circles, "
-            f"{self.permutations} permutations"
+            f"  reference: {plural(self.n_reference, 'point')} in dimension {self.dim}; "
+            f"{plural(self.n_projections, 'great circle')}, {plural(self.permutations, 'permutation')}"
         )
         return "\n".join(lines)
 
@@ -203,8 +203,8 @@ def drift_test(
     labels : sequence of str, optional
         Names of the windows; "window 1" and so on by default.
     p : float
-        Order, from 1 to 1000. Embeddings lie in clusters, and SSW_1 detects clusters that move two to three times as
-        often as SSW_2. SSW_2 is better at a change of concentration.
+        Order, from 1 to 1000. SSW_1 detects tight clusters that move two to three times as often as SSW_2. SSW_2 is
+        better at a change of concentration, and at sentence embeddings of one topic, which form a wide cloud.
     alpha : float
         Level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.
     permutations : int, optional
@@ -262,8 +262,11 @@ def drift_test(
     """
     p, alpha = as_order(p), as_level(alpha)
     if isinstance(reference, Sketch):
-        if groups is not None or n_projections is not None or projections is not None:
-            raise ValueError("groups, n_projections, projections: sketches have their own; leave these arguments out.")
+        if method != "quasi" or any(value is not None for value in (groups, n_projections, projections, columns)):
+            raise ValueError(
+                "groups, n_projections, projections, method, columns: sketches have great circles and groups of their "
+                "own; leave these arguments out."
+            )
         return _drift_of_sketches(reference, windows, labels, p, alpha, permutations, seed, progress)
     first, others = _as_samples(reference, windows, columns)
     names = _as_labels(labels, len(others))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import Columns
+from sphereot._arrays.libraries import is_numpy, namespace, to_kind
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_points, as_positive, own_weights
@@ -70,6 +71,8 @@ class VonMisesFisherMixture(ComponentEstimator):
     >>> mixture = VonMisesFisherMixture(2, seed=0).fit(x)
     >>> np.sort(mixture.components_.weights).round(3)
     array([0.333, 0.667])
+    >>> mixture.predict(x[[0, -1]]) == mixture.predict_proba(x[[0, -1]]).argmax(axis=1)
+    array([ True,  True])
     """
 
     def __init__(
@@ -128,6 +131,30 @@ class VonMisesFisherMixture(ComponentEstimator):
         self.components_, self.log_likelihoods_ = _fitted(points, weights, count, generator, **settings)
         self.n_features_in_ = points.shape[1]
         return self
+
+    def predict_proba(self, x: Points) -> Any:
+        """Probabilities that points come from each component.
+
+        Parameters
+        ----------
+        x : array, shape (m, d)
+            Unit vectors.
+
+        Returns
+        -------
+        array, shape (m, k)
+            Probabilities in the order of `components_`, in the library of `x`. The sum of each row is 1.
+        """
+        at = self._as_points(x, "x")
+        points, k = normalized_float64(at), len(self.components_.weights)
+        shares = [_shares(self.components_, points[rows])[0] for rows in row_blocks(len(points), k)]
+        probabilities = np.concatenate(shares)
+        return probabilities if is_numpy(at) else to_kind(probabilities, at)
+
+    def predict(self, x: Points) -> Any:
+        """Index of the most probable component of each point, shape (m,); see `predict_proba`."""
+        probabilities = self.predict_proba(x)
+        return namespace(probabilities).argmax(probabilities, axis=1)
 
     def _largest(self, locations: NDArray[np.float64]) -> float:
         if self.max_concentration is not None:
@@ -195,20 +222,29 @@ def _expectation(
     components: VonMisesFisherComponents, points: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Mean log-likelihood, and per component the total and the weighted sum of its points."""
-    means, kappas = components.means, components.concentrations
-    log_factors = np.log(components.weights) + scaled_log_normalizers(points.shape[1], kappas)
+    means = components.means
     masses, sums, likelihood = np.zeros(len(means)), np.zeros(means.shape), 0.0
     for rows in row_blocks(len(points), len(means)):
-        shares = (points[rows] @ means.T - 1.0) * kappas + log_factors
-        largest = shares.max(axis=1, keepdims=True)
-        shares -= largest
-        np.exp(shares, out=shares)
-        totals = shares.sum(axis=1)
-        shares *= (weights[rows] / totals)[:, None]
-        likelihood += float(weights[rows] @ (largest[:, 0] + np.log(totals)))
+        shares, log_densities = _shares(components, points[rows])
+        shares *= weights[rows, None]
+        likelihood += float(weights[rows] @ log_densities)
         masses += shares.sum(axis=0)
         sums += shares.T @ points[rows]
     return likelihood, masses, sums
+
+
+def _shares(
+    components: VonMisesFisherComponents, points: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probability of each component at each point, shape (m, k), and the log-density of the mixture there."""
+    log_factors = np.log(components.weights) + scaled_log_normalizers(points.shape[1], components.concentrations)
+    shares = (points @ components.means.T - 1.0) * components.concentrations + log_factors
+    largest = shares.max(axis=1, keepdims=True)
+    shares -= largest
+    np.exp(shares, out=shares)
+    totals = shares.sum(axis=1)
+    shares /= totals[:, None]
+    return shares, largest[:, 0] + np.log(totals)
 
 
 def _maximization(masses: NDArray[np.float64], sums: NDArray[np.float64], largest: float) -> VonMisesFisherComponents:

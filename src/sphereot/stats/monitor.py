@@ -38,7 +38,7 @@ from sphereot.stats.two_sample import TwoSampleResult
 __all__ = ["DriftMonitor"]
 
 _FIRST_PERMUTATIONS = 999
-_REFINED_BELOW = 0.02  # p-values of the first permutations below which all are drawn
+_REFINED_BELOW = 0.02  # p-values of the first permutations up to which all are drawn
 _BAND = (0.01, 0.99)
 _DENSITY_POINTS = 128
 _DENSITY_DIGITS = 3  # after the point: densities are drawn, not computed with
@@ -66,7 +66,7 @@ class DriftMonitor:
         Order of the distance, from 1 to 1000.
     permutations : int, optional
         Permutations of a window that differs: 4 `horizon` / `alpha` by default. A window gets 999 first, and all of
-        them, drawn again, only if its p-value is then below 0.02.
+        them, drawn again, only if its p-value is then at most 0.02.
     seed : int
         Seed of the permutations, together with the content of the window.
     wait : float, default 60

@@ -19,7 +19,7 @@ from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_order
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
-from sphereot._support.text import cost_name
+from sphereot._support.text import cost_name, plural
 from sphereot.stats._labelings import LabelingSet, as_groups, group_labelings, point_labelings, relabeled_costs
 from sphereot.stats._random import drawn_frames, independent_generator
 from sphereot.stats._results import NullTestResult
@@ -103,9 +103,10 @@ class TwoSampleResult(NullTestResult):
     def __str__(self) -> str:
         lines = [
             f"Two-sample permutation test on {cost_name(self.p)}: "
-            f"{self.n} against {self.m} points in dimension {self.dim}",
+            f"{self.n:,} against {plural(self.m, 'point')} in dimension {self.dim}",
             f"  distance  {self.statistic:.6g}  (by chance {np.mean(self.null):.6g} ± {np.std(self.null):.2g}, "
-            f"{self.permutations} permutations{self._of_groups()}, {self.n_projections} great circles)",
+            f"{plural(self.permutations, 'permutation')}{self._of_groups()}, "
+            f"{plural(self.n_projections, 'great circle')})",
             f"  effect    {self.effect:.2f} standard deviations, {self.ratio:.3g} times chance",
             f"  p-value   {self.p_value:.4g}",
         ]

@@ -2,7 +2,7 @@
 
 For p = 2, n W_2^2 to the uniform distribution on one great circle is Watson's U^2. So n SSW_2^2 averages Watson's U^2
 over great circles: a Sobolev statistic, whose mean under uniformity is 1/12 for all n and d. Its mean over all great
-circles has a closed form, and a null distribution that needs no simulation (docs/uniformity.md).
+circles has a closed form, and a null distribution that needs no simulation (:doc:`/uniformity`).
 
 For other orders, or on given great circles, simulated uniform samples of the same size on the same great circles give
 the null distribution of every statistic.
@@ -28,7 +28,7 @@ from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.progress import Progress, progress_bar
-from sphereot._support.text import cost_name, p_value_text
+from sphereot._support.text import cost_name, p_value_text, plural
 from sphereot.distance.arguments import require_exact_options
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._classical import bingham, gine, rayleigh
@@ -133,14 +133,14 @@ class UniformityResult(NullTestResult):
         return super().null_deviation if self.null_moments is None else self.null_moments[1]
 
     def __str__(self) -> str:
-        circles = f"{self.n_projections} great circles"
+        circles = plural(self.n_projections, "great circle")
         if self.method == "exact" and (self.standard_error == 0 or self.n_projections == 0):
             circles = "all great circles"
-        null = f"{self.simulations} simulated samples"
+        null = plural(self.simulations, "simulated sample")
         if self.null_method != "simulated":
             null = f"{self.null_method} null distribution"
         lines = [
-            f"Test of uniformity: {self.n} points in dimension {self.dim}, {circles}, {null}",
+            f"Test of uniformity: {plural(self.n, 'point')} in dimension {self.dim}, {circles}, {null}",
             f"  {'test':<10}{'statistic':>12}{'p-value':>12}",
             f"  {cost_name(self.p):<10}{self.statistic:>12.5g}{p_value_text(self.p_value):>12}"
             f"   ({self.ratio:.3g} times chance, {self.effect:.2f} standard deviations above)",
@@ -177,7 +177,8 @@ def uniformity_test(
     Parameters
     ----------
     x : array, shape (n, d)
-        Unit vectors: independent draws.
+        Unit vectors: independent draws. If points of one group (a station, a user) depend on each other, pass one point
+        of each group.
     p : float
         Order, from 1 to 1000.
     method : {"exact", "iid", "orthogonal", "quasi"}, optional

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_positive, as_weight_factor
+from sphereot._support.errors import InvalidValuesError
 from sphereot.torch.losses import UniformityLoss
-from sphereot.torch.views import LossParts, as_views, described, shared_mean
+from sphereot.torch.views import LossParts, as_views, described, nan_of, options_of, shared_mean
 
 __all__ = ["AlignmentUniformityLoss"]
 
@@ -33,6 +34,9 @@ class AlignmentUniformityLoss(nn.Module):
         ranks if it was made with `gather=True`, as the default one is then; value and gradient are those of one
         process with the whole batch. As for `SSWLoss`, multiply the loss by the number of ranks under
         `DistributedDataParallel`.
+    nan_on_invalid : bool
+        Return NaN for values that are not valid (NaN, infinity, other lengths than 1), instead of raising an error, so
+        that a training can skip the step.
 
     Examples
     --------
@@ -42,8 +46,8 @@ class AlignmentUniformityLoss(nn.Module):
     >>> images = torch.randn(64, 3, generator=generator)
     >>> view_a, view_b = (images + 0.1 * torch.randn(64, 3, generator=generator) for _ in range(2))
     >>> loss = AlignmentUniformityLoss(weight=20.0, normalize=True)
-    >>> total, alignment, uniformity = loss(view_a, view_b)
-    >>> torch.allclose(total, alignment + 20 * uniformity)
+    >>> total, alignment, uniformity = loss.forward_components(view_a, view_b)
+    >>> torch.allclose(loss(view_a, view_b), alignment + 20 * uniformity)
     True
     """
 
@@ -55,6 +59,7 @@ class AlignmentUniformityLoss(nn.Module):
         alpha: float = 2.0,
         normalize: bool = False,
         gather: bool = False,
+        nan_on_invalid: bool = False,
     ) -> None:
         super().__init__()
         if uniformity is not None and not callable(uniformity):
@@ -67,18 +72,27 @@ class AlignmentUniformityLoss(nn.Module):
             )
         self.weight = as_weight_factor("weight", weight, "the factor of the uniformity")
         self.alpha = as_positive("alpha", alpha, "the exponent of the alignment")
-        self.normalize, self.gather = normalize, gather
+        self.normalize, self.gather, self.nan_on_invalid = normalize, gather, nan_on_invalid
         self.uniformity = uniformity or UniformityLoss(method="exact", gather=gather)
 
     def extra_repr(self) -> str:
         """The options."""
-        return described(f"weight={self.weight:g}", normalize=self.normalize, gather=self.gather)
+        return described(f"weight={self.weight:g}", **options_of(self))
 
-    def forward(self, view_a: Tensor, view_b: Tensor) -> LossParts:
-        """The loss of the embeddings (n, d) of two views, and its parts; row i of both belongs to image i."""
-        a, b = as_views(view_a, view_b, normalize=self.normalize)
+    def forward(self, view_a: Tensor, view_b: Tensor) -> Tensor:
+        """The loss of the embeddings (n, d) of two views; row i of both belongs to image i."""
+        return self.forward_components(view_a, view_b).total
+
+    def forward_components(self, view_a: Tensor, view_b: Tensor) -> LossParts:
+        """The loss with its parts: the total, the alignment, and the uniformity without its weight."""
+        a, b = as_views(view_a, view_b, normalize=self.normalize, nan_on_invalid=self.nan_on_invalid)
         squares = (a - b).square().sum(1)
         distances = squares if self.alpha == 2 else squares.clamp(min=1e-12) ** (self.alpha / 2)
         alignment = shared_mean(self.gather, distances.mean())
-        uniformity = (self.uniformity(a) + self.uniformity(b)) / 2
+        try:
+            uniformity = (self.uniformity(a) + self.uniformity(b)) / 2
+        except InvalidValuesError:
+            if not self.nan_on_invalid:
+                raise
+            uniformity = nan_of(a, b)
         return LossParts(alignment + self.weight * uniformity, alignment, uniformity)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from sphereot import circle
+from sphereot._arrays.libraries import product
 from sphereot._arrays.random import torch_generator
 
 __all__ = ["circular_sliced_wasserstein", "sliced_wasserstein"]
@@ -41,7 +42,7 @@ def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, seed: int | tor
     4.0
     """
     directions = _directions(x, n_projections, seed)
-    return _mean_line_cost(directions @ x.T, directions @ y.T)
+    return _mean_line_cost(product(directions, x.T), product(directions, y.T))
 
 
 def circular_sliced_wasserstein(

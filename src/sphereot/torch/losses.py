@@ -1,6 +1,7 @@
 """Loss modules: `SSWLoss` between two batches, `UniformityLoss` to the uniform measure on the sphere."""
 
 import inspect
+import secrets
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
@@ -10,13 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.libraries import is_torch_traced
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
+from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted
 from sphereot._arrays.random import seed_of_draw
 from sphereot._arrays.types import Method, UniformMethod
-from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count, as_weights
+from sphereot._arrays.validation import (
+    as_int,
+    as_method,
+    as_order,
+    as_points,
+    as_slice_count,
+    as_weights,
+    require_values,
+)
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
+from sphereot._support.errors import InvalidValuesError
 from sphereot.distance.arguments import require_exact_options, two_measures
 from sphereot.slicing.circles import fresh_circles, great_circles
 from sphereot.slicing.operators import next_great_circles_operator
@@ -28,6 +38,7 @@ from sphereot.torch.distributed import (
     require_like_batches,
     world_size,
 )
+from sphereot.torch.views import nan_of, scaled_to_unit, with_option_normalize
 
 __all__ = ["SSWLoss", "UniformityLoss"]
 
@@ -71,6 +82,7 @@ class _SlicedLoss(nn.Module):
         reduction: Literal["mean", "sum", "none"] = "mean",
         gather: bool = False,
         block_size: int | None = None,
+        nan_on_invalid: bool = False,
     ) -> None:
         super().__init__()
         self.p = as_order(p)
@@ -83,7 +95,9 @@ class _SlicedLoss(nn.Module):
             seed = as_int("seed", seed, 0, "the seed of a loss, which counts on from it,")
         self.method, self.fixed, self.seed = as_method(method), fixed, seed
         self.normalize, self.root, self.reduction = normalize, root, reduction
-        self.gather, self.block_size = gather, block_size
+        self.gather, self.block_size, self.nan_on_invalid = gather, block_size, nan_on_invalid
+        # Circles that are kept must not depend on the transform of torch.func in which they are drawn.
+        self._fixed_seed = secrets.randbits(63) if fixed and seed is None else seed
         # Not a buffer: those move with the model, and to ask a device for the number would wait for it.
         with torch.inference_mode(False):
             self._draws = torch.zeros((), dtype=torch.int64, device="cpu")
@@ -92,7 +106,7 @@ class _SlicedLoss(nn.Module):
     def extra_repr(self) -> str:
         shown = {"p": self.p, "n_projections": self.n_projections, "method": self.method}
         defaults = {"fixed": False, "seed": None, "normalize": False, "root": False, "reduction": "mean"}
-        defaults |= {"gather": False, "block_size": None}
+        defaults |= {"gather": False, "block_size": None, "nan_on_invalid": False}
         shown |= {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
         return ", ".join(f"{name}={value:g}" if name == "p" else f"{name}={value!r}" for name, value in shown.items())
 
@@ -149,7 +163,7 @@ class _SlicedLoss(nn.Module):
             raise ValueError("gather: the ranks must draw the same slices; give the loss a seed.")
         dim, method = x.shape[-1], self.method
         if self.fixed or self.seed is None:
-            frames = great_circles(self.n_projections, dim, method=method, seed=self.seed, like=x)
+            frames = great_circles(self.n_projections, dim, method=method, seed=self._fixed_seed, like=x)
         elif is_torch_traced():  # counted by the operator: torch.func forbids `+=` on a tensor from outside
             frames = next_great_circles_operator(self.n_projections, dim, method, self.seed, self._draws, x)
         else:
@@ -180,9 +194,8 @@ class _SlicedLoss(nn.Module):
             raise ValueError(f"{name}: points have {points.shape[-1]} coordinate, but a sphere needs at least 2.")
         if not points.is_floating_point():
             raise TypeError(f"{name}: dtype is {points.dtype}, but a floating dtype is needed.")
-        if self.normalize:
-            points = nn.functional.normalize(points, dim=-1)
-        return points
+        require_values(name, points)
+        return scaled_to_unit(points) if self.normalize else points
 
     def _reduced(self, values: list[Tensor], batched: bool) -> Tensor:
         if not batched:
@@ -207,10 +220,7 @@ class _SlicedLoss(nn.Module):
             return power_mean_over_ranks(value, self.p) if self.gather else value
         if self.gather:
             value = mean_over_ranks(value)
-        if not self.root or self.p == 1:
-            return value
-        positive = value > 0  # no gradient at 0, where the root has none
-        return torch.where(positive, torch.where(positive, value, 1.0) ** (1.0 / self.p), 0.0)
+        return torch.as_tensor(rooted(value, self.p, self.root))
 
 
 class SSWLoss(_SlicedLoss):
@@ -244,6 +254,9 @@ class SSWLoss(_SlicedLoss):
         parameters' gradients over ranks: multiply the loss by the number of ranks there.
     block_size : int, optional
         Off the CPU: the number of slices per block in memory.
+    nan_on_invalid : bool
+        Return NaN for values that are not valid (NaN, infinity, other lengths than 1, negative weights), instead of
+        raising an error, so that a training can skip the step.
 
     Examples
     --------
@@ -283,8 +296,10 @@ class SSWLoss(_SlicedLoss):
         """SSW_p^p on frames that the loss has drawn, and that need no check of their own; or its root, at once."""
         try:
             measures = two_measures(x, y, a, b)
-        except ValueError as error:
-            raise _with_option_normalize(error) from None
+        except InvalidValuesError as error:
+            if self.nan_on_invalid:
+                return nan_of(x, y)
+            raise with_option_normalize(error) from None
         frames = frames.to(measures[0].points.dtype)
         return backend.mean_cost(measures, frames, self.p, root=self._rooted_at_once, block_size=self.block_size)
 
@@ -303,7 +318,7 @@ class UniformityLoss(_SlicedLoss):
     unbiased : bool
         With `method="exact"`: leave out the pairs of a point with itself. As a metric the value is then comparable
         between batch sizes: its mean for uniform points is 0, for every n of at least 2.
-    p, n_projections, fixed, seed, normalize, root, reduction, gather, block_size
+    p, n_projections, fixed, seed, normalize, root, reduction, gather, block_size, nan_on_invalid
         As in `SSWLoss`; `n_projections`, `fixed`, `seed` and `block_size` have no meaning for `method="exact"`.
 
     Examples
@@ -332,6 +347,7 @@ class UniformityLoss(_SlicedLoss):
         gather: bool = False,
         block_size: int | None = None,
         unbiased: bool = False,
+        nan_on_invalid: bool = False,
     ) -> None:
         exact = method == "exact"
         super().__init__(
@@ -345,6 +361,7 @@ class UniformityLoss(_SlicedLoss):
             reduction=reduction,
             gather=gather,
             block_size=block_size,
+            nan_on_invalid=nan_on_invalid,
         )
         if exact:
             require_exact_options(self.p, 2, root, unbiased, {"seed": seed, "fixed": fixed or None})
@@ -377,23 +394,17 @@ class UniformityLoss(_SlicedLoss):
     def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FrameSeed | None) -> Tensor:
         try:
             points = as_points("x", x)
-        except ValueError as error:
-            raise _with_option_normalize(error) from None
-        measure = Measure(points, as_weights("weights", weights, "x", points))
+            measure = Measure(points, as_weights("weights", weights, "x", points))
+        except InvalidValuesError as error:
+            if self.nan_on_invalid:
+                return nan_of(x)
+            raise with_option_normalize(error) from None
         if frames is None:
             require_exact_options(self.p, points.shape[0], self.root, self.unbiased, {})
             return backend.pair_cost(measure, unbiased=self.unbiased)
         if isinstance(frames, Tensor):
             frames = frames.to(points.dtype)
         return backend.mean_cost((measure,), frames, self.p, root=self._rooted_at_once, block_size=self.block_size)
-
-
-def _with_option_normalize(error: ValueError) -> ValueError:
-    """An error whose remedy is to normalize the points names the option of the loss too."""
-    message, remedy = str(error), "normalize them first with"
-    if remedy not in message:
-        return error
-    return ValueError(message.replace(remedy, f"give the loss normalize=True, or {remedy}"))
 
 
 def _outside_of_transforms(frames: Tensor) -> Tensor:

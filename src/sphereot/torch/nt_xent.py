@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from sphereot._arrays.libraries import product
 from sphereot._arrays.validation import as_positive
-from sphereot.torch.views import LossParts, as_views, described, gathered, shared_mean
+from sphereot.torch.views import LossParts, as_views, described, gathered, options_of, shared_mean
 
 __all__ = ["NTXentLoss"]
 
@@ -23,35 +24,47 @@ class NTXentLoss(nn.Module):
         Scale the embeddings to unit length first. Without it, vectors of other lengths are an error.
     gather : bool
         Under `torch.distributed`, take the batch of all ranks; value and gradient are those of one process with it.
+    nan_on_invalid : bool
+        Return NaN for values that are not valid (NaN, infinity, other lengths than 1), instead of raising an error, so
+        that a training can skip the step.
 
     Examples
     --------
     >>> import torch
     >>> from sphereot.torch import NTXentLoss
     >>> z = torch.eye(4)
-    >>> parts = NTXentLoss(temperature=0.5)(z, z)
-    >>> round(float(parts.total), 4)  # log(1 + 6 exp(-2))
+    >>> round(float(NTXentLoss(temperature=0.5)(z, z)), 4)  # log(1 + 6 exp(-2))
     0.5944
     """
 
-    def __init__(self, temperature: float = 0.5, *, normalize: bool = False, gather: bool = False) -> None:
+    def __init__(
+        self,
+        temperature: float = 0.5,
+        *,
+        normalize: bool = False,
+        gather: bool = False,
+        nan_on_invalid: bool = False,
+    ) -> None:
         super().__init__()
         self.temperature = as_positive("temperature", temperature, "the temperature")
-        self.normalize, self.gather = normalize, gather
+        self.normalize, self.gather, self.nan_on_invalid = normalize, gather, nan_on_invalid
 
     def extra_repr(self) -> str:
         """The options."""
-        return described(f"temperature={self.temperature:g}", normalize=self.normalize, gather=self.gather)
+        return described(f"temperature={self.temperature:g}", **options_of(self))
 
-    def forward(self, view_a: Tensor, view_b: Tensor) -> LossParts:
-        """The loss of the embeddings (n, d) of two views, and its parts; for n = 1 it is 0."""
-        a, b = as_views(view_a, view_b, normalize=self.normalize)
+    def forward(self, view_a: Tensor, view_b: Tensor) -> Tensor:
+        """The loss of the embeddings (n, d) of two views; for n = 1 it is 0."""
+        return self.forward_components(view_a, view_b).total
+
+    def forward_components(self, view_a: Tensor, view_b: Tensor) -> LossParts:
+        """The loss with its parts, alignment and uniformity."""
+        a, b = as_views(view_a, view_b, normalize=self.normalize, nan_on_invalid=self.nan_on_invalid)
         a, b = gathered(self.gather, view_a=a, view_b=b)
-        with torch.autocast(a.device.type, enabled=False):
-            both = torch.cat([a, b])
-            similarities = both @ both.T / self.temperature
-            itself = torch.eye(len(both), dtype=torch.bool, device=both.device)
-            uniformity = torch.logsumexp(similarities.masked_fill(itself, -torch.inf), dim=1).mean()
-            alignment = -(a * b).sum(1).mean() / self.temperature
+        both = torch.cat([a, b])
+        similarities = product(both, both.T) / self.temperature
+        itself = torch.eye(len(both), dtype=torch.bool, device=both.device)
+        uniformity = torch.logsumexp(similarities.masked_fill(itself, -torch.inf), dim=1).mean()
+        alignment = -(a * b).sum(1).mean() / self.temperature
         alignment, uniformity = (shared_mean(self.gather, part) for part in (alignment, uniformity))
         return LossParts(alignment + uniformity, alignment, uniformity)

@@ -6,13 +6,25 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_points
+from sphereot._support.errors import InvalidValuesError
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, require_like_batches
 
-__all__ = ["LossParts", "as_views", "described", "gathered", "normalized", "shared_mean"]
+__all__ = [
+    "LossParts",
+    "as_views",
+    "described",
+    "gathered",
+    "nan_of",
+    "normalized",
+    "options_of",
+    "scaled_to_unit",
+    "shared_mean",
+    "with_option_normalize",
+]
 
 
 class LossParts(NamedTuple):
-    """Loss of two views with its parts, each a scalar tensor.
+    """A loss of two views and its parts, each a scalar tensor; `forward_components` of the losses returns it.
 
     Attributes
     ----------
@@ -22,35 +34,15 @@ class LossParts(NamedTuple):
         How far apart the two views of an image are.
     uniformity : tensor
         How far the embeddings are from being spread over the sphere, without its weight.
-
-    Examples
-    --------
-    >>> import torch
-    >>> parts = LossParts(torch.tensor(3.0), torch.tensor(1.0), torch.tensor(0.1))
-    >>> parts.log()
-    {'loss': 3.0, 'alignment': 1.0, 'uniformity': 0.10000000149011612}
     """
 
     total: Tensor
     alignment: Tensor
     uniformity: Tensor
 
-    def backward(self) -> None:
-        """Compute the gradient of the total."""
-        self.total.backward()
 
-    def item(self) -> float:
-        """The total as a number."""
-        return float(self.total.item())
-
-    def log(self) -> dict[str, float]:
-        """The parts as numbers, to log."""
-        names = {"loss": self.total, "alignment": self.alignment, "uniformity": self.uniformity}
-        return {name: value.item() for name, value in names.items()}
-
-
-def as_views(view_a: Tensor, view_b: Tensor, *, normalize: bool) -> tuple[Tensor, Tensor]:
-    """Validate the embeddings of two views: unit vectors of equal shapes (n, d), in float32 or float64."""
+def as_views(view_a: Tensor, view_b: Tensor, **options: bool) -> tuple[Tensor, Tensor]:
+    """Validate the embeddings of two views: unit vectors of equal shapes (n, d), with the options of `normalized`."""
     for name, view in (("view_a", view_a), ("view_b", view_b)):
         if not isinstance(view, Tensor):
             raise TypeError(f"{name}: got {type(view).__name__}; pass a torch tensor of shape (n, d).")
@@ -59,27 +51,53 @@ def as_views(view_a: Tensor, view_b: Tensor, *, normalize: bool) -> tuple[Tensor
             f"view_b: shape is {tuple(view_b.shape)}, but view_a has {tuple(view_a.shape)}; row i of both must be the "
             "embeddings of two views of image i."
         )
-    return normalized("view_a", view_a, normalize=normalize), normalized("view_b", view_b, normalize=normalize)
+    return normalized("view_a", view_a, **options), normalized("view_b", view_b, **options)
 
 
-def normalized(name: str, points: Tensor, *, normalize: bool) -> Tensor:
-    """Validate unit vectors, which are scaled to unit length first if `normalize`."""
+def normalized(name: str, points: Tensor, *, normalize: bool, nan_on_invalid: bool) -> Tensor:
+    """Validate unit vectors (n, d), which are scaled to unit length first if `normalize`; in float32 or float64.
+
+    If `nan_on_invalid`, values that are not valid become NaN instead of an error.
+    """
     if normalize and points.is_floating_point() and points.ndim == 2:
-        half = points.dtype in (torch.float16, torch.bfloat16)
-        points = nn.functional.normalize(points.float() if half else points, dim=-1)
+        points = scaled_to_unit(points)
     try:
         result: Tensor = as_points(name, points)
-    except ValueError as error:
-        message, remedy = str(error), "normalize them first with"
-        if remedy not in message:
-            raise
-        raise ValueError(message.replace(remedy, f"give the loss normalize=True, or {remedy}")) from None
+    except InvalidValuesError as error:
+        if nan_on_invalid:
+            return _widened(points) * torch.nan
+        raise with_option_normalize(error) from None
     return result
+
+
+def scaled_to_unit(points: Tensor) -> Tensor:
+    """Points (..., d) scaled to unit length, in float32 or float64."""
+    return nn.functional.normalize(_widened(points), dim=-1)
+
+
+def with_option_normalize(error: InvalidValuesError) -> InvalidValuesError:
+    """An error whose remedy is to normalize the points names the option of the loss too."""
+    remedy = "normalize them first with"
+    return InvalidValuesError(str(error).replace(remedy, f"give the loss normalize=True, or {remedy}"))
+
+
+def nan_of(*tensors: Tensor) -> Tensor:
+    """NaN, with NaN as the gradient in the tensors: the value of a loss whose input is not valid."""
+    return torch.stack([_widened(tensor).sum() for tensor in tensors]).sum() * torch.nan
+
+
+def _widened(points: Tensor) -> Tensor:
+    return points.float() if points.dtype in (torch.float16, torch.bfloat16) else points
 
 
 def described(*values: object, **flags: object) -> str:
     """Options for the representation of a module: values, and those of the flags that are set."""
     return ", ".join([*map(str, values), *(f"{name}={value!r}" for name, value in flags.items() if value)])
+
+
+def options_of(loss: nn.Module) -> dict[str, object]:
+    """The options that the losses of embeddings share, for `described`."""
+    return {name: getattr(loss, name) for name in ("normalize", "gather", "nan_on_invalid")}
 
 
 def gathered(gather: bool, **points: Tensor) -> list[Tensor]:

@@ -73,7 +73,7 @@ def test_gradients_equal_those_of_the_kernel(sample, p):
 def test_gradients_equal_finite_differences(sample, p, rng):
     """Along random directions, in points and weights at once. A turn does not depend on the length of a point."""
     *measures, frames = in_jax(*sample)
-    loss = jax.jit(weighted(p))  # under jit, the points need not be unit vectors
+    loss = jax.jit(lambda x, y, *others: weighted(p)(*map(sphereot.sphere.normalize, (x, y)), *others))
     gradients = jax.grad(weighted(p), argnums=(0, 1, 2, 3))(*measures, frames)
     for _ in range(5):
         directions = [rng.normal(size=m.shape) for m in measures]
@@ -185,10 +185,16 @@ def test_bad_values_under_jit_give_nan(sample, rng):
     """No error can be raised there, and the kernel must not crash on invalid values."""
     x, y, a, b, frames = in_jax(*sample)
     compute = jax.jit(jax.value_and_grad(weighted(2.0), argnums=(0, 2)))
-    for bad in ((x.at[3, 1].set(jnp.nan), a), (x, a.at[0].set(-1.0)), (x, 0 * a), (x, a.at[2].set(jnp.inf))):
+    bad_points = (x.at[3, 1].set(jnp.nan), x.at[3].multiply(1.001), 0 * x)
+    bad_weights = (a.at[0].set(-1.0), 0 * a, a.at[2].set(jnp.inf))
+    for bad in (*((points, a) for points in bad_points), *((x, weights) for weights in bad_weights)):
         value, gradients = compute(bad[0], y, bad[1], b, frames)
         assert np.isnan(value)
         assert all(np.isnan(g).all() for g in gradients) or not _native.available
+    half = jax.jit(lambda x: sphereot.ssw(x, y, seed=0))(x.astype(jnp.bfloat16))  # of unit length up to rounding
+    assert np.isfinite(half)
+    batch = jax.vmap(lambda x: sphereot.ssw(x, y, seed=0))(jnp.stack([x, 2 * x]))
+    assert_array_equal(np.isnan(batch), [False, True])
     u = jnp.asarray(rng.random((3, 6)))
     costs = jax.jit(lambda u: circle.wasserstein(u, u[::-1]))(u.at[0, 2].set(jnp.inf))
     assert_array_equal(np.isnan(costs), [True, False, True])
@@ -243,6 +249,24 @@ def test_jit_without_a_seed_is_an_error(sample, name):
     with_key = jax.jit(draw)
     assert with_key(x, jax.random.key(0)) == with_key(x, jax.random.key(0))
     assert with_key(x, jax.random.key(0)) != with_key(x, jax.random.key(1))
+
+
+@pytest.mark.parametrize("name", _DRAWS)
+def test_integers_of_jax_are_not_keys(sample, name):
+    """An int that `jax.jit` traces has no value to seed NumPy with; `jax.random.key` accepts it."""
+    x, draw = jnp.asarray(sample[0]), _DRAWS[name]
+    for seed in (3, jnp.uint32(3), jnp.arange(2)):
+        with pytest.raises(TypeError, match=r"seed: got a JAX array of dtype u?int.* pass jax\.random\.key\(seed\)"):
+            jax.jit(draw)(x, seed)
+    by_key = jax.jit(lambda x, seed: draw(x, jax.random.key(seed)))
+    assert by_key(x, 3) == jax.jit(draw)(x, jax.random.key(3))
+    assert jax.jit(draw)(x, jax.random.PRNGKey(3)) == by_key(x, 3)
+
+
+def test_functions_that_need_values_say_so(sample):
+    x = jnp.asarray(sample[0])
+    with pytest.raises(TypeError, match=r"JAX traces a program .* call it outside"):
+        jax.jit(lambda x: sphereot.ssw_estimate(x, x[::2], seed=0).value)(x)
 
 
 def test_which_transforms_need_a_seed(sample):
@@ -346,6 +370,17 @@ def test_platform_is_chosen_when_lowering(sample):
     assert "stablehlo.sort" in elsewhere
 
 
+@needs_kernel
+def test_export(sample):
+    """A program that calls the kernel in this process cannot be stored; one for an accelerator can."""
+    x, y, *_ = in_jax(*sample)
+    program = jax.jit(jax.grad(lambda x: sphereot.ssw(x, y, n_projections=3, seed=0)))
+    for platforms in (["cpu"], ["cpu", "cuda"]):
+        with pytest.raises(NotImplementedError, match="SPHEREOT_KERNEL=off"):
+            jax.export.export(program, platforms=platforms)(x)
+    assert jax.export.export(program, platforms=["cuda"])(x).platforms == ("cuda",)
+
+
 # ---- in processes of their own ----
 
 
@@ -391,6 +426,16 @@ def test_single_core_does_not_hang():
         "for _ in range(5):\n"
         "    x = step(x)\n"
         "assert bool(jnp.isfinite(x).all())\n",
+    )
+
+
+def test_export_without_the_kernel():
+    run(
+        "import jax, jax.numpy as jnp, sphereot, jax.export\n"
+        "x = sphereot.sphere.random_uniform(8, 3, seed=0, like=jnp.zeros(0))\n"
+        "program = jax.jit(lambda x: sphereot.ssw_uniform(x, n_projections=3, seed=0))\n"
+        "assert jax.export.export(program)(x).call(x) == program(x)\n",
+        SPHEREOT_KERNEL="off",
     )
 
 

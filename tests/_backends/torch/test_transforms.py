@@ -284,6 +284,31 @@ def test_losses_share_their_slices_under_vmap():
         assert loss.state_dict()["draws"] == 1
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("make", [lambda: UniformityLoss(n_projections=4), lambda: _unseeded])
+def test_randomness_of_vmap(make, compiled):
+    """Circles without a seed follow the option of vmap, as random numbers of torch do; with a seed they are shared."""
+    batch = torch.stack(3 * [points(10, 3, dtype=torch.float32)])
+
+    def values(function, randomness):
+        function = torch.func.vmap(function, randomness=randomness)
+        if compiled:
+            torch.compiler.reset()
+            function = torch.compile(function, backend="aot_eager")
+        return function(batch)
+
+    assert len(values(make(), "same").unique()) == 1
+    assert len(values(make(), "different").unique()) == 3
+    with pytest.raises(RuntimeError, match=r"drawn at random inside torch\.func\.vmap; give a seed"):
+        values(make(), "error")
+    for randomness in ("same", "different", "error"):
+        assert len(values(UniformityLoss(n_projections=4, seed=0), randomness).unique()) == 1
+
+
+def _unseeded(x):
+    return sphereot.ssw_uniform(x, n_projections=4)
+
+
 def test_fixed_losses_under_func():
     """Great circles of the first call are kept as a plain tensor; in a compiled transform they must exist before."""
     x = points(10, 3)

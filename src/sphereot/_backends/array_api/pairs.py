@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sphereot._arrays.libraries import Array, device, full_precision, namespace
+from sphereot._arrays.libraries import Array, device, namespace, product
 from sphereot._backends.protocol import Measure
 from sphereot._support.uniform_kernel import LARGEST, kernel_value
 
@@ -51,8 +51,7 @@ def block_sum(points: Array, shares: Array, rows: slice) -> Array:
     if dim <= _LARGEST_DIM_BY_DIFFERENCES:  # more precise for close points than the cosine
         squares = 0.25 * sum((block[:, None, k] - points[None, :, k]) ** 2 for k in range(dim))
     else:
-        with full_precision(points):
-            squares = 0.5 - 0.5 * xp.matmul(block, xp.permute_dims(points, (1, 0)))
+        squares = 0.5 - 0.5 * product(block, xp.permute_dims(points, (1, 0)))
     index = xp.arange(n, device=device(points))
     values = kernel_value(squares, dim)
     others = xp.where(index[rows, None] == index[None, :], xp.zeros_like(values), values)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from sphereot._arrays.libraries import Array, full_precision, is_double, namespace, without_gradient
+from sphereot._arrays.libraries import Array, is_double, namespace, product, without_gradient
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 
 __all__ = ["TURNS_PER_BLOCK", "blocks", "on_circles", "project"]
@@ -15,8 +15,7 @@ TURNS_PER_BLOCK = 1 << 21
 def project(x: Array, frames: Array) -> Array:
     """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
     xp = namespace(x, frames)
-    with full_precision(x):
-        planar = xp.matmul(x, frames)  # (L, n, 2)
+    planar = product(x, frames)  # (L, n, 2)
     first, second = planar[..., 0], planar[..., 1]
     square = first * first + second * second
     # A point orthogonal to the plane, to rounding, gets turn 0 and no gradient; that of atan2 would be infinite.

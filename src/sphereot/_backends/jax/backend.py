@@ -17,6 +17,7 @@ from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted, rooted_in_unit,
 from sphereot._backends.array_api.backend import relabeled_costs, resampled_costs
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
 from sphereot._backends.jax import callbacks, traced
+from sphereot._backends.jax.devices import on_every_device
 from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure, Measures, Plan
 
@@ -36,40 +37,45 @@ Gradients = tuple[tuple[Array | None, Array | None], ...]
 
 project = jax.jit(traced.project)
 _circle_cut = jax.jit(circle_cut, static_argnums=4)
+_traced_pair_gradients = jax.jit(traced.pair_gradients, static_argnums=(2, 3))
 
 
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, shape (L,); not differentiable."""
-    return _slice_costs(tuple(measures), frames, p)
+    return _slice_costs(*on_every_device((tuple(measures), frames)), p)
 
 
 def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
     """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
+    measures, frames = on_every_device((tuple(measures), frames))
     if root and p > LARGEST_PLAIN_ORDER:
-        return _distance(tuple(measures), frames, p)
-    return rooted(_cost(tuple(measures), frames, None, p), p, root)
+        return _distance(measures, frames, p)
+    return rooted(_cost(measures, frames, None, p), p, root)
 
 
 def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
     """SSW_2^2 to the uniform distribution without slices: the double sum of K_d over all pairs of points."""
-    return _pair_cost(measure, unbiased)
+    return _pair_cost(on_every_device(measure), unbiased)
 
 
 def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
     """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
+    measures, frames = on_every_device((tuple(measures), frames))
     if root and p > LARGEST_PLAIN_ORDER:
         return jnp.stack([_distance(pair, frames, p) for pair in combinations(measures, 2)])
-    return rooted(_pairwise(tuple(measures), frames, p), p, root)
+    return rooted(_pairwise(measures, frames, p), p, root)
 
 
 def circle_costs(measures: Measures, p: float) -> Array:
     """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
+    measures = on_every_device(tuple(measures))
     rows = tuple(Measure(u, None if a is None else jnp.broadcast_to(a, u.shape)) for u, a in measures)
     return _cost(rows, None, None, p)
 
 
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
+    u, v = on_every_device((u, v))
     cut = _circle_cut(u.points, v.points, u.weights, v.weights, p)
     return plan_of_cut(u, v, cut, circle_costs([u, v], p))
 
@@ -148,13 +154,21 @@ def _slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     return _on_platform(callbacks.slice_costs, traced.slice_costs, measures, frames, p)
 
 
-@_pair_value_and_gradients.defjvp
 @_value_and_gradients.defjvp
 def _no_second_derivative(*_: Any) -> Any:
     raise NotImplementedError(
-        "sphereot has first derivatives only, but a gradient was differentiated again (jax.hessian, or grad of grad). "
-        "If the inner gradient is meant as a constant, take it at jax.lax.stop_gradient(x)."
+        "Costs on great circles have first derivatives only, because the matching changes by jumps, but a gradient was "
+        "differentiated again (jax.hessian, or grad of grad). If the inner gradient is a constant, compute it at "
+        "jax.lax.stop_gradient(x). sphereot.ssw_uniform(x, method='exact') has second derivatives."
     )
+
+
+@_pair_value_and_gradients.defjvp
+def _pair_second_derivative(
+    unbiased: bool, wanted: Wanted, primals: tuple[Measure], tangents: tuple[Measure]
+) -> tuple[Any, Any]:
+    """JVP rule of the gradients: the kernel has first derivatives, `jax.numpy` code those of every order."""
+    return jax.jvp(lambda measure: _traced_pair_gradients((measure,), None, unbiased, wanted), primals, tangents)
 
 
 @_slice_costs.defjvp

@@ -10,21 +10,20 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.buffer_callback import buffer_callback
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, aligned
 from sphereot._arrays.orders import power_mean
 from sphereot._backends import native
+from sphereot._backends.jax.devices import varying_like
 from sphereot._backends.native import backend as native_backend
 from sphereot._backends.native import gradients as native_gradients
 from sphereot._backends.native.pairs import pair_gradients as native_pair_gradients
 from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure, Measures
-
-try:
-    from jax.experimental.buffer_callback import buffer_callback
-except ImportError:  # an older JAX
-    buffer_callback = None
 
 __all__ = [
     "available",
@@ -37,7 +36,7 @@ __all__ = [
     "slice_costs",
 ]
 
-available: bool = buffer_callback is not None and native.serves(np.zeros(0))
+available: bool = native.serves(np.zeros(0))
 
 Kernel = Callable[[Measures, Array | None, Array | None], Sequence[Any]]
 
@@ -167,8 +166,10 @@ def _call(
                 output[index] = value
 
     shapes = [jax.ShapeDtypeStruct(like.shape, like.dtype) for like in results]
-    outputs: list[Array] = buffer_callback(host, shapes, vmap_method="expand_dims")(measures, frames, unit)
-    return outputs
+    inputs = jax.tree.map(_require_callbacks.bind, (measures, frames, unit))
+    outputs: list[Array] = buffer_callback(host, shapes, vmap_method="expand_dims")(*inputs)
+    # JAX takes the outputs of a callback for equal on all devices of `jax.shard_map`, whatever its inputs are.
+    return varying_like(measures, outputs)
 
 
 def _fill_rows(kernel: Kernel, outputs: Sequence[NDArray[Any]], measures: Measures) -> None:
@@ -193,3 +194,22 @@ def _are_valid(points: NDArray[Any], weights: NDArray[Any] | None) -> NDArray[np
 def _at(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:
     """The part of `array` for one member of the batch; a dimension of size 1 is shared by all members."""
     return array[tuple(0 if array.shape[k] == 1 else i for k, i in enumerate(index))]
+
+
+def _lower_requirement(context: Any, array: Any) -> list[Any]:
+    module = context.module_context
+    if module.lowering_parameters.for_export or len(module.platforms) > 1:
+        raise NotImplementedError(
+            "Programs with the compiled kernel of sphereot cannot be exported, because the kernel is called in this "
+            "process. Set the environment variable SPHEREOT_KERNEL=off before Python starts: jax.export then stores "
+            "jax.numpy code. Programs for accelerators alone can be exported as they are."
+        )
+    return [array]
+
+
+# The identity, as an operation of the program: it is asked to lower itself, and knows then what the program is for.
+_require_callbacks = Primitive("sphereot_require_callbacks")
+_require_callbacks.def_impl(lambda array: array)
+_require_callbacks.def_abstract_eval(lambda array: array)
+batching.primitive_batchers[_require_callbacks] = lambda arrays, axes: (_require_callbacks.bind(*arrays), axes[0])
+mlir.register_lowering(_require_callbacks, _lower_requirement)

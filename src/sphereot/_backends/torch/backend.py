@@ -16,19 +16,19 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sphereot._arrays.libraries import aligned, is_torch_traced
+from sphereot._arrays.libraries import aligned, full_precision, is_torch_traced
 from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted, rooted_in_unit, unit_of
 from sphereot._arrays.validation import as_int
 from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs, row_distances
-from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK, on_circles, project
 from sphereot._backends.native import backend as kernel
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
 from sphereot._backends.torch import operators
 from sphereot._backends.torch.derivatives import differentiable_once
+from sphereot._backends.torch.pairs import has_tangent, is_differentiated_again, portable_pair_cost
 
 __all__ = [
     "circle_costs",
@@ -121,17 +121,13 @@ def mean_cost(
 
 
 def pair_cost(measure: Measure, *, unbiased: bool = False) -> Tensor:
-    """SSW_2^2 to the uniform distribution without slices, differentiable in points and weights."""
-    if _kernel_serves(measure.points):
+    """SSW_2^2 to the uniform distribution without slices.
+
+    It has derivatives of every order in points and weights, and forward-mode ones.
+    """
+    if _kernel_serves(measure.points) and not (is_differentiated_again(measure) or has_tangent(measure)):
         return operators.pair_cost(measure, unbiased=unbiased)
-    points, shares = unit_points(measure.points), shares_of(measure)
-    if _differentiated([measure]) and not is_torch_traced():
-        # A block of rows is computed again in the backward pass, so that never all pairs are held.
-        again = partial(checkpoint, block_sum, use_reentrant=False, preserve_rng_state=False)
-        sums = [again(points, shares, rows) for rows in row_blocks(points)]
-    else:
-        sums = [block_sum(points, shares, rows) for rows in row_blocks(points)]
-    return torch.as_tensor(cost_of_sum(torch.stack(sums).sum(), shares, unbiased))
+    return portable_pair_cost(measure, unbiased=unbiased)
 
 
 def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool = False) -> Tensor:
@@ -251,7 +247,9 @@ class _MeanWithGradients(torch.autograd.Function):
             with torch.enable_grad():
                 block_mean = share * costs(measures, block).sum()
             values.append(block_mean.detach())
-            for total, gradient in zip(gradients, torch.autograd.grad(block_mean, wanted), strict=True):
+            with full_precision(block):  # a scaler multiplies the gradient later: in half precision, too late
+                block_gradients = torch.autograd.grad(block_mean, wanted)
+            for total, gradient in zip(gradients, block_gradients, strict=True):
                 total += gradient
         ctx.needed = needed
         ctx.save_for_backward(*gradients, *(t for t, need in pairs if need))

@@ -1,10 +1,11 @@
-"""First derivatives from gradients that the forward pass has computed; second and forward-mode ones are errors.
+"""First derivatives from gradients that the forward pass has computed.
 
-The forward pass saves the gradients, and the backward pass multiplies them with the upstream gradient. Gradients of
-gradients are not defined: the matching jumps where the cut does.
+The forward pass saves the gradients, and the backward pass multiplies them with the upstream gradient. Second and
+forward-mode derivatives of costs on great circles are errors, since the matching jumps where the cut does. A cost
+without slices has second derivatives: they are those of its array-API code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,37 +22,50 @@ __all__ = [
 ]
 
 FORWARD_MODE_ERROR = (
-    "sphereot: SSW has no forward-mode derivatives in PyTorch (torch.func.jvp, jacfwd, hessian); use reverse mode: "
-    "backward(), torch.func.grad, vjp or jacrev."
+    "sphereot: costs on great circles have no forward-mode derivatives in PyTorch (torch.func.jvp, jacfwd, hessian); "
+    "use reverse mode: backward(), torch.func.grad, vjp or jacrev. To the uniform distribution, method='exact' has "
+    "forward-mode derivatives."
 )
 _SECOND_DERIVATIVE_ERROR = (
-    "sphereot: the gradient of SSW has no derivative of its own here (double backward); compute it without "
-    "create_graph=True, or detach it."
+    "sphereot: the gradient of a cost on great circles has no derivative of its own (double backward), because the "
+    "matching jumps; compute it without create_graph=True, or detach it. To the uniform distribution, method='exact' "
+    "has second derivatives."
 )
 
 
-def save_gradients(ctx: Any, inputs: Sequence[Any], gradients: Sequence[Tensor]) -> None:
+def save_gradients(
+    ctx: Any, inputs: Sequence[Any], gradients: Sequence[Tensor], smooth: Callable[..., Tensor] | None = None
+) -> None:
     """Save for the backward pass the gradients in points and weights of each measure, empty where not requested.
 
-    `inputs` are those of the operator: the points of all measures, their weights, then constants.
+    `inputs` are those of the operator: the points of all measures, their weights, then constants. `smooth` is a
+    function of them that has second derivatives, if the cost has any.
     """
     n_measures = len(gradients) // 2
-    tensors = [t for t in inputs if isinstance(t, Tensor)]
-    ctx.weight_shapes = [None if t is None else t.shape for t in inputs[n_measures : 2 * n_measures]]
+    measures, constants = inputs[: len(gradients)], inputs[len(gradients) :]
+    ctx.weight_shapes = [None if t is None else t.shape for t in measures[n_measures:]]
     ctx.n_gradients = len(gradients)
-    ctx.n_constants = len(inputs) - len(gradients)
-    ctx.save_for_backward(*gradients, *(t for t in tensors if requires_grad(t)))
+    ctx.smooth, ctx.constants = smooth, constants
+    ctx.given = [t is not None for t in measures]
+    ctx.save_for_backward(*gradients, *(t for t in measures if t is not None))
 
 
 def input_gradients(ctx: Any, upstream: Tensor | None) -> tuple[Tensor | None, ...]:
     """The gradients in all inputs of the operator from the upstream gradient of its cost."""
     if upstream is None:
-        return (None,) * (ctx.n_gradients + ctx.n_constants)
+        return (None,) * (ctx.n_gradients + len(ctx.constants))
     saved = ctx.saved_tensors  # read once: under a checkpoint, reading computes them again
     gradients, inputs = saved[: ctx.n_gradients], saved[ctx.n_gradients :]
+    if ctx.smooth is not None and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        rest = iter(inputs)
+        tensors = [next(rest) if given else None for given in ctx.given]
+        wanted = [t for t in tensors if t is not None and t.requires_grad]
+        found = iter(torch.autograd.grad(ctx.smooth(*tensors, *ctx.constants), wanted, upstream, create_graph=True))
+        parts = [next(found) if t is not None and t.requires_grad else None for t in tensors]
+        return *parts, *(None,) * len(ctx.constants)
     scaled = [None if g.numel() == 0 else differentiable_once(_times(g, upstream), inputs) for g in gradients]
     weights = [_summed_to(g, shape) for g, shape in zip(scaled[1::2], ctx.weight_shapes, strict=True)]
-    return *scaled[0::2], *weights, *(None,) * ctx.n_constants
+    return *scaled[0::2], *weights, *(None,) * len(ctx.constants)
 
 
 def differentiable_once(gradient: Tensor, inputs: Sequence[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """A kernel function as a torch operator that works in eager code, autograd, torch.func and torch.compile."""
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeAlias
 
 import torch
@@ -40,18 +40,31 @@ class KernelOp:
         Gives the outputs for arguments with valid values. The annotations of its arguments are the operator's schema.
     fake : callable
         Gives empty tensors of the outputs' shapes, for torch.compile.
+    smooth : callable, optional
+        The cost of the same arguments in terms that autograd differentiates, if it has second derivatives.
     """
 
     def __init__(
-        self, name: str, n_measures: int, forward: Callable[..., Outputs], fake: Callable[..., Outputs]
+        self,
+        name: str,
+        n_measures: int,
+        forward: Callable[..., Outputs],
+        fake: Callable[..., Outputs],
+        smooth: Callable[..., Tensor] | None = None,
     ) -> None:
-        self.forward = forward
-        self.registered = _register(name, n_measures, forward, fake)
+        self.forward, self.smooth = forward, smooth
+        self.registered = _register(name, n_measures, forward, fake, smooth)
 
     def __call__(self, tensors: Sequence[Tensor | FrameSeed | None], *constants: Any) -> Tensor:
-        """The cost, differentiable in points and weights; `tensors` may be subclasses or traced."""
+        """The cost, differentiable in points and weights; `tensors` may be subclasses or traced.
+
+        The first two constants are the order and which gradients are wanted.
+        """
         if _are_plain(tensors):
-            cost: Tensor = _EagerOp.apply(self.forward, *tensors, *constants)
+            wanted = constants[1]
+            if not any(wanted) and torch.autograd.forward_ad._current_level < 0:
+                return self.forward(*tensors, *constants)[0]
+            cost: Tensor = _EagerOp.apply(self, *tensors, *constants)
             return cost
         arrays = [torch.from_numpy(t.array()) if isinstance(t, FrameSeed) else t for t in tensors]
         if torch.compiler.is_compiling() and differentiated_by_func():
@@ -67,9 +80,9 @@ class _EagerOp(torch.autograd.Function):
     """Eager fast path: calls the kernel without the torch dispatcher, which takes three times as long."""
 
     @staticmethod
-    def forward(ctx: Any, function: Callable[..., Outputs], *args: Any) -> Tensor:
-        cost, *gradients = function(*args)
-        save_gradients(ctx, args, gradients)
+    def forward(ctx: Any, op: KernelOp, *args: Any) -> Tensor:
+        cost, *gradients = op.forward(*args)
+        save_gradients(ctx, args, gradients, op.smooth)
         return cost
 
     @staticmethod
@@ -90,7 +103,13 @@ def _are_plain(tensors: Sequence[Tensor | FrameSeed | None]) -> bool:
     )
 
 
-def _register(name: str, n_measures: int, forward: Callable[..., Outputs], fake: Callable[..., Outputs]) -> Any:
+def _register(
+    name: str,
+    n_measures: int,
+    forward: Callable[..., Outputs],
+    fake: Callable[..., Outputs],
+    smooth: Callable[..., Tensor] | None,
+) -> Any:
     """Register an operator with `torch.library`: its shapes, its derivative and its batching.
 
     Where values could not be validated because a graph was traced, invalid ones give NaN, as in JAX.
@@ -106,7 +125,9 @@ def _register(name: str, n_measures: int, forward: Callable[..., Outputs], fake:
 
     op = torch.library.custom_op(name, checked, mutates_args=(), device_types="cpu")
     op.register_fake(fake)
-    op.register_autograd(lambda ctx, *upstream: input_gradients(ctx, upstream[0]), setup_context=setup_context)
+    op.register_autograd(
+        lambda ctx, *upstream: input_gradients(ctx, upstream[0]), setup_context=partial(setup_context, smooth=smooth)
+    )
     op.register_vmap(lambda info, in_dims, *args: apply_per_member(op, info, in_dims, args))
     return op
 

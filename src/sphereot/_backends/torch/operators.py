@@ -16,6 +16,7 @@ from sphereot._backends.native.wanted import Wanted
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._backends.torch.derivatives import requires_grad
 from sphereot._backends.torch.kernel_op import KernelOp
+from sphereot._backends.torch.pairs import portable_pair_cost
 
 __all__ = ["circle_costs", "mean_cost", "pair_cost"]
 
@@ -33,7 +34,7 @@ def circle_costs(measures: Measures, p: float) -> Tensor:
 
 
 def pair_cost(measure: Measure, *, unbiased: bool) -> Tensor:
-    """SSW_2^2 to the uniform distribution without slices, differentiable in points and weights."""
+    """SSW_2^2 to the uniform distribution without slices, with first and second derivatives in points and weights."""
     return _PAIR_COST(tuple(measure), 2.0, _wanted([measure]), unbiased)
 
 
@@ -117,6 +118,10 @@ def _pair_cost(
     return _scalar(value, x), points, weights
 
 
+def _smooth_pair_cost(x: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool], unbiased: bool) -> Tensor:
+    return portable_pair_cost(Measure(x, a), unbiased=unbiased)
+
+
 def _fake_pair_cost(x: Tensor, a: Any, p: float, wanted: Sequence[bool], unbiased: bool) -> tuple[Tensor, ...]:
     return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1]])
 
@@ -125,7 +130,7 @@ _MEAN_COST = KernelOp("sphereot::mean_cost", 2, _mean_cost, _fake_mean_cost)
 _MEAN_COST_UNIFORM = KernelOp("sphereot::mean_cost_uniform", 1, _mean_cost_uniform, _fake_mean_cost_uniform)
 _CIRCLE_COSTS = KernelOp("sphereot::circle_costs", 2, _circle_costs, _fake_circle_costs)
 _CIRCLE_COSTS_UNIFORM = KernelOp("sphereot::circle_costs_uniform", 1, _circle_costs_uniform, _fake_circle_costs_uniform)
-_PAIR_COST = KernelOp("sphereot::pair_cost", 1, _pair_cost, _fake_pair_cost)
+_PAIR_COST = KernelOp("sphereot::pair_cost", 1, _pair_cost, _fake_pair_cost, _smooth_pair_cost)
 
 
 # ---- calls of the kernel ----

@@ -30,11 +30,13 @@ def is_transformed(tensors: Sequence[Tensor | None]) -> bool:
     return any(t is not None and torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors)
 
 
-def setup_context(ctx: Any, inputs: Sequence[Any], output: tuple[Tensor, ...]) -> None:
+def setup_context(
+    ctx: Any, inputs: Sequence[Any], output: tuple[Tensor, ...], smooth: Callable[..., Tensor] | None = None
+) -> None:
     """Save what the backward pass of an operator needs; `output` is its cost, then its gradients."""
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)  # no zeros in place of the gradients of gradients, which nobody reads
-    save_gradients(ctx, inputs, output[1:])
+    save_gradients(ctx, inputs, output[1:], smooth)
 
 
 def apply_per_member(
