@@ -35,7 +35,7 @@ import sphereot
 from benchmarks.embeddings import HOME, REFERENCE, SLICES, Points, embedded, mixed, read_topic, workers
 from benchmarks.power import LEVEL, PERMUTATIONS, Rng, Row, markdown
 from benchmarks.timing import machine, write_json
-from sphereot._support.progress import progress_bar
+from sphereot._support.extras import progress_bar
 from sphereot.stats import drift_test
 
 ARTICLES, FOREIGN = "editorials", "products"

@@ -33,7 +33,7 @@ import sphereot
 from benchmarks.power import LEVEL, PERMUTATIONS, Rng, Row, kernel_p_value, markdown, rejections
 from benchmarks.timing import machine, write_json
 from sphereot._support.atomic_write import write_aside
-from sphereot._support.progress import progress_bar
+from sphereot._support.extras import progress_bar
 from sphereot.stats import drift_test
 
 Points = NDArray[np.float32]

@@ -8,7 +8,7 @@ from sphereot._support import startup_errors as _start  # noqa: F401  # first: t
 from sphereot import circle, radon, sketch, sphere
 from sphereot._backends.info import info
 from sphereot._backends.native import get_num_threads, set_num_threads
-from sphereot._support.errors import DivergenceError
+from sphereot._support.checkpoints import DivergenceError
 from sphereot._support.lazy_modules import import_on_use as _import_on_use
 from sphereot.distance import (
     PairwiseSSWEstimate,

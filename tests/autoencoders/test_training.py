@@ -9,8 +9,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn
 
-from sphereot._support.checkpoints import StateFile
-from sphereot._support.errors import DivergenceError
+from sphereot._support.checkpoints import DivergenceError, StateFile
 from sphereot.autoencoders import (
     SW,
     SphericalAutoencoder,

@@ -9,8 +9,7 @@ pytest.importorskip("kornia")
 
 from torch import nn
 
-from sphereot._support.checkpoints import StateFile
-from sphereot._support.errors import DivergenceError
+from sphereot._support.checkpoints import DivergenceError, StateFile
 from sphereot.self_supervised import (
     Augmentation,
     ResNet18,

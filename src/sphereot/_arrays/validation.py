@@ -42,8 +42,8 @@ from sphereot._arrays.libraries import (
 )
 from sphereot._arrays.orders import LARGEST_ORDER
 from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
+from sphereot._support.checkpoints import InvalidValuesError
 from sphereot._support.column_names import listed
-from sphereot._support.errors import InvalidValuesError
 
 __all__ = [
     "as_circle_weights",

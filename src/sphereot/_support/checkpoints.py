@@ -1,4 +1,4 @@
-"""Checkpoints: the state of long work in a file, from which it resumes after a kill."""
+"""Long work: its errors, callbacks after every step, and checkpoints from which it resumes after a kill."""
 
 import hashlib
 import io
@@ -14,18 +14,68 @@ from numpy.typing import NDArray
 
 from sphereot._support.atomic_write import reason_of, remove_leftovers, write_aside
 
-__all__ = [
-    "CheckpointStore",
-    "CheckpointWarning",
-    "StateFile",
-    "WriteWarning",
-    "digest",
-    "require_same_work",
-    "store_name",
-]
-
 _DIGEST = "sha256:"
 _REMEDY = "remove the file to start again (--fresh on the command line)"
+
+
+class InvalidValuesError(ValueError):
+    """Values of points or weights are not valid: NaN, infinity, other lengths than 1, negative weights."""
+
+
+class NotFiniteError(ValueError):
+    """A network returned NaN or infinity."""
+
+
+class DivergenceError(ArithmeticError):
+    """An iterative method diverged: a loss or a state became NaN or infinite, or a step exploded.
+
+    `sphereot.gradient_flow`, `sphereot.density.DensityEstimator.fit` and `sphereot.sampling.fit_sampler` raise it, with
+    a message that names the step and the step size or learning rate to reduce.
+
+    Parameters
+    ----------
+    message : str
+        What diverged, where, and what to do.
+    result : object
+        What was computed before, of the type that the function returns: `FlowResult`, `History` or `SamplerFit`.
+
+    Attributes
+    ----------
+    result : object
+        As above. Models that are fitted in place have the last parameters that gave a finite loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sphereot
+    >>> try:
+    ...     sphereot.gradient_flow(np.eye(3), step_size=1e6, seed=0)
+    ... except sphereot.DivergenceError as error:
+    ...     print(error.result.particles.shape)
+    (3, 3)
+    """
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+Callback = Callable[[int, float, Any], object]
+"""Called as ``callback(step, loss, state)`` after each step; the work stops early if it returns True.
+
+`step` is the number of steps taken, `loss` the loss of the last one as a float, and `state` what the work changes, as
+that step left it: the particles of `gradient_flow`, the flow of `DensityEstimator.fit`, the sampler of `fit_sampler`.
+"""
+
+
+def asks_to_stop(callback: Callback | None, step: int, loss: float, state: Any) -> bool:
+    """Call a callback, if there is one, and tell whether it returned True; other values do not stop the work.
+
+    >>> asks_to_stop(lambda step, loss, state: step == 3, 3, 0.5, None), asks_to_stop(None, 3, 0.5, None)
+    (True, False)
+    """
+    answer = None if callback is None else callback(step, loss, state)
+    return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
 class CheckpointStore(Protocol):
@@ -182,17 +232,15 @@ repeat that call to resume it, or remove the file to start again (--fresh on the
         for key in dict.fromkeys([*current, *saved])
         if key not in saved or key not in current or saved[key] != current[key]
     ]
-    differences = [_difference(key, saved.get(key), current.get(key)) for key in changed]
+    differences = []
+    for key in changed:
+        before, now = saved.get(key), current.get(key)
+        is_data = any(str(value).startswith(_DIGEST) for value in (before, now))
+        differences.append(f"other {key}" if is_data else f"{key} was {before!r}, now {now!r}")
     raise ValueError(
         f"{name}: holds the unfinished work of a call with other settings ({'; '.join(differences)}); repeat that call "
         f"to resume it, or {_REMEDY}."
     )
-
-
-def _difference(key: str, before: Any, now: Any) -> str:
-    if str(before).startswith(_DIGEST) or str(now).startswith(_DIGEST):
-        return f"other {key}"
-    return f"{key} was {before!r}, now {now!r}"
 
 
 def _read_state(path: Path) -> dict[str, Any]:

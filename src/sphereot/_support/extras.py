@@ -1,9 +1,9 @@
-"""Import optional packages, or raise an error that names the extra to install."""
+"""Optional packages: import them or name the extra to install; progress bars, drawn by one of them."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-
-__all__ = ["require"]
 
 # Package: its name in prose, and the extra of sphereot that installs it.
 _EXTRAS = {
@@ -59,3 +59,43 @@ def require(package: str, user: str, extra: str | None = None, command: str | No
         install = command or f"pip install 'sphereot[{extra or default}]'"
         message = f"{user} needs {title}: {install}."
         raise ModuleNotFoundError(message, name=package) from error
+
+
+Progress = bool | Callable[[int, int], object]
+"""Whether to show a progress bar; or a function to call with the number of steps done and the total."""
+
+
+@contextmanager
+def progress_bar(progress: Progress, label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+    """Show progress: the context gives a function to call with the number of steps done.
+
+    The bar is drawn on stderr, so that stdout can be piped, and only if stderr is a terminal.
+
+    >>> with progress_bar(False, "steps", 3) as show:
+    ...     show(1)
+    >>> with progress_bar(lambda done, total: print(f"{done} of {total}"), "steps", 3) as show:
+    ...     show(1)
+    1 of 3
+    """
+    if callable(progress):
+
+        def show(done: int) -> None:
+            progress(done, total)
+
+        yield show
+        return
+    if progress is False:
+        yield lambda done: None
+        return
+    if progress is not True:
+        raise TypeError(f"progress: got {progress!r}; give True, False, or a function of two numbers, done and total.")
+    require("rich", "progress=True")
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total, completed=done)
+        yield lambda done: bar.update(task, completed=done)

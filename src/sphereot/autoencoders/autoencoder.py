@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from sphereot._arrays.libraries import is_torch_traced
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_int, as_weight_factor
-from sphereot._support.errors import NotFiniteError
+from sphereot._support.checkpoints import NotFiniteError
 from sphereot.autoencoders.divergences import Divergence
 from sphereot.autoencoders.priors import Prior, prior_dim, sample_prior, validated_prior
 from sphereot.distributions import HypersphericalUniform

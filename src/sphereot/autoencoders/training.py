@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int, as_positive
-from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, digest
-from sphereot._support.errors import DivergenceError
-from sphereot._support.progress import Progress
+from sphereot._support.checkpoints import Callback, CheckpointStore, DivergenceError, asks_to_stop, digest
+from sphereot._support.extras import Progress
 from sphereot.autoencoders.autoencoder import SphericalAutoencoder, evaluation_mode, require_unit_interval
 from sphereot.autoencoders.priors import sample_prior
 from sphereot.torch.minibatches import Means, run_epochs

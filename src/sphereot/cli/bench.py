@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from sphereot._support.progress import progress_bar
+from sphereot._support.extras import progress_bar
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import AsJson
 from sphereot.cli.outputs import for_reader, print_json

@@ -342,7 +342,7 @@ def _on_map(estimator: Any, cells: Any) -> Any:
     """Densities at the cells of a map (rows, columns, 3), row by row with a progress bar."""
     import numpy as np
 
-    from sphereot._support.progress import progress_bar
+    from sphereot._support.extras import progress_bar
 
     rows = max(1, _CELLS_PER_STEP // cells.shape[1])
     values = np.empty(cells.shape[:2])

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.extras import Progress, progress_bar
 from sphereot.flows import Flow
 from sphereot.stats import SphericalKDE, VonMisesFisherComponents, VonMisesFisherMixture
 from sphereot.stats.adaptive_kde import adaptive_bandwidths

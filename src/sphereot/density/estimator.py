@@ -16,10 +16,8 @@ from sphereot._arrays.random import numpy_generator, torch_generator
 from sphereot._arrays.types import ArrayT, Bandwidth, Numbers, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_int, as_points, as_points_or_table, as_weights, own_weights, require_same_dim
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, StateFile, digest
-from sphereot._support.errors import DivergenceError
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.checkpoints import Callback, CheckpointStore, DivergenceError, StateFile, asks_to_stop, digest
+from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
 from sphereot.density.averaging import DensityAverage, fit_average
 from sphereot.density.fit_state import LabeledStore, load_state

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, store_name
-from sphereot._support.errors import DivergenceError
+from sphereot._support.checkpoints import Callback, CheckpointStore, DivergenceError, asks_to_stop, store_name
 from sphereot.density.objectives import OBJECTIVES, CircleSampling
 from sphereot.flows import Flow
 

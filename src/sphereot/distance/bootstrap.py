@@ -13,7 +13,7 @@ from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
 from sphereot._arrays.validation import as_int
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.extras import Progress, progress_bar
 from sphereot.slicing.drawing import frames_from_normals
 
 __all__ = ["PointSampling", "resampled"]

@@ -16,8 +16,8 @@ from sphereot._arrays.types import ArrayT, EstimateMethod, Frames, Numbers, Nump
 from sphereot._arrays.validation import as_int, as_method, as_order, as_samples, as_slice_count, as_weights, own_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
+from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.student_t import t_quantile
 from sphereot.distance.arguments import frames_for, two_measures, without_gradients
 from sphereot.distance.bootstrap import PointSampling, resampled

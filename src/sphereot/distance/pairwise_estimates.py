@@ -13,8 +13,8 @@ from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Method, Numbers, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_method, as_order
 from sphereot._backends.protocol import Measures
+from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot._support.progress import Progress, progress_bar
 from sphereot.distance.arguments import without_gradients
 from sphereot.distance.estimates import circle_counts, root_and_error
 from sphereot.distance.pairwise import pairwise_matrix, several_measures

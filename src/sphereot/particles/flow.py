@@ -15,10 +15,8 @@ from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_n
 from sphereot._arrays.random import is_own_generator, normal_source
 from sphereot._arrays.types import ArrayT, Method, NumpyPoints, Points, ResultT, Seed
 from sphereot._arrays.validation import as_int, as_same_kind, as_samples, require_same_dim
-from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.errors import DivergenceError
-from sphereot._support.extras import require
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.checkpoints import Callback, DivergenceError, asks_to_stop
+from sphereot._support.extras import Progress, progress_bar, require
 from sphereot.sphere import random_uniform
 
 __all__ = ["FlowResult", "gradient_flow"]

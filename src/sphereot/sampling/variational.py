@@ -12,10 +12,17 @@ from torch import Tensor
 
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_int, as_points, as_slice_count
-from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, StateFile, digest, require_same_work, store_name
-from sphereot._support.errors import DivergenceError
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.checkpoints import (
+    Callback,
+    CheckpointStore,
+    DivergenceError,
+    StateFile,
+    asks_to_stop,
+    digest,
+    require_same_work,
+    store_name,
+)
+from sphereot._support.extras import Progress, progress_bar
 from sphereot.distance import ssw
 from sphereot.sampling.langevin import Potential, as_positive, langevin
 from sphereot.sampling.samplers import Sampler

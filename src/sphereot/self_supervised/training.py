@@ -10,10 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int, as_positive, as_weight_factor
-from sphereot._support.callbacks import Callback, asks_to_stop
-from sphereot._support.checkpoints import CheckpointStore, digest
-from sphereot._support.errors import DivergenceError, NotFiniteError
-from sphereot._support.progress import Progress
+from sphereot._support.checkpoints import (
+    Callback,
+    CheckpointStore,
+    DivergenceError,
+    NotFiniteError,
+    asks_to_stop,
+    digest,
+)
+from sphereot._support.extras import Progress
 from sphereot.self_supervised.augmentations import Augmentation
 from sphereot.torch.minibatches import Means, run_epochs
 

@@ -10,8 +10,8 @@ from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Labels, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_positive
+from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot._support.progress import Progress, progress_bar
 from sphereot.stats._kernels import normalized_float64
 from sphereot.stats._labelings import as_groups
 from sphereot.stats._random import independent_generator

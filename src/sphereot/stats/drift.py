@@ -18,8 +18,8 @@ from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_order, as_same_kind, as_samples, require_same_dim
+from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shortened
 from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sphereot._backends import native
 from sphereot._backends.native import sketches as native_sketches
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.extras import Progress, progress_bar
 from sphereot.sketch import Sketch
 from sphereot.sketch.bins import Bins
 from sphereot.sketch.fixed_point import to_float

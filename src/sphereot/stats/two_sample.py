@@ -17,8 +17,8 @@ from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_order
+from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, plural
 from sphereot.stats._labelings import LabelingSet, as_groups, group_labelings, point_labelings, relabeled_costs
 from sphereot.stats._random import drawn_frames, independent_generator

@@ -26,8 +26,8 @@ from sphereot._arrays.types import Frames, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
+from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot._support.progress import Progress, progress_bar
 from sphereot._support.text import cost_name, p_value_text, plural
 from sphereot.distance.arguments import require_exact_options
 from sphereot.slicing.circles import great_circles

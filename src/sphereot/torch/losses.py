@@ -26,7 +26,7 @@ from sphereot._arrays.validation import (
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
-from sphereot._support.errors import InvalidValuesError
+from sphereot._support.checkpoints import InvalidValuesError
 from sphereot.distance.arguments import require_exact_options, two_measures
 from sphereot.slicing.circles import fresh_circles, great_circles
 from sphereot.slicing.operators import next_great_circles_operator

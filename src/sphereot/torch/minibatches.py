@@ -13,9 +13,15 @@ import torch
 from torch import Tensor
 
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.checkpoints import CheckpointStore, StateFile, require_same_work, store_name
-from sphereot._support.errors import DivergenceError, NotFiniteError
-from sphereot._support.progress import Progress, progress_bar
+from sphereot._support.checkpoints import (
+    CheckpointStore,
+    DivergenceError,
+    NotFiniteError,
+    StateFile,
+    require_same_work,
+    store_name,
+)
+from sphereot._support.extras import Progress, progress_bar
 
 __all__ = ["Means", "Stateful", "run_epochs"]
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_points
-from sphereot._support.errors import InvalidValuesError
+from sphereot._support.checkpoints import InvalidValuesError
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, require_like_batches
 
 __all__ = [
