@@ -2,9 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sphereot._support import startup_errors as _start  # noqa: F401  # first: the imports after it can fail
-
-# isort: split
 from sphereot import circle, radon, sketch, sphere
 from sphereot._backends.info import info
 from sphereot._backends.native import get_num_threads, set_num_threads

@@ -281,14 +281,14 @@ def grouped(tmp_path):
 def test_drift_of_sketches_with_groups(grouped):
     files = [grouped / f"{name}.sketch" for name in ("reference", "same", "far")]
     done = run("drift", *files, "--permutations", "199", "--json")
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 3, done.output
     assert [window["drifted"] for window in json.loads(done.stdout)["windows"]] == [False, True]
     assert run("drift", *files[:2], "--permutations", "199").exit_code == 0
     mixed = run("drift", files[0], grouped / "same.parquet")
     assert mixed.exit_code == 2
     assert "is not a sketch" in mixed.stderr
     reported = run("drift", *files, "--report", grouped / "page.html", "--permutations", "199")
-    assert reported.exit_code == 1, reported.output
+    assert reported.exit_code == 3, reported.output
     page = (grouped / "page.html").read_text(encoding="utf-8")
     assert "Drift in 1 of 2 windows" in page
     assert "The great circle that differs most" in page

@@ -1,40 +1,22 @@
 """The command line `sphereot`."""
 
 import sys
-import traceback
-
-from sphereot._support.startup_errors import FAILURE, end_with_message
 
 __all__ = ["main"]
 
-_INTERRUPTED = 130
-
 
 def main() -> None:
-    """Run the command `sphereot`. The exit code is 2 after every failure; 1 means that `sphereot drift` found drift."""
+    """Run the command `sphereot`: exit code 0 after success, 2 after an error, 3 if drift was found."""
     try:
         from sphereot.cli.app import app
     except KeyboardInterrupt:  # commands handle it themselves; this is Ctrl-C during the import
-        sys.exit(_INTERRUPTED)
+        sys.exit(130)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
-            end_with_message(error)
+            raise
         _run_without_typer()
-        return
-    except Exception as error:
-        end_with_message(error)
-    try:
+    else:
         app()
-    except SystemExit as end:
-        # typer exits with 1 after an abort or a closed pipe; commands raise their exit codes as typer.Exit.
-        if end.code == 1 and type(end.__context__).__name__ != "Exit":
-            sys.exit(FAILURE)
-        raise
-    except MemoryError as error:
-        end_with_message(error)
-    except Exception:
-        traceback.print_exc()
-        sys.exit(FAILURE)
 
 
 def _run_without_typer() -> None:
@@ -48,4 +30,4 @@ def _run_without_typer() -> None:
     else:
         needs = "typer and rich: pip install 'sphereot[cli]'. (`sphereot info` works without.)"
         print(f"Error: the command line needs {needs}", file=sys.stderr)
-        sys.exit(FAILURE)
+        sys.exit(2)

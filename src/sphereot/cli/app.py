@@ -21,6 +21,7 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Compare and shape distributions on the sphere with the Spherical Sliced-Wasserstein distance.",
     no_args_is_help=True,
+    pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

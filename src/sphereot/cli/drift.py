@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["drift"]
 
-_EXIT_DRIFT = 1
+_EXIT_DRIFT = 3
 _LARGE_FILE = 100_000  # points
 _SHOWN = 5  # rows that moved, of those in the record
 
@@ -105,7 +105,7 @@ def drift(
     Each window gets an exact permutation test on the Spherical Sliced-Wasserstein distance to the reference, with
     Holm's correction for the number of windows. Order 1 detects clusters that move, order 2 a change of their spread.
     On sentence embeddings of one topic, order 2 (--p 2) detected more drift than order 1, the default.
-    The exit code is 0 without drift, 1 with drift in any window, and 2 after an error.
+    The exit code is 0 without drift, 3 with drift in any window, and 2 after an error.
 
     Points must be independent, or --groups must say which belong together: windows of whole documents differ without
     any drift. For a window that has drifted, the rows that contribute most to the distance are listed.
@@ -127,7 +127,6 @@ def drift(
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
     """
-    _reserve_buffers()
     from sphereot._support.text import plural, printable
     from sphereot.stats import drift_test
 
@@ -225,18 +224,6 @@ def _print_result(result: "DriftResult", lengths: Lengths) -> None:
     typer.echo(drift_text(result, lengths))
     if lengths.p != 1 and lengths.units != ["turns"]:
         typer.echo(for_reader(f"  {lengths.meaning}"))
-
-
-def _reserve_buffers() -> None:
-    """Make the BLAS library of NumPy allocate its buffers now, while there is memory.
-
-    It allocates them at the first matrix product. Where that fails it ends the process with exit code 1, which would
-    mean drift.
-    """
-    import numpy as np
-
-    square = np.ones((256, 256))
-    square @ square
 
 
 def _note_large(sets: "Sequence[PointSet]") -> None:

@@ -9,17 +9,20 @@ from typing import Any
 
 import typer
 
-from sphereot._support.startup_errors import FAILURE
 from sphereot.cli.options import Debug, with_parameters
 from sphereot.cli.outputs import warnings_in_one_line
 
 __all__ = ["names_missing_extra", "one_line_errors", "reports_errors"]
 
+_FAILURE = 2
+_EXPECTED = (ValueError, TypeError, OSError, MemoryError)
+
 
 def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command: bad files and arguments end it with one line on stderr and exit code 2.
 
-    The option `--debug`, which is added, shows the traceback instead. An unexpected error always shows its traceback.
+    The option `--debug`, which is added, shows the traceback instead. Other errors are errors of the program: Python
+    shows their traceback, with exit code 1.
 
     Parameters
     ----------
@@ -30,23 +33,12 @@ def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Calla
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def reporting(debug: bool = False, **arguments: Any) -> None:
-            try:
+            with one_line_errors(*_EXPECTED, debug=debug), names_missing_extra(extra, debug=debug):
                 if debug:
                     command(**arguments)
                 else:
-                    with (
-                        one_line_errors(ValueError, TypeError, OSError, MemoryError),
-                        names_missing_extra(extra),
-                        warnings_in_one_line(),
-                    ):
+                    with warnings_in_one_line():
                         command(**arguments)
-            except (typer.Exit, typer.Abort):
-                raise
-            except Exception as error:
-                if _is_closed_pipe(error):
-                    raise
-                traceback.print_exc()
-                raise typer.Exit(FAILURE) from error
 
         parameters = inspect.signature(command, eval_str=True).parameters.values()
         option = inspect.Parameter("debug", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=Debug)
@@ -56,19 +48,19 @@ def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Calla
 
 
 @contextmanager
-def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
+def one_line_errors(*kinds: type[Exception], debug: bool = False) -> Iterator[None]:
     """Turn errors of these kinds into one line on stderr and exit code 2; typer ends silently if stdout was closed."""
     try:
         yield
     except kinds as error:
         if _is_closed_pipe(error):
             raise
-        typer.echo(f"Error: {_message(error)}", err=True)
-        raise typer.Exit(FAILURE) from error
+        _report(_message(error), debug)
+        raise typer.Exit(_FAILURE) from error
 
 
 @contextmanager
-def names_missing_extra(extra: str) -> Iterator[None]:
+def names_missing_extra(extra: str, debug: bool = False) -> Iterator[None]:
     """Turn an ImportError into one line on stderr that names the extra to install, and exit code 2."""
     try:
         yield
@@ -80,8 +72,15 @@ def names_missing_extra(extra: str) -> Iterator[None]:
             text = f"this command needs more packages: pip install 'sphereot[{extra}]' ({reason})."
         else:  # such as a shared library for which there is not enough memory
             text = f"a package cannot be loaded ({reason}); free memory, or pip install 'sphereot[{extra}]' again."
+        _report(text, debug)
+        raise typer.Exit(_FAILURE) from error
+
+
+def _report(text: str, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    else:
         typer.echo(f"Error: {text}", err=True)
-        raise typer.Exit(FAILURE) from error
 
 
 def _is_closed_pipe(error: Exception) -> bool:

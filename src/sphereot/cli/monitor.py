@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["monitor"]
 
-_EXIT_DRIFT = 1
+_EXIT_DRIFT = 3
 
 
 @reports_errors()
@@ -102,7 +102,7 @@ def monitor(
     Every window is tested against the reference by permutations of whole groups, at level alpha / horizon: in any
     --horizon windows in a row, the probability of a false alarm is at most --alpha. Results are appended to the
     history, which is small and has all that the report needs. A window whose points the history has is not tested
-    again, so that a job can be repeated. The exit code is 0 without drift in the new windows, 1 with drift, and 2 after
+    again, so that a job can be repeated. The exit code is 0 without drift in the new windows, 3 with drift, and 2 after
     an error; the metrics say when the last success and the last error were.
 
     Once: sphereot sketch last-month/ -o reference.sketch --columns embedding --groups document --projections 64
