@@ -16,9 +16,9 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
 from benchmarks.timing import machine, write_json
+from sphereot.density._vmf import sample_around
 from sphereot.sphere import normalize
 from sphereot.stats import two_sample_test, uniformity_test
-from sphereot.stats._vmf import sample_around
 
 LEVEL = 0.05
 N = 100

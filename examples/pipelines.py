@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.pipeline import make_pipeline
 
 from sphereot.compat.sklearn import LonLat, UnitNorm
-from sphereot.stats import SphericalKDE
+from sphereot.density import SphericalKDE
 
 images, labels = load_digits(return_X_y=True)
 known, nines = images[labels != 9], images[labels == 9]

@@ -17,8 +17,9 @@ import numpy as np
 
 import sphereot
 from sphereot import datasets, plotting
+from sphereot.density import SphericalKDE
 from sphereot.plotting.coastlines import has_coastlines
-from sphereot.stats import SphericalKDE, difference_map, two_sample_test
+from sphereot.stats import difference_map, two_sample_test
 
 max_rows = None  # 500: a random part of each table, for a look within seconds
 

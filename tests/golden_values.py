@@ -137,7 +137,7 @@ def geometry() -> Iterator[Value]:
 
 
 def statistics() -> Iterator[Value]:
-    from sphereot import stats
+    from sphereot import density, stats
 
     x, y = cloud(40, 3, 1), cloud(35, 3, 2, 0.5)
     test = stats.two_sample_test(x, y, permutations=99, n_projections=20, seed=0)
@@ -156,7 +156,7 @@ def statistics() -> Iterator[Value]:
     for k, window in enumerate(drift.windows):
         yield f"drift_test window {k} statistic", window.test.statistic
         yield from digest(f"drift_test window {k} densities", window.densities.window)
-    kde = stats.SphericalKDE().fit(x)
+    kde = density.SphericalKDE().fit(x)
     yield "SphericalKDE bandwidth", float(kde.bandwidth_)
     yield from digest("SphericalKDE log_density", kde.log_density(y))
     yield from digest("SphericalKDE sample", kde.sample(4, 0))

@@ -14,9 +14,9 @@ LAYERS = [
     {"_backends"},
     {"sphere", "slicing", "circle", "radon"},
     {"distance", "sketch"},
-    {"torch", "jax", "distributions", "optim", "particles", "flows", "sampling", "stats"},
+    {"torch", "jax", "distributions", "optim", "particles", "flows", "sampling", "density", "stats"},
     {"__init__"},  # the public names
-    {"compat", "density", "autoencoders", "self_supervised", "metrics", "datasets", "plotting", "_html"},
+    {"compat", "autoencoders", "self_supervised", "metrics", "datasets", "plotting", "_html"},
     {"report", "experiments"},
     {"cli"},
     {"__main__"},

@@ -135,7 +135,7 @@ def test_command_without_its_extra():
 LAZY = {
     "autoencoders": "SphericalAutoencoder",
     "datasets": "read_points",
-    "density": "DensityEstimator",
+    "density": "SphericalKDE",
     "distributions": "VonMisesFisher",
     "experiments": "find",
     "flows": "Flow",
@@ -146,12 +146,11 @@ LAZY = {
     "report": "drift_page",
     "sampling": "langevin",
     "self_supervised": "pretrain",
-    "stats": "SphericalKDE",
+    "stats": "drift_test",
     "torch": "SSWLoss",
 }
 EXTRAS = {
     "autoencoders": ("torch", "autoencoders"),
-    "density": ("torch", "density"),
     "distributions": ("torch", "torch"),
     "flows": ("torch", "torch"),
     "jax": ("jax", "jax"),

@@ -12,7 +12,7 @@ import numpy as np
 
 import sphereot
 from sphereot import plotting, sphere
-from sphereot.stats import SphericalKDE
+from sphereot.density import SphericalKDE
 
 # %%
 # The largest city of each of 96 countries, from GeoNames (geonames.org, CC BY 4.0): longitude and latitude in degrees,

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sphereot import plotting, sphere
-from sphereot.stats import VonMisesFisherComponents, VonMisesFisherMixture
+from sphereot.density import VonMisesFisherComponents, VonMisesFisherMixture
 
 # %%
 # The true distribution has four components of different concentrations and weights. Half of the points are for

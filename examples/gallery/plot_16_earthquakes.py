@@ -11,7 +11,8 @@ import numpy as np
 
 import sphereot
 from sphereot import plotting, sphere
-from sphereot.stats import SphericalKDE, two_sample_test, uniformity_test
+from sphereot.density import SphericalKDE
+from sphereot.stats import two_sample_test, uniformity_test
 
 # %%
 # Year, magnitude, latitude and longitude of well-known earthquakes of magnitude 7.8 and more, rounded. The list is not

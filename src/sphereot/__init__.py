@@ -69,7 +69,7 @@ _LAZY_MODULES: dict[str, tuple[str, ...]] = {
     "autoencoders": ("torch",),
     "compat": (),
     "datasets": (),
-    "density": ("torch",),
+    "density": (),
     "distributions": ("torch",),
     "experiments": (),
     "flows": ("torch",),

@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils import get_tags
 
-import sphereot.stats
+import sphereot.density
 from sphereot.compat.sklearn import LonLat, UnitNorm, expected_failed_checks
-from sphereot.stats import SphericalKDE
+from sphereot.density import SphericalKDE
 
 X = sphere_sample(np.random.default_rng(0), 90, 3, shift=1)
 
@@ -135,11 +135,11 @@ class ScaledSphericalKDE(ScalesRows, SphericalKDE):
     pass
 
 
-class ScaledAdaptiveKDE(ScalesRows, sphereot.stats.AdaptiveKDE):
+class ScaledAdaptiveKDE(ScalesRows, sphereot.density.AdaptiveKDE):
     pass
 
 
-class ScaledVonMisesFisherMixture(ScalesRows, sphereot.stats.VonMisesFisherMixture):
+class ScaledVonMisesFisherMixture(ScalesRows, sphereot.density.VonMisesFisherMixture):
     pass
 
 
@@ -158,7 +158,7 @@ def model(name, scaled=False):
     if name == "DensityEstimator":
         pytest.importorskip("torch")
         return ScaledDensityEstimator("kde") if scaled else DensityEstimator("kde")
-    return globals()[f"Scaled{name}"]() if scaled else getattr(sphereot.stats, name)()
+    return globals()[f"Scaled{name}"]() if scaled else getattr(sphereot.density, name)()
 
 
 def outcomes(estimator, reasons):
@@ -285,7 +285,7 @@ def test_random_state(name):
 
 def test_scikit_learn_is_not_imported():
     """Estimators have its methods without loading it."""
-    program = "import sys, sphereot.stats as s; s.SphericalKDE().get_params(); assert 'sklearn' not in sys.modules"
+    program = "import sys, sphereot.density as s; s.SphericalKDE().get_params(); assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -351,7 +351,7 @@ def test_columns_of_a_table(model, library):
         pytest.importorskip("torch")
         kind, settings = pytest.importorskip("sphereot.density").DensityEstimator, {"model": "adaptive"}
     else:
-        kind, settings = getattr(pytest.importorskip("sphereot.stats"), model), {}
+        kind, settings = getattr(sphereot.density, model), {}
     if model == "VonMisesFisherMixture":
         settings = {"n_components": 2, "seed": 0}
     estimator = kind(**settings, columns=["u", "v", "w"]).fit(table)

@@ -9,8 +9,9 @@ pytest.importorskip("polars")
 import polars as pl
 from helpers.cli import answer, run
 
+from sphereot.density import SphericalKDE
 from sphereot.sphere import from_lonlat
-from sphereot.stats import SphericalKDE, two_sample_test
+from sphereot.stats import two_sample_test
 
 
 @pytest.fixture

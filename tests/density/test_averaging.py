@@ -13,9 +13,8 @@ pytest.importorskip("safetensors")
 
 from scipy import optimize
 
-from sphereot.density import DensityEstimator
+from sphereot.density import AdaptiveKDE, DensityEstimator, SphericalKDE, VonMisesFisherMixture
 from sphereot.density.averaging import folds_of, stacking_weights
-from sphereot.stats import AdaptiveKDE, SphericalKDE, VonMisesFisherMixture
 
 AVERAGES = ["adaptive", "mixture", "auto"]
 

@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose
 import sphereot
 from sphereot import circle, sphere
 from sphereot.compat import pot
-from sphereot.stats import SphericalKDE, VonMisesFisherMixture, drift_test, uniformity_test
+from sphereot.density import SphericalKDE, VonMisesFisherMixture
+from sphereot.stats import drift_test, uniformity_test
 
 # By page: the name in the first line of a block, the module, what the blocks of sphereot need, and the tolerance.
 PACKAGES = {

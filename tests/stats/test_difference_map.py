@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from sphereot import sphere
-from sphereot.stats import SphericalKDE, difference_map
+from sphereot.density import SphericalKDE
+from sphereot.stats import difference_map
 
 RNG = np.random.default_rng(0)
 X = sphere.normalize(RNG.normal(size=(200, 3)) + np.eye(3)[0])

@@ -5,7 +5,8 @@ import pytest
 from helpers.generators import sphere_sample
 from helpers.unit_length import count_unit_length_checks
 
-from sphereot.stats import SphericalKDE, drift_test, two_sample_test, uniformity_test
+from sphereot.density import SphericalKDE
+from sphereot.stats import drift_test, two_sample_test, uniformity_test
 
 RNG = np.random.default_rng(0)
 X, Y = sphere_sample(RNG, 30, 3), sphere_sample(RNG, 20, 3)

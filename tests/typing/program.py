@@ -15,12 +15,13 @@ import sphereot
 from sphereot import circle, datasets, plotting, radon, sphere
 from sphereot.autoencoders import UniformSSW
 from sphereot.compat import pot
+from sphereot.density import SphericalKDE
 from sphereot.distributions import projected_von_mises_fisher_density
 from sphereot.optim import RiemannianAdam
 from sphereot.particles import FlowResult
 from sphereot.report import drift_page
 from sphereot.sketch.dask import sketch as dask_sketch
-from sphereot.stats import SphericalKDE, drift_test, two_sample_test, uniformity_test
+from sphereot.stats import drift_test, two_sample_test, uniformity_test
 from sphereot.torch import SSWLoss
 
 x: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=0)

@@ -52,7 +52,7 @@ EstimateMethod: TypeAlias = Literal["iid", "orthogonal", "quasi", "importance"]
 """The same for estimates, which can draw great circles near the poles of tight samples more often."""
 
 Bandwidth: TypeAlias = float | Literal["cv", "rule-of-thumb"]
-"""Bandwidth of a kernel estimate in radians, or how it is chosen; see `sphereot.stats.SphericalKDE`."""
+"""Bandwidth of a kernel estimate in radians, or how it is chosen; see `sphereot.density.SphericalKDE`."""
 
 
 class SupportsArray(Protocol):

@@ -29,7 +29,7 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: 
     >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
     >>> from sphereot.compat.sklearn import UnitNorm
-    >>> from sphereot.stats import SphericalKDE
+    >>> from sphereot.density import SphericalKDE
     >>> x = np.random.default_rng(0).normal(size=(100, 4))
     >>> pipeline = make_pipeline(UnitNorm(), SphericalKDE(bandwidth=0.3)).fit(x)
     >>> pipeline.score_samples(x).shape
@@ -192,7 +192,7 @@ def expected_failed_checks(estimator: object) -> dict[str, str]:
     >>> import warnings
     >>> from sklearn.utils.estimator_checks import check_estimator
     >>> from sphereot.compat.sklearn import expected_failed_checks
-    >>> from sphereot.stats import SphericalKDE
+    >>> from sphereot.density import SphericalKDE
     >>> kde = SphericalKDE()
     >>> with warnings.catch_warnings(action="ignore"):
     ...     results = check_estimator(kde, expected_failed_checks=expected_failed_checks(kde))

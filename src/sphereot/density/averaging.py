@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from sphereot._support.extras import Progress, progress_bar
+from sphereot.density.adaptive_kde import adaptive_bandwidths
+from sphereot.density.components import VonMisesFisherComponents, kernel_log_densities
+from sphereot.density.kde import SphericalKDE
+from sphereot.density.locations import group_by_location
+from sphereot.density.mixture import VonMisesFisherMixture
 from sphereot.flows import Flow
-from sphereot.stats import SphericalKDE, VonMisesFisherComponents, VonMisesFisherMixture
-from sphereot.stats.adaptive_kde import adaptive_bandwidths
-from sphereot.stats.components import kernel_log_densities
-from sphereot.stats.locations import group_by_location
 
 __all__ = ["CANDIDATES", "FOLDS", "DensityAverage", "fit_average", "folds_of", "stacking_weights"]
 

@@ -19,16 +19,18 @@ from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import Callback, CheckpointStore, DivergenceError, StateFile, asks_to_stop, digest
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
+from sphereot.density.adaptive_kde import AdaptiveKDE
 from sphereot.density.averaging import DensityAverage, fit_average
 from sphereot.density.fit_state import LabeledStore, load_state
 from sphereot.density.flow_sizes import FlowSize
+from sphereot.density.kde import SphericalKDE
+from sphereot.density.mixture import VonMisesFisherMixture
 from sphereot.density.model_files import as_tensor, read_model, write_model
 from sphereot.density.objectives import CircleSampling
 from sphereot.density.parameters import AVERAGES, FLOWS, check_parameters, require_used_options
 from sphereot.density.training import History, log_likelihood, train
 from sphereot.flows import Flow
 from sphereot.sphere import normalize
-from sphereot.stats import AdaptiveKDE, SphericalKDE, VonMisesFisherMixture
 
 __all__ = ["DensityEstimator"]
 
@@ -40,7 +42,7 @@ class DensityEstimator(ScikitLearnDensity):
     ----------
     model : {"expmap", "stereo", "kde", "adaptive", "mixture", "auto"}
         Exponential-map flow to the uniform distribution, RealNVP after a stereographic projection (the paper's
-        "Stereo"), `sphereot.stats.SphericalKDE`, `AdaptiveKDE`, `VonMisesFisherMixture`, or an average of many
+        "Stereo"), `sphereot.density.SphericalKDE`, `AdaptiveKDE`, `VonMisesFisherMixture`, or an average of many
         estimates with weights by cross-validation: the choice for the largest likelihood of new points.
     loss : {"ssw", "sw", "nll", "ssw+nll"}, optional
         Training loss of a flow: SSW_2^2 of the transformed data to the base distribution, the Euclidean SW_2^2, the

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 import sphereot
 from sphereot import plotting, sphere
 from sphereot._support.checkpoints import CheckpointStore
+from sphereot.density import SphericalKDE
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import select
 from sphereot.experiments.run_context import Row, RunContext
 from sphereot.particles import ParticleFlow
-from sphereot.stats import SphericalKDE
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 

@@ -10,12 +10,12 @@ from torch import Tensor
 import sphereot
 from sphereot import plotting, sphere
 from sphereot._support.checkpoints import CheckpointStore
+from sphereot.density import SphericalKDE
 from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, select
 from sphereot.experiments.run_context import Row, RunContext
 from sphereot.particles import ParticleFlow
-from sphereot.stats import SphericalKDE
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 

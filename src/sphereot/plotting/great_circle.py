@@ -14,10 +14,10 @@ from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Bandwidth, Frame, Frames, Points
 from sphereot._arrays.validation import as_frames, require_same_dim
 from sphereot._support.text import plural
+from sphereot.density import SphericalKDE
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing.circles import project
-from sphereot.stats import SphericalKDE
 
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
@@ -56,7 +56,7 @@ def circle_projections(
     colors : sequence of colors, optional
         Colors of the samples; the palette by default.
     bandwidth : float, str or None
-        Bandwidth of the densities in radians, or a rule to choose it, as in `sphereot.stats.SphericalKDE`.
+        Bandwidth of the densities in radians, or a rule to choose it, as in `sphereot.density.SphericalKDE`.
     columns : str, int or sequence of them, or a sequence for each sample, optional
         For samples in tables, as in `sphereot.ssw`.
 
@@ -161,7 +161,7 @@ def _marks(turns: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     return (filled + 0.5) / _MARKS, 1 - transparency ** counts[filled]
 
 
-def _circle_kde(turns: NDArray[np.float64], bandwidth: Bandwidth | None) -> SphericalKDE:
+def _circle_kde(turns: NDArray[np.float64], bandwidth: Bandwidth | None) -> Any:
     return SphericalKDE(bandwidth).fit(_planar(2 * np.pi * turns))
 
 

@@ -12,12 +12,10 @@ from sphereot._arrays.types import Labels, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_positive
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot.stats._kernels import normalized_float64
+from sphereot.density import SphericalKDE
 from sphereot.stats._labelings import as_groups
 from sphereot.stats._random import independent_generator
 from sphereot.stats._samples import two_samples
-from sphereot.stats._vmf import scaled_log_normalizer
-from sphereot.stats.kde import SphericalKDE
 
 __all__ = ["DifferenceMap", "difference_map"]
 
@@ -154,7 +152,8 @@ def difference_map(
     if kept < 1:
         raise ValueError(f"permutations: got {permutations}, but level {alpha:g} needs at least {int(1 / alpha)}.")
     generator = independent_generator(seed, first)
-    pool = np.concatenate([normalized_float64(to_numpy(points)) for points in (first, second)])
+    pool = np.concatenate([to_numpy(first), to_numpy(second)]).astype(np.float64)
+    pool /= np.linalg.norm(pool, axis=1, keepdims=True)
     n, m = first.shape[0], second.shape[0]
     if bandwidth is None:
         width = SphericalKDE().fit(pool).bandwidth_
@@ -210,7 +209,7 @@ def _differences(
 ) -> NDArray[np.float64]:
     """Differences of densities (cells, splits) at the centers of the cells, rows from south to north."""
     concentration = width**-2
-    factor = np.exp(scaled_log_normalizer(3, concentration))
+    factor = concentration / (-2 * np.pi * np.expm1(-2 * concentration))  # the kernel's largest value, for d = 3
     latitude = np.pi * ((np.arange(resolution) + 0.5) / resolution - 0.5)
     longitude = np.pi * ((np.arange(2 * resolution) + 0.5) / resolution - 1)
     ring = np.stack([np.cos(longitude), np.sin(longitude), np.ones_like(longitude)], axis=1)

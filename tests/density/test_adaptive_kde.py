@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 from sphereot import sphere
-from sphereot.stats import AdaptiveKDE, SphericalKDE
-from sphereot.stats.adaptive_kde import _Sample, adaptive_bandwidths
-from sphereot.stats.locations import group_by_location, neighbor_distances
+from sphereot.density import AdaptiveKDE, SphericalKDE
+from sphereot.density.adaptive_kde import _Sample, adaptive_bandwidths
+from sphereot.density.locations import group_by_location, neighbor_distances
 
 
 def clustered(n, dim=3, seed=0):

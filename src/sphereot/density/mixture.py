@@ -11,12 +11,12 @@ from sphereot._arrays.libraries import is_numpy, namespace, to_kind
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_points, as_positive, own_weights
-from sphereot.stats._component_estimator import ComponentEstimator
-from sphereot.stats._kernels import normalized_float64, row_blocks
-from sphereot.stats._vmf import fit_concentrations, scaled_log_normalizers
-from sphereot.stats._weights import fit_weights, scaled_weights
-from sphereot.stats.components import VonMisesFisherComponents
-from sphereot.stats.locations import group_by_location, neighbor_distances
+from sphereot.density._component_estimator import ComponentEstimator
+from sphereot.density._kernels import normalized_float64, row_blocks
+from sphereot.density._vmf import fit_concentrations, scaled_log_normalizers
+from sphereot.density._weights import fit_weights, scaled_weights
+from sphereot.density.components import VonMisesFisherComponents
+from sphereot.density.locations import group_by_location, neighbor_distances
 
 __all__ = ["VonMisesFisherMixture"]
 
@@ -65,7 +65,7 @@ class VonMisesFisherMixture(ComponentEstimator):
     Examples
     --------
     >>> from sphereot import sphere
-    >>> from sphereot.stats import VonMisesFisherMixture
+    >>> from sphereot.density import VonMisesFisherMixture
     >>> noise = np.random.default_rng(0).normal(size=(600, 3)) / 10
     >>> x = sphere.normalize(noise + np.repeat([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0]], [400, 200], axis=0))
     >>> mixture = VonMisesFisherMixture(2, seed=0).fit(x)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, stats
 
 from sphereot import sphere
-from sphereot.stats import VonMisesFisherComponents, VonMisesFisherMixture, _vmf
+from sphereot.density import VonMisesFisherComponents, VonMisesFisherMixture, _vmf
 
 
 def known(n, dim=3, seed=0):

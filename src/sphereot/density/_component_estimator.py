@@ -11,8 +11,8 @@ from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
 from sphereot._arrays.types import ArrayT, Numbers, Points
 from sphereot._arrays.validation import as_int, as_points_or_table, as_weights, require_same_dim
 from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
-from sphereot.stats._kernels import normalized_float64
-from sphereot.stats.components import VonMisesFisherComponents
+from sphereot.density._kernels import normalized_float64
+from sphereot.density.components import VonMisesFisherComponents
 
 __all__ = ["ComponentEstimator", "weighted_mean"]
 

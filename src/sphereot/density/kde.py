@@ -17,11 +17,11 @@ from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
 from sphereot._arrays.types import ArrayT, Bandwidth, Numbers, Points
 from sphereot._arrays.validation import as_int, as_points, as_points_or_table, own_weights, require_same_dim
 from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
-from sphereot.stats._component_estimator import weighted_mean
-from sphereot.stats._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64
-from sphereot.stats._near_components import near_components
-from sphereot.stats._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
-from sphereot.stats._weights import fit_weights
+from sphereot.density._component_estimator import weighted_mean
+from sphereot.density._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64
+from sphereot.density._near_components import near_components
+from sphereot.density._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
+from sphereot.density._weights import fit_weights
 
 __all__ = ["SphericalKDE"]
 
@@ -76,7 +76,7 @@ class SphericalKDE(ScikitLearnDensity):
     --------
     >>> import numpy as np
     >>> from sphereot import sphere
-    >>> from sphereot.stats import SphericalKDE
+    >>> from sphereot.density import SphericalKDE
     >>> x = sphere.normalize(np.random.default_rng(0).normal(size=(500, 3)) + [2, 0, 0])
     >>> kde = SphericalKDE().fit(x)
     >>> kde.density(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])).round(2)

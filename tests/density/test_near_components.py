@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from sphereot import sphere
-from sphereot.stats import SphericalKDE, VonMisesFisherComponents
-from sphereot.stats._near_components import near_components
+from sphereot.density import SphericalKDE, VonMisesFisherComponents
+from sphereot.density._near_components import near_components
 
 RNG = np.random.default_rng(0)
 CENTERS = sphere.normalize(RNG.normal(size=(400, 3)) * [1, 1, 0.2])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.stats._kernels import row_blocks
+from sphereot.density._kernels import row_blocks
 
 __all__ = ["near_components"]
 

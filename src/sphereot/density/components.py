@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.stats._kernels import log_sum_exp_in_single, row_blocks
-from sphereot.stats._near_components import near_components
-from sphereot.stats._vmf import sample_around, scaled_log_normalizers
+from sphereot.density._kernels import log_sum_exp_in_single, row_blocks
+from sphereot.density._near_components import near_components
+from sphereot.density._vmf import sample_around, scaled_log_normalizers
 
 __all__ = ["VonMisesFisherComponents", "kernel_log_densities"]
 

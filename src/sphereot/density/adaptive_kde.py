@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import Columns
 from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_points, as_positive, own_weights
-from sphereot.stats._component_estimator import ComponentEstimator
-from sphereot.stats._kernels import log_sum_exp_in_single, maximizer, normalized_float64, row_blocks
-from sphereot.stats._vmf import scaled_log_normalizers
-from sphereot.stats._weights import fit_weights, scaled_weights
-from sphereot.stats.components import VonMisesFisherComponents
-from sphereot.stats.locations import group_by_location, neighbor_distances
+from sphereot.density._component_estimator import ComponentEstimator
+from sphereot.density._kernels import log_sum_exp_in_single, maximizer, normalized_float64, row_blocks
+from sphereot.density._vmf import scaled_log_normalizers
+from sphereot.density._weights import fit_weights, scaled_weights
+from sphereot.density.components import VonMisesFisherComponents
+from sphereot.density.locations import group_by_location, neighbor_distances
 
 __all__ = ["AdaptiveKDE", "adaptive_bandwidths"]
 
@@ -75,7 +75,7 @@ class AdaptiveKDE(ComponentEstimator):
     --------
     >>> import numpy as np
     >>> from sphereot import sphere
-    >>> from sphereot.stats import AdaptiveKDE
+    >>> from sphereot.density import AdaptiveKDE
     >>> x = sphere.normalize(np.random.default_rng(0).normal(size=(500, 3)) + [2, 0, 0])
     >>> dense, sparse = AdaptiveKDE().fit(x).density(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]))
     >>> bool(dense > 0.4), bool(sparse < 0.01)

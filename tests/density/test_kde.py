@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
 from sphereot import sphere
-from sphereot.stats import SphericalKDE, _kernels, _vmf
+from sphereot.density import SphericalKDE, _kernels, _vmf
 
 
 def mixture(x, weights, kappa, points):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.stats._kernels import COINCIDENT, row_blocks
+from sphereot.density._kernels import COINCIDENT, row_blocks
 
 __all__ = ["group_by_location", "neighbor_distances"]
 
