@@ -11,7 +11,7 @@ from helpers.cli import run
 from helpers.kernel import needs_kernel
 
 from sphereot import Sketch, sphere
-from sphereot.sketch.by_key import SketchesByKey
+from sphereot.sketch.streams import SketchesByKey
 from sphereot.stats import drift_test, two_sample_test
 
 NAMES = ["x", "y", "z"]

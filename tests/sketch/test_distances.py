@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sphereot
 from sphereot import Sketch
 from sphereot._backends import native
-from sphereot.sketch import histograms
+from sphereot._backends.array_api import sketches
 
 FOLDER = os.environ.get("SPHEREOT_DATA", "")
 ORDERS = [1, 1.5, 2, 3]
@@ -169,8 +169,8 @@ def test_level_distance_brackets_the_truth():
     rng = np.random.default_rng(0)
     x, y = (sphereot.sphere.normalize(rng.normal(size=(200, 3))) for _ in range(2))
     a, b = (Sketch(3, n_projections=20, bins=16).update(z) for z in (x, y))
-    parts = [histograms.histogram_of(sketch.bins_of_all_groups()) for sketch in (a, b)]
-    ((cost, excess),) = histograms.level_distances(parts)
+    parts = [sketches.histogram(*sketch.bins_of_all_groups().cells) for sketch in (a, b)]
+    ((cost, excess),) = sketches.level_distances(parts, 20)
     turns = [sphereot.project(z, a.projections) for z in (x, y)]
     exact = sphereot.circle.wasserstein(*turns, p=1)
     assert np.all(cost[:, 0] <= exact + 1e-5)

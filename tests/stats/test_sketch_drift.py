@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from sphereot import Sketch, sphere
+from sphereot._backends import native
 from sphereot.stats import drift_test
 
 pytestmark = needs_kernel
@@ -83,3 +84,14 @@ def test_messages(rng):
         drift_test(few, [few], permutations=99)
     with pytest.raises(ValueError, match="sketches have great circles and groups of their own"):
         drift_test(grouped, [grouped], n_projections=5)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_results_without_the_kernel(rng, p, monkeypatch):
+    """NumPy computes the same distances and p-values."""
+    reference, window = documents(rng, 40), documents(rng, 40, 1000, shift=0.1)
+    ours = drift_test(reference, [window], p=p, permutations=99, seed=0).windows[0]
+    monkeypatch.setattr(native, "available", False)
+    theirs = drift_test(reference, [window], p=p, permutations=99, seed=0).windows[0]
+    assert_allclose(theirs.test.null, ours.test.null, rtol=1e-9)
+    assert theirs.test.p_value == ours.test.p_value

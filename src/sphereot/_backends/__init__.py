@@ -7,10 +7,13 @@ standard. `torch` and `jax` choose between the two by device, and add gradients.
 from sphereot._arrays.libraries import Array, framework
 from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api_backend
+from sphereot._backends.array_api import sketches as array_api_sketches
 from sphereot._backends.native import backend as native_backend
-from sphereot._backends.protocol import Backend
+from sphereot._backends.native import sketches as native_sketches
+from sphereot._backends.native import threads_limited_to
+from sphereot._backends.protocol import Backend, SketchBackend
 
-__all__ = ["backend_for"]
+__all__ = ["backend_for", "sketch_backend", "threads_limited_to"]
 
 
 def backend_for(array: Array) -> Backend:
@@ -25,3 +28,8 @@ def backend_for(array: Array) -> Backend:
 
         return jax_backend
     return native_backend if native.serves(array) else array_api_backend
+
+
+def sketch_backend() -> SketchBackend:
+    """Choose the backend of sketches: the compiled kernel, or NumPy if it is not built."""
+    return native_sketches if native.available else array_api_sketches

@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array
 
-__all__ = ["Backend", "Labelings", "Measure", "Measures", "Plan", "Repeats", "n_atoms"]
+__all__ = ["Backend", "Labelings", "Measure", "Measures", "Plan", "Repeats", "SketchBackend", "n_atoms"]
+
+OFFSET_BITS = 16  # the offset of a point in its bin of a sketch is an integer below 2^16
+LIMB_BITS = 48  # a weight is high 2^-16 + low 2^-64 with low < 2^48 (sphereot/sketch/bins.py)
+COORDINATE_GRID = 2.0**29  # coordinates are rounded to multiples of its inverse (sphereot/sketch/layout.py)
 
 
 class Measure(NamedTuple):
@@ -106,6 +110,38 @@ class Backend(Protocol):
 
         A resample has each point as often as `repeats` of its measure says; weights of the measures are not used. For
         orders up to `LARGEST_PLAIN_ORDER`.
+        """
+
+
+class SketchBackend(Protocol):
+    """Counting and distances of sketches; `Histogram` is what the backend's `histogram` returns."""
+
+    def count_points(
+        self,
+        points: Array,
+        frames: Array,
+        weights: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None,
+        near_squares: list[float],
+        mass: NDArray[np.uint64],
+        moment: NDArray[np.uint64],
+        near: NDArray[np.uint64],
+    ) -> None:
+        """Add points (n, d) to counts (limbs, L, B) and (limbs, L, 3) in place; `weights` are limbs of each weight."""
+
+    def histogram(self, mass: NDArray[Any], moment: NDArray[Any]) -> Any:
+        """Bins (L, B) as a histogram: counts and sums of offsets in uint64, or masses and moments in float64."""
+
+    def level_distances(self, measures: Sequence[Any], n_slices: int) -> Iterator[tuple[Array, Array]]:
+        """W_1 of all pairs i < j of histograms: lower bounds and widths of the bounds, in blocks (slices, pairs).
+
+        One histogram is compared with the uniform measure.
+        """
+
+    def transport_distances(self, x: Any, y: Any, p: float, root: bool, n_slices: int) -> NDArray[np.float64]:
+        """W_p^p, or W_p with `root`, between atoms at the means of the bins, and what its error bound needs, (4, L).
+
+        The rows are the costs, the displacements of x and of y (the largest W_p^p to the atoms, in widths of a bin),
+        and for p = 2 the ranges of partners (docs/sketch.md). With y None the other measure is uniform.
         """
 
 

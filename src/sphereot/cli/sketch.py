@@ -99,7 +99,7 @@ def sketch(
     Compared later: sphereot distance 2025.sketch today.parquet --columns embedding --p 1
     """
     from sphereot.datasets.addresses import size_and_version
-    from sphereot.sketch.by_key import SketchesByKey
+    from sphereot.sketch.streams import SketchesByKey
 
     require_both(time, every)
     if by is not None and time is not None:

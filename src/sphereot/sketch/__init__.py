@@ -7,9 +7,8 @@ See :doc:`/sketch` for the mathematics of the bounds and the format of the bytes
 from typing import TYPE_CHECKING
 
 from sphereot._support.lazy_modules import import_on_use
-from sphereot.sketch.all_pairs import PairwiseSketchDistances, pairwise
-from sphereot.sketch.distances import SketchDistance
-from sphereot.sketch.sketch import Sketch
+from sphereot.sketch.distances import PairwiseSketchDistances, SketchDistance
+from sphereot.sketch.sketch import Sketch, pairwise
 
 if TYPE_CHECKING:
     from sphereot.sketch import dask as dask

@@ -1,4 +1,9 @@
-"""The counts of a sketch: masses, sums of offsets, and near-pole masses per group, great circle and bin."""
+"""The counts of a sketch: masses, sums of offsets, and near-pole masses per group, great circle and bin.
+
+Weights are summed exactly, as fixed-point numbers of two limbs, whose sums do not depend on the order: a number is
+high 2^-16 + low 2^-64 with low < 2^48, in two arrays of uint64 along the limb axis. Arrays with one limb are plain
+integers.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,15 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._backends import native
-from sphereot._backends.native import sketches as native_sketches
-from sphereot.sketch import portable
-from sphereot.sketch.fixed_point import LARGEST_TOTAL, LARGEST_WEIGHT, add, split, subtract, to_float
-from sphereot.sketch.layout import NEAR_COUNT, OFFSET_BITS, Layout
+from sphereot._backends import sketch_backend
+from sphereot._backends.protocol import LIMB_BITS, OFFSET_BITS
+from sphereot.sketch.layout import NEAR_COUNT, Layout
 
-__all__ = ["Bins", "counted", "inconsistency", "zero_bins"]
-
+HIGH_UNIT = 2.0**-16
+WEIGHT_UNIT = 2.0**-64
+LARGEST_WEIGHT = 2.0**31
+LARGEST_TOTAL = 2.0**46
 ROWS_PER_CALL = 1 << 18  # rows that are made contiguous at a time
+
+_LOW = np.uint64((1 << LIMB_BITS) - 1)
 
 Words = NDArray[np.uint64]
 
@@ -29,7 +36,7 @@ class Bins:
     n : array of uint64, shape (G,)
         Number of points of each group.
     mass : array of uint64, shape (G, limbs, L, B)
-        Number of points of each bin, in one limb; with weights their total weight, in two (`fixed_point.py`).
+        Number of points of each bin, in one limb; with weights their total weight, in two.
     moment : array of uint64, shape (G, limbs, L, B)
         Sum of offsets in units of 2^-16 of a bin; with weights the sum of weight times offset, in two limbs.
     near : array of uint64, shape (G, limbs, L, 3)
@@ -50,6 +57,13 @@ class Bins:
     def arrays(self) -> tuple[Words, Words, Words]:
         """Masses, moments and near-pole masses."""
         return self.mass, self.moment, self.near
+
+    @property
+    def cells(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Masses and moments (L, B) of the only group: integers, or float64 with weights."""
+        if self.weighted:
+            return to_float(self.mass[0]), to_float(self.moment[0])
+        return self.mass[0, 0], self.moment[0, 0]
 
     @property
     def nbytes(self) -> int:
@@ -116,9 +130,8 @@ def counted(
             chunk: Any = slice(start, start + ROWS_PER_CALL) if rows is None else rows[start : start + ROWS_PER_CALL]
             part = np.ascontiguousarray(points[chunk])
             part_limbs = None if limbs is None else (limbs[0][chunk], limbs[1][chunk])
-            count = native_sketches.count_points if native.available else portable.count_points
             arrays = (bins.mass[g], bins.moment[g], bins.near[g])
-            count(part, layout.frames(), part_limbs, layout.near_squares, *arrays)
+            sketch_backend().count_points(part, layout.frames(), part_limbs, layout.near_squares, *arrays)
             bins.n[g] += np.uint64(len(part))
 
 
@@ -151,12 +164,12 @@ def inconsistency(bins: Bins) -> str:
         totals = np.sum(bins.mass, axis=-1)  # (G, limbs, L)
         if bins.weighted:
             mass, moment, near = (array.swapaxes(0, 1) for array in bins.arrays)
-            if any(bool(np.any(numbers[1] >> np.uint64(48))) for numbers in (mass, moment, near)):
+            if any(bool(np.any(numbers[1] > _LOW)) for numbers in (mass, moment, near)):
                 return "lower limbs of 2^48 or more"
             if bool(np.any(np.sum(mass[0], axis=-1, dtype=np.float64) > 2.0**62)):
                 return "masses above 2^46"
-            totals[:, 0] += totals[:, 1] >> np.uint64(48)
-            totals[:, 1] &= np.uint64((1 << 48) - 1)
+            totals[:, 0] += totals[:, 1] >> np.uint64(LIMB_BITS)
+            totals[:, 1] &= _LOW
             too_large = subtract(mass, moment) is None
         else:
             if bool(np.any(totals != bins.n[:, None, None])) or bool(np.any(bins.mass > bins.n[:, None, None, None])):
@@ -170,3 +183,42 @@ def inconsistency(bins: Bins) -> str:
     near = bins.near.swapaxes(0, 1)
     bounds = np.concatenate([totals.swapaxes(0, 1)[..., None], near[..., :-1]], axis=-1)
     return "more points near the poles than there are" if subtract(bounds, near) is None else ""
+
+
+def split(weights: NDArray[np.float64]) -> tuple[Words, Words]:
+    """Limbs of weights from 0 to 2^31, rounded to multiples of 2^-64.
+
+    >>> high, low = split(np.array([1.5, 2.0**-64]))
+    >>> high.tolist(), low.tolist()
+    ([98304, 0], [0, 1])
+    """
+    high = np.floor(weights / HIGH_UNIT)
+    low = np.rint((weights - high * HIGH_UNIT) / WEIGHT_UNIT)
+    return high.astype(np.uint64), low.astype(np.uint64)
+
+
+def add(numbers: Words, others: Words) -> Words:
+    """Sum of two arrays (limbs, ...)."""
+    total = numbers + others
+    if len(total) == 2:
+        total[0] += total[1] >> np.uint64(LIMB_BITS)
+        total[1] &= _LOW
+    return total
+
+
+def subtract(numbers: Words, others: Words) -> Words | None:
+    """Difference of two arrays (limbs, ...), or None if an element of it is negative."""
+    if len(numbers) == 1:
+        return None if bool(np.any(numbers < others)) else numbers - others
+    borrow = (numbers[1] < others[1]).astype(np.uint64)
+    if bool(np.any(numbers[0] < others[0] + borrow)):
+        return None
+    low = (numbers[1] - others[1]) & _LOW  # unsigned: modulo 2^64, of which 2^48 is a divisor
+    return np.stack([numbers[0] - others[0] - borrow, low])
+
+
+def to_float(numbers: Words) -> NDArray[np.float64]:
+    """Arrays (limbs, ...) as float64: integers, or masses."""
+    if len(numbers) == 1:
+        return np.asarray(numbers[0], np.float64)
+    return np.asarray(numbers[0] * HIGH_UNIT + numbers[1] * WEIGHT_UNIT, np.float64)

@@ -8,9 +8,8 @@ import numpy as np
 from sphereot._arrays.types import DaskCollection
 from sphereot._arrays.validation import as_int
 from sphereot._support.extras import require
-from sphereot.sketch.columns import PointColumns
-from sphereot.sketch.partitions import Partial, merged_partials, summarized, tree_reduced
 from sphereot.sketch.sketch import Sketch
+from sphereot.sketch.streams import Partial, PointColumns, merged_partials, summarized, tree_reduced
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sphereot.sketch.bins import Bins, inconsistency
 from sphereot.sketch.layout import NEAR_COUNT, Layout
 
-__all__ = ["decode", "encode"]
-
 MAGIC = b"\x93SPHSKT\n"
 VERSION = 1
 METHODS = ("iid", "orthogonal", "quasi")

@@ -1,7 +1,8 @@
-"""The layout of a sketch: its great circles and bins, which two sketches share if they can be merged."""
+"""The layout of a sketch: its great circles, bins and groups, which two sketches share if they can be merged."""
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -9,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.libraries import is_torch, to_numpy
 from sphereot._arrays.types import Method
-from sphereot._arrays.validation import as_int, as_method
+from sphereot._arrays.validation import as_int, as_method, require_labels
+from sphereot._backends.protocol import COORDINATE_GRID, OFFSET_BITS
 from sphereot.slicing.drawing import frames_from_normals
 
-__all__ = ["LARGEST_BINS", "NEAR_COUNT", "OFFSET_BITS", "Layout"]
-
-OFFSET_BITS = 16  # the offset of a point in its bin is an integer below 2^16
-FRAME_GRID = 2.0**23  # frames are multiples of 1 / FRAME_GRID, coordinates of 1 / COORDINATE_GRID:
-COORDINATE_GRID = 2.0**29  # sums of their products are multiples of 2^-52 below 2, and exact in float64
+# Frames are multiples of 1 / FRAME_GRID, coordinates of 1 / COORDINATE_GRID: sums of their products are multiples of
+# 2^-52 below 2, and exact in float64.
+FRAME_GRID = 2.0**23
 NEAR_COUNT = 3
 
 LARGEST_BINS = 1 << 14
@@ -84,11 +85,6 @@ class Layout:
         return layout
 
     @property
-    def cells(self) -> int:
-        """Groups times great circles times bins."""
-        return self.groups * self.n_projections * self.bins
-
-    @property
     def near_squares(self) -> list[float]:
         """Squared lengths of projections below which points are counted, because rounding moves them farther."""
         scale = 2.0 ** math.floor(math.log2(math.sqrt(2.0 / self.dim)))  # about the length of a projection
@@ -137,3 +133,41 @@ def _frames(dim: int, n_projections: int, seed: int, method: str) -> tuple[NDArr
     frames: NDArray[np.float64] = steps / FRAME_GRID
     frames.flags.writeable = False
     return frames, digest
+
+
+def group_numbers(name: str, labels: Any, n: int, groups: int) -> NDArray[np.int64]:
+    """Numbers below `groups` for n labels, ints or strings; equal labels have equal numbers.
+
+    The number is a BLAKE2b hash of the label as text, with a letter for its type, modulo `groups`.
+
+    >>> group_numbers("groups", ["anna", "ben", "anna"], 3, 64).tolist()
+    [18, 12, 18]
+    """
+    values = _as_labels(name, labels)
+    if values.shape != (n,):
+        raise ValueError(f"{name}: shape is {values.shape}, but there are {n} points and each needs one label.")
+    unique, index = np.unique(values, return_inverse=True)
+    letter = "s" if unique.dtype.kind == "U" else "i"
+    hashes = [hashlib.blake2b(f"{letter}{label}".encode(), digest_size=8).digest() for label in unique.tolist()]
+    numbers = np.array([int.from_bytes(digest, "little") % groups for digest in hashes], np.int64)
+    return numbers[index]
+
+
+def _as_labels(name: str, labels: Any) -> NDArray[Any]:
+    """Labels as an array of ints or of strings."""
+    if is_torch(labels) or hasattr(labels, "__array__"):
+        values = np.asarray(to_numpy(labels) if is_torch(labels) else labels)
+    elif isinstance(labels, Sequence) and not isinstance(labels, str | bytes):
+        values = np.asarray(labels, dtype=object)
+    else:
+        raise TypeError(f"{name}: got {type(labels).__name__}; pass one int or string per point, in an array or list.")
+    require_labels(name, values)
+    if values.dtype == object:
+        kinds = {type(label) for label in values.ravel().tolist()}
+        if kinds == {str}:
+            return values.astype(str)
+        if len(kinds) == 1 and next(iter(kinds)) is int:
+            return values.astype(np.int64)
+    if values.dtype.kind not in "iuUT":
+        raise TypeError(f"{name}: labels of this kind ({values.dtype}) are not understood; pass ints or strings alone.")
+    return values.astype(str) if values.dtype.kind == "T" else values

@@ -1,8 +1,8 @@
-"""`Sketch`: histograms of points on great circles, which can be updated, merged, stored and compared."""
+"""`Sketch`: histograms of points on great circles, which can be updated, merged, stored and compared (`pairwise`)."""
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,10 @@ from sphereot._arrays.types import Labels, Method, Numbers, Points
 from sphereot._arrays.validation import as_masses, as_order, as_points, own_weights
 from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
-from sphereot.sketch.bins import Bins, counted, zero_bins
-from sphereot.sketch.distances import SketchDistance
+from sphereot.sketch.bins import Bins, counted, to_float, zero_bins
+from sphereot.sketch.distances import PairwiseSketchDistances, SketchDistance
 from sphereot.sketch.file_format import decode, encode
-from sphereot.sketch.fixed_point import to_float
-from sphereot.sketch.labels import group_numbers
-from sphereot.sketch.layout import Layout
-
-__all__ = ["Sketch"]
+from sphereot.sketch.layout import Layout, group_numbers
 
 
 class Sketch:
@@ -334,7 +330,7 @@ class Sketch:
 
     def distance_to_uniform(self, p: float = 2) -> SketchDistance:
         """SSW_p between the points and the uniform distribution, as `distance`."""
-        return distances.distance_to_uniform(self.bins_of_all_groups(), self._layout, as_order(p))
+        return distances.distance(self.bins_of_all_groups(), None, self._layout, as_order(p))
 
     # ---- bytes ----
 
@@ -384,6 +380,52 @@ class Sketch:
             f"Sketch(dim={layout.dim}, n_projections={layout.n_projections}, bins={layout.bins}, seed={layout.seed}, "
             f"method={layout.method!r}{groups}): {self.n:,} points{weights}, {self.nbytes / 1e6:.1f} MB"
         )
+
+
+def pairwise(sketches: Sequence[Sketch], p: float = 2) -> PairwiseSketchDistances:
+    """Distances of all pairs of sketches.
+
+    For p = 1 levels are computed once per sketch and great circle; memory is 16 bytes times bins, sketches and threads.
+
+    Parameters
+    ----------
+    sketches : sequence of Sketch
+        At least two sketches of the same great circles and bins; none of them empty.
+    p : float
+        Order, from 1 to 1000.
+
+    Returns
+    -------
+    PairwiseSketchDistances
+
+    Examples
+    --------
+    >>> import sphereot
+    >>> days = [sphereot.Sketch(3, n_projections=50, bins=256).update(
+    ...     sphereot.sphere.random_uniform(500, 3, seed=day)) for day in range(3)]
+    >>> table = sphereot.sketch.pairwise(days, p=1)
+    >>> table.value.shape, bool((table.error_bound < 0.004).all())
+    ((3, 3), True)
+    """
+    p = as_order(p)
+    if len(sketches) < 2:
+        raise ValueError(f"sketches: got {len(sketches)}, but pairs need at least 2 sketches.")
+    for other in sketches[1:]:
+        sketches[0].require_mergeable(other)
+    parts = [sketch.bins_of_all_groups() for sketch in sketches]
+    layout = sketches[0].layout
+    k = len(parts)
+    first, second = np.triu_indices(k, 1)
+    if p == 1:
+        values, bounds = distances.level_distances(parts, layout)
+    else:
+        results = [distances.distance(parts[i], parts[j], layout, p) for i, j in zip(first, second, strict=True)]
+        values = np.array([result.value for result in results])
+        bounds = np.array([result.error_bound for result in results])
+    square = np.zeros((2, k, k))
+    square[0, first, second] = square[0, second, first] = values
+    square[1, first, second] = square[1, second, first] = bounds
+    return PairwiseSketchDistances(square[0], square[1], p)
 
 
 def _copied(bins: Bins) -> Bins:

@@ -7,8 +7,7 @@ import numpy as np
 
 from sphereot._arrays.validation import require_labels
 from sphereot._support.extras import require
-from sphereot.sketch.columns import PointColumns
-from sphereot.sketch.partitions import merged, summarized
+from sphereot.sketch.streams import PointColumns, merged, summarized
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
