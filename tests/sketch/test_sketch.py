@@ -292,7 +292,7 @@ def test_an_interrupted_update_is_noticed(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["sphereot.sketch.sketch"], "counted", interrupted)
+    monkeypatch.setattr(sys.modules["sphereot.sketch.sketch"], "count_points", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sketch.update(points(10))
     with pytest.raises(RuntimeError, match="was interrupted"):

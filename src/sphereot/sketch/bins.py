@@ -70,42 +70,45 @@ class Bins:
         """Memory of the arrays, in bytes."""
         return self.n.nbytes + sum(array.nbytes for array in self.arrays)
 
-    def added(self, other: "Bins") -> "Bins":
+    def add(self, other: "Bins") -> "Bins":
         """Counts of both; an error if the total weight is too large."""
-        total = Bins(self.n + other.n, *self._combined(other, add))
+        total = Bins(self.n + other.n, *self._combine(other, add))
         _require_total(float(np.sum(to_float(self.mass[:, :, 0].swapaxes(0, 1)))), other)
         return total
 
-    def subtracted(self, other: "Bins") -> "Bins | None":
+    def subtract(self, other: "Bins") -> "Bins | None":
         """Counts of this without those of the other, or None if a count would be negative."""
         if bool(np.any(self.n < other.n)):
             return None
-        arrays = self._combined(other, subtract)
+        arrays = self._combine(other, subtract)
         if any(array is None for array in arrays):
             return None
         rest = Bins(self.n - other.n, *arrays)
         return None if inconsistency(rest) else rest
 
-    def _combined(self, other: "Bins", operation: Callable[[Words, Words], Any]) -> list[Any]:
+    def _combine(self, other: "Bins", operation: Callable[[Words, Words], Any]) -> list[Any]:
         results = [
             operation(mine.swapaxes(0, 1), theirs.swapaxes(0, 1))
             for mine, theirs in zip(self.arrays, other.arrays, strict=True)
         ]
         return [None if result is None else np.ascontiguousarray(result.swapaxes(0, 1)) for result in results]
 
+    def copy(self) -> "Bins":
+        """The same counts in memory of their own."""
+        return Bins(self.n.copy(), *(array.copy() for array in self.arrays))
+
     def group(self, g: int) -> "Bins":
         """Counts of one group."""
         part = slice(g, g + 1)
         return Bins(self.n[part], self.mass[part], self.moment[part], self.near[part])
 
-    def summed(self) -> "Bins":
+    def sum_groups(self) -> "Bins":
         """Counts of all groups together, as those of one group."""
         if not self.weighted:
-            arrays = (array.sum(axis=0, keepdims=True) for array in (self.n, *self.arrays))
-            return Bins(*arrays)
+            return Bins(*(array.sum(axis=0, keepdims=True) for array in (self.n, *self.arrays)))
         total = self.group(0)
         for g in range(1, len(self.n)):
-            total = total.added(self.group(g))
+            total = total.add(self.group(g))
         return total
 
 
@@ -116,15 +119,25 @@ def zero_bins(layout: Layout, weighted: bool) -> Bins:
     return Bins(np.zeros(layout.groups, np.uint64), mass, moment, np.zeros((*shape, NEAR_COUNT), np.uint64))
 
 
-def counted(
+def count_points(
     bins: Bins, layout: Layout, points: Any, weights: NDArray[np.float64] | None, groups: NDArray[np.int64] | None
 ) -> None:
     """Count points (n, d) in place, with weights (n,) and group numbers (n,); for `Bins` that nobody else has."""
     limbs = None
     if weights is not None:
-        _require_weights(weights, bins)
+        largest = float(np.max(weights))
+        if largest > LARGEST_WEIGHT:
+            raise ValueError(
+                f"weights: the largest is {largest:.4g}, but at most 2^31 is possible; divide all weights."
+            )
+        _require_total(float(np.sum(weights)), bins)
         limbs = split(weights)
-    for g, rows in _rows_of_groups(groups):
+    rows_of_groups: list[tuple[int, Any]] = [(0, None)]
+    if groups is not None:
+        order = np.argsort(groups, kind="stable")
+        present, starts = np.unique(groups[order], return_index=True)
+        rows_of_groups = list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
+    for g, rows in rows_of_groups:
         total = len(points) if rows is None else len(rows)
         for start in range(0, total, ROWS_PER_CALL):
             chunk: Any = slice(start, start + ROWS_PER_CALL) if rows is None else rows[start : start + ROWS_PER_CALL]
@@ -133,22 +146,6 @@ def counted(
             arrays = (bins.mass[g], bins.moment[g], bins.near[g])
             sketch_backend().count_points(part, layout.frames(), part_limbs, layout.near_squares, *arrays)
             bins.n[g] += np.uint64(len(part))
-
-
-def _rows_of_groups(groups: NDArray[np.int64] | None) -> list[tuple[int, NDArray[np.int64] | None]]:
-    """The groups that are present, with the indices of their points; None for all points."""
-    if groups is None:
-        return [(0, None)]
-    order = np.argsort(groups, kind="stable")
-    present, starts = np.unique(groups[order], return_index=True)
-    return list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
-
-
-def _require_weights(weights: NDArray[np.float64], bins: Bins) -> None:
-    largest = float(np.max(weights))
-    if largest > LARGEST_WEIGHT:
-        raise ValueError(f"weights: the largest is {largest:.4g}, but at most 2^31 is possible; divide all weights.")
-    _require_total(float(np.sum(weights)), bins)
 
 
 def _require_total(more: float, bins: Bins) -> None:

@@ -9,7 +9,7 @@ from sphereot._arrays.types import DaskCollection
 from sphereot._arrays.validation import as_int
 from sphereot._support.extras import require
 from sphereot.sketch.sketch import Sketch
-from sphereot.sketch.streams import Partial, PointColumns, merged_partials, summarized, tree_reduced
+from sphereot.sketch.streams import Partial, PointColumns, merge_partials, reduce_tree, sketch_partition
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -85,7 +85,7 @@ def sketch(
             f"x: got {type(x).__module__}.{type(x).__name__}; give a Dask array, dataframe or bag. For data in memory, "
             "use sphereot.Sketch(dim).update(x)."
         )
-    total = tree_reduced(tasks, delayed(merged_partials), split_every)
+    total = reduce_tree(tasks, delayed(merge_partials), split_every)
     return delayed(_finish)(total, by is not None)
 
 
@@ -130,7 +130,7 @@ def _summarize_block(
 ) -> Partial:
     columns = [block] if len(form.names) == 1 else block.T
     points = form.points(dict(zip(form.names, columns, strict=True)))
-    return summarized(points, options, weights=weights, groups=groups, keys=keys)
+    return sketch_partition(points, options, weights=weights, groups=groups, keys=keys)
 
 
 def _summarize_frame(frame: Any, roles: _Roles, form: PointColumns, options: dict[str, Any]) -> Partial:
@@ -138,7 +138,7 @@ def _summarize_frame(frame: Any, roles: _Roles, form: PointColumns, options: dic
         return {}
     points = form.points({name: frame[name].to_numpy() for name in form.names})
     weights, groups, keys = (None if name is None else frame[name].to_numpy() for name in roles)
-    return summarized(points, options, weights=weights, groups=groups, keys=keys)
+    return sketch_partition(points, options, weights=weights, groups=groups, keys=keys)
 
 
 def _summarize_items(items: Any, form: PointColumns, options: dict[str, Any]) -> Partial:

@@ -6,7 +6,6 @@ import zlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sphereot.sketch.bins import Bins, inconsistency
 from sphereot.sketch.layout import NEAR_COUNT, Layout
@@ -37,7 +36,8 @@ def encode(layout: Layout, weighted: bool | None, bins: Bins | None) -> bytes:
                     sizes.append(0)
                     continue
                 numbers = array[:, limb]
-                sizes.append(_width(numbers))
+                largest = int(np.max(numbers))
+                sizes.append(next(width for width in (1, 2, 4, 8) if largest < 1 << (8 * width)))
                 parts.append(compressor.compress(numbers.astype(f"<u{sizes[-1]}").tobytes()))
         widths, payload = bytes(sizes), b"".join([*parts, compressor.flush()])
     sizes_of_layout = (layout.dim, layout.n_projections, layout.bins, layout.groups)
@@ -128,12 +128,6 @@ def _read_counts(payload: bytes, layout: Layout, weighted: bool, widths: bytes) 
     if problem:
         raise _damaged(f"they contradict themselves: {problem}")
     return bins
-
-
-def _width(numbers: NDArray[np.uint64]) -> int:
-    """Bytes of the smallest unsigned integer type that holds all numbers."""
-    largest = int(np.max(numbers))
-    return next(width for width in (1, 2, 4, 8) if largest < 1 << (8 * width))
 
 
 def _checksum(content: bytes) -> bytes:

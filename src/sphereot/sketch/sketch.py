@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import readable, to_numpy
 from sphereot._arrays.types import Labels, Method, Numbers, Points
 from sphereot._arrays.validation import as_masses, as_order, as_points, own_weights
 from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
-from sphereot.sketch.bins import Bins, counted, to_float, zero_bins
+from sphereot.sketch.bins import Bins, count_points, to_float, zero_bins
 from sphereot.sketch.distances import PairwiseSketchDistances, SketchDistance
 from sphereot.sketch.file_format import decode, encode
 from sphereot.sketch.layout import Layout, group_numbers
@@ -89,7 +88,7 @@ class Sketch:
         self._interrupted = False
 
     @classmethod
-    def _of(cls, layout: Layout, weighted: bool | None, bins: Bins | None) -> "Sketch":
+    def _from_layout(cls, layout: Layout, weighted: bool | None, bins: Bins | None) -> "Sketch":
         sketch = cls.__new__(cls)
         sketch._layout, sketch._weighted, sketch._bins, sketch._interrupted = layout, weighted, bins, False
         return sketch
@@ -158,7 +157,7 @@ class Sketch:
         """The counts of all groups together; an error if there are no points."""
         if self._counts is None:
             raise ValueError("the sketch is empty, and has no distance; update it with points first.")
-        bins = self._counts.summed()
+        bins = self._counts.sum_groups()
         if not np.any(bins.mass[0, :, 0]):
             raise ValueError("the sketch has points of weight zero only, and no distance; add points with weight.")
         return bins
@@ -176,21 +175,17 @@ class Sketch:
         x: Points,
         weights: Numbers | None = None,
         groups: Labels | None = None,
-        *,
-        columns: Columns | None = None,
     ) -> "Sketch":
         """Add points.
 
         Parameters
         ----------
         x : array, shape (n, d)
-            Unit vectors, of any array library.
+            Unit vectors, of any array library, or a table with one column per coordinate.
         weights : array, shape (n,), optional
             Nonnegative weights of at most 2^31, on a scale that all updates share. Zeros are allowed.
         groups : sequence of int or str, length n
             A label for each point, if the sketch has several groups.
-        columns : str, int or sequence of them, optional
-            For tables: the columns of the coordinates, or one column of lists; see `sphereot.sphere.from_table`.
 
         Returns
         -------
@@ -198,7 +193,7 @@ class Sketch:
             The sketch itself.
         """
         weights = own_weights(weights, x)
-        array = as_points("x", x, columns, weighted=True)
+        array = as_points("x", x, weighted=True)
         points = to_numpy(array)
         if readable(array) is None:  # on an accelerator, where as_points does not look at values
             points = as_points("x", points)
@@ -222,7 +217,7 @@ class Sketch:
         bins = zero_bins(self._layout, weighted) if self._counts is None else self._counts
         self._interrupted = self._bins is not None
         try:
-            counted(bins, self._layout, points, masses, numbers)
+            count_points(bins, self._layout, points, masses, numbers)
         except ValueError:  # before the first point was counted
             self._interrupted = False
             raise
@@ -238,8 +233,8 @@ class Sketch:
         layout = Layout(self.dim, self.n_projections, self.bins, self._layout.seed, self._layout.method, 1)
         for g in range(self.groups):
             empty = self._counts is None or not self._counts.n[g]
-            part = None if empty or self._counts is None else _copied(self._counts.group(g))
-            yield Sketch._of(layout, self._weighted, part)
+            part = None if empty or self._counts is None else self._counts.group(g).copy()
+            yield Sketch._from_layout(layout, self._weighted, part)
 
     # ---- merging ----
 
@@ -264,12 +259,14 @@ class Sketch:
         weighted = self._weighted if self._weighted is not None else other._weighted
         if self._counts is None or other._counts is None:
             bins = self._counts if other._counts is None else other._counts
-            return Sketch._of(self._layout, weighted, None if bins is None else _copied(bins))
-        return Sketch._of(self._layout, weighted, self._counts.added(other._counts))
+            return Sketch._from_layout(self._layout, weighted, None if bins is None else bins.copy())
+        return Sketch._from_layout(self._layout, weighted, self._counts.add(other._counts))
 
     def __radd__(self, other: Any) -> "Sketch":
         if isinstance(other, int) and other == 0:  # the start of sum()
-            return Sketch._of(self._layout, self._weighted, None if self._counts is None else _copied(self._counts))
+            return Sketch._from_layout(
+                self._layout, self._weighted, None if self._counts is None else self._counts.copy()
+            )
         return NotImplemented
 
     def __iadd__(self, other: "Sketch") -> "Sketch":
@@ -286,13 +283,13 @@ class Sketch:
         self._require_same_weights(other)
         if other._counts is None:
             return self + other
-        rest = None if self._counts is None else self._counts.subtracted(other._counts)
+        rest = None if self._counts is None else self._counts.subtract(other._counts)
         if rest is None:
             raise ValueError(
                 "the second sketch has points that the first has not, so that counts would be negative; subtract only "
                 "what was added before."
             )
-        return Sketch._of(self._layout, self._weighted, rest if np.any(rest.n) else None)
+        return Sketch._from_layout(self._layout, self._weighted, rest if np.any(rest.n) else None)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sketch):
@@ -353,7 +350,7 @@ class Sketch:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Sketch":
         """The sketch of `to_bytes`; a ValueError says what is wrong with damaged bytes."""
-        return cls._of(*decode(data))
+        return cls._from_layout(*decode(data))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the bytes to a file, atomically: `path` never holds half a sketch."""
@@ -426,7 +423,3 @@ def pairwise(sketches: Sequence[Sketch], p: float = 2) -> PairwiseSketchDistance
     square[0, first, second] = square[0, second, first] = values
     square[1, first, second] = square[1, second, first] = bounds
     return PairwiseSketchDistances(square[0], square[1], p)
-
-
-def _copied(bins: Bins) -> Bins:
-    return Bins(bins.n.copy(), *(array.copy() for array in bins.arrays))

@@ -7,7 +7,7 @@ import numpy as np
 
 from sphereot._arrays.validation import require_labels
 from sphereot._support.extras import require
-from sphereot.sketch.streams import PointColumns, merged, summarized
+from sphereot.sketch.streams import PointColumns, merge_sketches, sketch_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,14 +72,18 @@ def sketch_agg(
             types = [batch.schema.field(name).type for name in keys]
             for key, rows in _rows_by_key(batch, keys):
                 points = form.points({name: _values(name, rows.column(name)) for name in form.names})
-                content = summarized(points, options, weights=_optional(rows, weights), groups=_optional(rows, groups))[
-                    None
-                ]
-                partial[key] = content if key not in partial else merged([partial[key], content])
+                content = sketch_partition(
+                    points, options, weights=_optional(rows, weights), groups=_optional(rows, groups)
+                )[None]
+                partial[key] = content if key not in partial else merge_sketches([partial[key], content])
         if partial:
-            yield _batch(keys, types, partial)
+            import pyarrow
 
-    return _merged(df.select(*chosen).mapInArrow(summarize, _schema(df, keys)), keys)
+            values = [pyarrow.array([key[k] for key in partial], kind) for k, kind in enumerate(types)]
+            sketches = pyarrow.array(list(partial.values()), pyarrow.binary())
+            yield pyarrow.RecordBatch.from_arrays([*values, sketches], names=[*keys, "sketch"])
+
+    return _merge_by_key(df.select(*chosen).mapInArrow(summarize, _schema(df, keys)), keys)
 
 
 def merge_agg(df: "DataFrame", column: str = "sketch", by: str | Sequence[str] | None = None) -> "DataFrame":
@@ -102,7 +106,7 @@ def merge_agg(df: "DataFrame", column: str = "sketch", by: str | Sequence[str] |
     require("pyspark", "sphereot.sketch.spark", extra="spark")
     keys = _names(by)
     PointColumns((column,)).require_in("df", df.columns, keys)
-    return _merged(df.select(*keys, df[column].alias("sketch")), keys)
+    return _merge_by_key(df.select(*keys, df[column].alias("sketch")), keys)
 
 
 def _names(by: str | Sequence[str] | None) -> list[str]:
@@ -116,7 +120,7 @@ def _schema(df: Any, keys: list[str]) -> Any:
     return StructType([*(df.schema[name] for name in keys), StructField("sketch", BinaryType())])
 
 
-def _merged(df: Any, keys: list[str]) -> Any:
+def _merge_by_key(df: Any, keys: list[str]) -> Any:
     """Sums of sketches by key, in two steps, so that no task holds the sketches of all partitions at a time."""
     from pyspark.sql import functions
 
@@ -125,7 +129,7 @@ def _merged(df: Any, keys: list[str]) -> Any:
     def merge(table: Any) -> Any:
         import pyarrow
 
-        content = merged(table.column("sketch").to_pylist())
+        content = merge_sketches(table.column("sketch").to_pylist())
         columns = {name: table.column(name).slice(0, 1) for name in keys}
         return pyarrow.table(columns | {"sketch": pyarrow.array([content], pyarrow.binary())})
 
@@ -167,11 +171,3 @@ def _values(name: str, column: Any) -> Any:
 
 def _optional(rows: Any, name: str | None) -> Any:
     return None if name is None else np.asarray(rows.column(name).to_pylist())
-
-
-def _batch(keys: list[str], types: list[Any], partial: dict[tuple[Any, ...], bytes]) -> Any:
-    import pyarrow
-
-    columns = [pyarrow.array([key[k] for key in partial], kind) for k, kind in enumerate(types)]
-    sketches = pyarrow.array(list(partial.values()), pyarrow.binary())
-    return pyarrow.RecordBatch.from_arrays([*columns, sketches], names=[*keys, "sketch"])

@@ -55,11 +55,11 @@ class SketchesByKey:
         if len(points) == 0:
             return
         if keys is None:
-            self._opened(None, points.shape[1]).update(points, weights, groups)
+            self._open_sketch(None, points.shape[1]).update(points, weights, groups)
             return
         for key, rows in rows_by_key(keys):
             chosen = (None if values is None else np.asarray(values)[rows] for values in (weights, groups))
-            self._opened(key, points.shape[1]).update(points[rows], *chosen)
+            self._open_sketch(key, points.shape[1]).update(points[rows], *chosen)
 
     def keys(self) -> list[Hashable]:
         """The keys, in order."""
@@ -78,7 +78,7 @@ class SketchesByKey:
         """Replace all sketches by those that `to_bytes` gave."""
         self._open, self._closed = {}, dict(contents)
 
-    def _opened(self, key: Hashable, dim: int) -> Sketch:
+    def _open_sketch(self, key: Hashable, dim: int) -> Sketch:
         if key in self._open:
             sketch = self._open.pop(key)
         elif key in self._closed:
@@ -152,21 +152,17 @@ class PointColumns:
 
     def points(self, table: Mapping[str, Any]) -> NDArray[np.floating[Any]]:
         """Points (n, d) of a table, given as arrays by name; a column of lists may be an array of two dimensions."""
-        values = [table[name] for name in self.names]
-        coordinates = (
-            stacked(self.names[0], values[0]) if len(values) == 1 else np.stack(list(map(_numbers, values)), 1)
-        )
+        if len(self.names) == 1:
+            coordinates = stacked(self.names[0], table[self.names[0]])
+        else:
+            values, floats = [np.asarray(table[name]) for name in self.names], (np.float32, np.float64)
+            coordinates = np.stack([one if one.dtype in floats else one.astype(np.float64) for one in values], 1)
         if self.lonlat:
             coordinates = from_lonlat(np.asarray(coordinates, np.float64))
         return np.asarray(normalize(coordinates) if self.normalize else coordinates)
 
 
-def _numbers(values: Any) -> NDArray[np.floating[Any]]:
-    array = np.asarray(values)
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-
-
-def summarized(
+def sketch_partition(
     points: Any,
     options: Mapping[str, Any],
     *,
@@ -194,7 +190,7 @@ def summarized(
         return sketches.to_bytes()
 
 
-def merged(sketches: Iterable[bytes]) -> bytes:
+def merge_sketches(sketches: Iterable[bytes]) -> bytes:
     """The sum of sketches; one at a time is held in memory beside the sum."""
     total: Sketch | None = None
     for content in sketches:
@@ -205,16 +201,16 @@ def merged(sketches: Iterable[bytes]) -> bytes:
     return total.to_bytes()
 
 
-def merged_partials(partials: Iterable[Partial]) -> Partial:
+def merge_partials(partials: Iterable[Partial]) -> Partial:
     """The sum of partial results, key by key."""
     by_key: dict[Hashable, list[bytes]] = {}
     for partial in partials:
         for key, sketch in partial.items():
             by_key.setdefault(key, []).append(sketch)
-    return {key: sketches[0] if len(sketches) == 1 else merged(sketches) for key, sketches in by_key.items()}
+    return {key: sketches[0] if len(sketches) == 1 else merge_sketches(sketches) for key, sketches in by_key.items()}
 
 
-def tree_reduced(parts: list[Any], combine: Callable[[list[Any]], Any], split_every: int) -> Any:
+def reduce_tree(parts: list[Any], combine: Callable[[list[Any]], Any], split_every: int) -> Any:
     """Combine parts, `split_every` at a time, until one is left."""
     while len(parts) > 1:
         parts = [combine(parts[start : start + split_every]) for start in range(0, len(parts), split_every)]
