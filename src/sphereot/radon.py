@@ -31,7 +31,7 @@ from sphereot._arrays.types import (
 )
 from sphereot._arrays.validation import as_frames, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing.circles import great_circles, project
-from sphereot.sphere.area import log_area
+from sphereot.sphere.maps import log_area
 
 __all__ = ["IntegrationSet", "dual_radon_transform", "hemispherical_transform", "integration_set", "radon_transform"]
 

@@ -245,7 +245,7 @@ WRONG_CALLS = {
     ),
     "seed by position": (
         lambda: sphereot.sphere.random_uniform(9, 3, 0),
-        r"as in random_uniform\(n, dim, seed=0\)",
+        r"random_uniform\(\) takes 2 positional arguments but 3 were given",
     ),
     "permutations by position": (
         lambda: sphereot.stats.two_sample_test(X, Y, 999),

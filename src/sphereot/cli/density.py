@@ -376,7 +376,7 @@ def _read(data: Path, reading: ReadOptions) -> tuple[Any, str, Any]:
 
 def _uniform(points: Any) -> float:
     """Log-density of the uniform distribution."""
-    from sphereot.sphere.area import log_area
+    from sphereot.sphere.maps import log_area
 
     return -log_area(int(points.shape[1]))
 

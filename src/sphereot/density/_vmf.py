@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
-from sphereot.sphere.area import log_area
+from sphereot.sphere.maps import log_area
 
 __all__ = [
     "fit_concentration",

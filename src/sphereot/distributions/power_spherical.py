@@ -7,7 +7,7 @@ from torch import Size, Tensor
 
 from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.implicit_gradients import LOG_COSINE, with_quantile_gradient
-from sphereot.sphere.area import log_area
+from sphereot.sphere.maps import log_area
 
 __all__ = ["PowerSpherical"]
 

@@ -11,7 +11,7 @@ from torch.distributions import Distribution
 from sphereot._arrays.random import torch_generator
 from sphereot.distributions.axial import checked_points
 from sphereot.distributions.constraints import is_validating, unit_vector
-from sphereot.sphere.area import log_area
+from sphereot.sphere.maps import log_area
 
 __all__ = ["HypersphericalUniform"]
 

@@ -7,7 +7,7 @@ from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.cosine_sampling import draw_drops
 from sphereot.distributions.implicit_gradients import COSINE, with_quantile_gradient
-from sphereot.sphere.area import log_area
+from sphereot.sphere.maps import log_area
 
 __all__ = ["VonMisesFisher"]
 

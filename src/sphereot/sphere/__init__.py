@@ -9,6 +9,7 @@ array. Lengths are in radians.
 from sphereot.sphere.coordinates import (
     from_lonlat,
     from_spherical,
+    from_table,
     inverse_stereographic,
     stereographic,
     to_lonlat,
@@ -24,7 +25,6 @@ from sphereot.sphere.maps import (
     random_uniform,
     to_tangent,
 )
-from sphereot.sphere.tables import from_table
 
 __all__ = [
     "exp",

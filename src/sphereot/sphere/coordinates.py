@@ -1,36 +1,65 @@
-"""Coordinates on the sphere: longitude and latitude, spherical angles, the stereographic projection."""
+"""Points from tables; coordinates: longitude and latitude, spherical angles, the stereographic projection."""
 
 import math
 import warnings
 from numbers import Real
 from typing import Any, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.containers import Columns, points_of_container
 from sphereot._arrays.libraries import Array, namespace, peek
-from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, NumpyVectors, Vectors
-from sphereot._arrays.validation import as_lonlat, as_reals, as_same_kind, as_unit_vectors
-from sphereot.sphere.norms import safe_norm
-
-__all__ = [
-    "from_lonlat",
-    "from_spherical",
-    "inverse_stereographic",
-    "stereographic",
-    "to_lonlat",
-    "to_spherical",
-]
+from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, Points, Vectors
+from sphereot._arrays.validation import as_lonlat, as_points, as_reals, as_same_kind, as_unit_vectors, as_vectors
+from sphereot.sphere.maps import normalize as scale_to_unit
+from sphereot.sphere.maps import safe_norm
 
 # From so many locations on, they are data, which are unlikely to lie all in one small part of the sea.
 _MANY = 100
 
 
-@overload
-def from_lonlat(lonlat: NumpyVectors, latitude: NumpyArrayLike | None = ...) -> NDArray[Any]: ...
+def from_table(table: Points, *, columns: Columns | None = None, normalize: bool = False) -> NDArray[np.floating[Any]]:
+    """Unit vectors of a table or of another container of points, as all functions that take points read them.
 
+    Parameters
+    ----------
+    table : object
+        A pandas or polars DataFrame, an xarray Dataset, or any table with `__dataframe__` or `__arrow_c_stream__`; a
+        Series of lists; an xarray DataArray, shape (n, d); geopandas points (GeoSeries, GeoDataFrame,
+        `points_from_xy`); an astropy SkyCoord, Table or QTable; a `PointSet` or `EarthData` of `sphereot.datasets`;
+        anything with `__array__` or `__dlpack__`.
+    columns : str, int or sequence of them, optional
+        The columns of the coordinates, by name or number; or the name of one column of lists. By default longitude and
+        latitude in degrees if exactly two columns have such names (lon, longitude, decimalLongitude, ra, ...; lat,
+        latitude, decimalLatitude, dec, ...), else the only column of lists, else all columns. Angles with a unit of
+        astropy are converted, and other units are refused; a column of SkyCoord counts as one of lists. The labels of
+        the last dimension of a DataArray are read like the names of columns.
+    normalize : bool
+        Scale the rows to unit length.
 
-@overload
-def from_lonlat(lonlat: NumpyVectors, latitude: ArrayT) -> ArrayT: ...
+    Returns
+    -------
+    array, shape (n, d)
+        Unit vectors, a NumPy array. Sky coordinates are those of the frame ICRS.
+
+    Examples
+    --------
+    >>> from sphereot import sphere
+    >>> sphere.from_table([[3.0, 4.0], [0.0, 2.0]], normalize=True)
+    array([[0.6, 0.8],
+           [0. , 1. ]])
+
+    With pandas, columns that are named so are longitude and latitude in degrees:
+
+    >>> import pandas as pd  # doctest: +SKIP
+    >>> cities = pd.DataFrame({"name": ["Quito", "Oslo"], "lat": [-0.2, 59.9], "lon": [-78.5, 10.7]})  # doctest: +SKIP
+    >>> sphere.from_table(cities).shape  # doctest: +SKIP
+    (2, 3)
+    """
+    points = points_of_container("table", table, columns)
+    array = as_vectors("table", points)
+    return np.asarray(as_points("table", scale_to_unit(array) if normalize else array))
 
 
 @overload
@@ -95,32 +124,23 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
         east, north = _broadcast_pair("longitude", lonlat, "latitude", latitude, unit="deg")
     xp = namespace(east)
     if 0 not in east.shape:
-        _check_degrees(peek(xp.max(xp.abs(east))), peek(xp.max(xp.abs(north))), math.prod(east.shape))
+        largest, farthest = peek(xp.max(xp.abs(east))), peek(xp.max(xp.abs(north)))
+        if farthest is not None and farthest > 90:
+            raise ValueError(
+                f"lonlat: got a latitude of {farthest:.6g} degrees from the equator, but the poles are at 90; the "
+                "order is longitude, latitude."
+            )
+        count = math.prod(east.shape)
+        if largest is not None and farthest is not None and count >= _MANY and max(largest, farthest) <= 2 * math.pi:
+            warnings.warn(
+                f"from_lonlat: all {count} longitudes and latitudes are within 2 pi of 0, as if they were in radians, "
+                "but degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
+                UserWarning,
+                stacklevel=2,
+            )
     east, north = east * (math.pi / 180), north * (math.pi / 180)
     ring = xp.cos(north)
     return xp.stack([ring * xp.cos(east), ring * xp.sin(east), xp.sin(north)], axis=-1)
-
-
-def _check_degrees(longitude: float | None, latitude: float | None, count: int) -> None:
-    """Raise or warn if angles are not degrees, judged by the largest absolute longitude and latitude."""
-    if longitude is None or latitude is None:
-        return
-    if latitude > 90:
-        raise ValueError(
-            f"lonlat: got a latitude of {latitude:.6g} degrees from the equator, but the poles are at 90; the order "
-            "is longitude, latitude."
-        )
-    if count >= _MANY and max(longitude, latitude) <= 2 * math.pi:
-        warnings.warn(
-            f"from_lonlat: all {count} longitudes and latitudes are within 2 pi of 0, as if they were in radians, but "
-            "degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-@overload
-def to_lonlat(x: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
@@ -162,14 +182,6 @@ def to_lonlat(x: Vectors) -> Any:
 
 
 @overload
-def from_spherical(theta: NumpyArrayLike, phi: NumpyArrayLike) -> NDArray[Any]: ...
-
-
-@overload
-def from_spherical(theta: NumpyArrayLike, phi: ArrayT) -> ArrayT: ...
-
-
-@overload
 def from_spherical(theta: ArrayT, phi: ArrayT | NumpyArrayLike) -> ArrayT: ...
 
 
@@ -207,10 +219,6 @@ def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
 
 
 @overload
-def to_spherical(x: NumpyVectors) -> tuple[NDArray[Any], NDArray[Any]]: ...
-
-
-@overload
 def to_spherical(x: ArrayT) -> tuple[ArrayT, ArrayT]: ...
 
 
@@ -243,10 +251,6 @@ def to_spherical(x: Vectors) -> tuple[Any, Any]:
     """
     points = _on_s2(x)
     return namespace(points).atan2(safe_norm(points[..., :2])[..., 0], points[..., 2]), _azimuth(points)
-
-
-@overload
-def stereographic(x: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
@@ -302,10 +306,6 @@ def stereographic(x: Vectors) -> Any:
     # 1 + x_1 = |x_{2:d}|^2 / (1 - x_1) on the sphere: no digits are lost near the pole.
     scale = xp.where(near_pole, (1 - first) / xp.where(near_pole, squares, 1 + 0 * squares), 1 / (1 + xp.abs(first)))
     return rest * scale
-
-
-@overload
-def inverse_stereographic(u: NumpyArrayLike) -> NDArray[Any]: ...
 
 
 @overload

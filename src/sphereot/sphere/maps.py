@@ -1,5 +1,6 @@
-"""Exponential and logarithm map, geodesic distance, parallel transport and Fréchet mean on the sphere."""
+"""Exponential and logarithm map, geodesic distance, parallel transport, Fréchet mean; safe norms, and the area."""
 
+import math
 import warnings
 from typing import Any, overload
 
@@ -13,7 +14,6 @@ from sphereot._arrays.types import (
     ArrayT,
     Numbers,
     NumpyArrayLike,
-    NumpyPoints,
     NumpyVectors,
     Points,
     Seed,
@@ -32,26 +32,9 @@ from sphereot._arrays.validation import (
     require_broadcast,
     require_same_dim,
 )
-from sphereot._support.keyword_options import options_by_name
-from sphereot.sphere.norms import safe_norm, unit_or_zero
-
-__all__ = [
-    "exp",
-    "frechet_mean",
-    "geodesic_distance",
-    "log",
-    "normalize",
-    "parallel_transport",
-    "random_uniform",
-    "to_tangent",
-]
 
 _MAX_STEPS = 1000
 _TRACED_STEPS = 50
-
-
-@overload
-def normalize(x: NumpyVectors) -> NDArray[Any]: ...
 
 
 @overload
@@ -103,7 +86,6 @@ def random_uniform(n: int, dim: int, *, seed: Seed = ..., like: None = ...) -> N
 def random_uniform(n: int, dim: int, *, seed: Seed = ..., like: ArrayT) -> ArrayT: ...
 
 
-@options_by_name
 def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack | None = None) -> Any:
     """Draw points from the uniform distribution on the sphere.
 
@@ -132,14 +114,6 @@ def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack 
     n = as_int("n", n, 1, "the number of points")
     dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
     return normalize(normal_source(seed, like)((n, dim)))
-
-
-@overload
-def to_tangent(x: NumpyVectors, v: NumpyArrayLike) -> NDArray[Any]: ...
-
-
-@overload
-def to_tangent(x: NumpyVectors, v: ArrayT) -> ArrayT: ...
 
 
 @overload
@@ -173,14 +147,6 @@ def to_tangent(x: Vectors, v: ArrayLike) -> Any:
     array([1., 2., 0.])
     """
     return _tangent_part(*_point_and_vector(x, v))
-
-
-@overload
-def exp(x: NumpyVectors, v: NumpyArrayLike) -> NDArray[Any]: ...
-
-
-@overload
-def exp(x: NumpyVectors, v: ArrayT) -> ArrayT: ...
 
 
 @overload
@@ -219,14 +185,6 @@ def exp(x: Vectors, v: ArrayLike) -> Any:
 
 
 @overload
-def log(x: NumpyVectors, y: NumpyVectors) -> NDArray[Any]: ...
-
-
-@overload
-def log(x: NumpyVectors, y: ArrayT) -> ArrayT: ...
-
-
-@overload
 def log(x: ArrayT, y: ArrayT | NumpyVectors) -> ArrayT: ...
 
 
@@ -256,14 +214,6 @@ def log(x: Vectors, y: Vectors) -> Any:
     array([0. , 0.5])
     """
     return _log(*_two_points(x, y))
-
-
-@overload
-def geodesic_distance(x: NumpyVectors, y: NumpyVectors) -> NDArray[Any]: ...
-
-
-@overload
-def geodesic_distance(x: NumpyVectors, y: ArrayT) -> ArrayT: ...
 
 
 @overload
@@ -303,14 +253,6 @@ def geodesic_distance(x: Vectors, y: Vectors) -> Any:
     0.0 1.5707963267948966 1e-12
     """
     return _distance(*_two_points(x, y))[..., 0]
-
-
-@overload
-def parallel_transport(x: NumpyVectors, y: NumpyVectors, v: NumpyArrayLike) -> NDArray[Any]: ...
-
-
-@overload
-def parallel_transport(x: NumpyVectors, y: ArrayT, v: ArrayT | NumpyArrayLike) -> ArrayT: ...
 
 
 @overload
@@ -360,12 +302,6 @@ def parallel_transport(x: Vectors, y: Vectors, v: ArrayLike) -> Any:
 
 @overload
 def frechet_mean(
-    x: NumpyPoints, *, weights: Numbers | None = ..., tolerance: float | None = ..., max_steps: int | None = ...
-) -> NDArray[Any]: ...
-
-
-@overload
-def frechet_mean(
     x: ArrayT, *, weights: Numbers | None = ..., tolerance: float | None = ..., max_steps: int | None = ...
 ) -> ArrayT: ...
 
@@ -376,7 +312,6 @@ def frechet_mean(
 ) -> Any: ...
 
 
-@options_by_name
 def frechet_mean(
     x: Points, *, weights: Numbers | None = None, tolerance: float | None = None, max_steps: int | None = None
 ) -> Any:
@@ -450,27 +385,51 @@ def frechet_mean(
         step_length = peek(safe_norm(step)[0])
         if step_length is not None and step_length <= tolerance:
             break
-    if step_length is not None:
-        _warn_about_mean(step_length, tolerance, peek(xp.max(xp.where(share > 0, _distance(mean, points), 0 * share))))
-    return mean
-
-
-def _warn_about_mean(step_length: float, tolerance: float, farthest: float | None) -> None:
-    if step_length > tolerance:
+    if step_length is not None and step_length > tolerance:
         warnings.warn(
             f"frechet_mean: the last step was {step_length:.2g} radians long, above the tolerance {tolerance:.2g}; "
             "give more max_steps or a wider tolerance.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=2,
         )
-    # A little more than a quarter of a turn, so that rounding does not warn for an octant or a circle.
-    elif farthest is not None and farthest > 1.5708:
-        warnings.warn(
-            f"frechet_mean: a point is {farthest:.3g} radians from the mean, more than a quarter of a turn, so that "
-            "other means may exist.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+    elif step_length is not None:
+        farthest = peek(xp.max(xp.where(share > 0, _distance(mean, points), 0 * share)))
+        # A little more than a quarter of a turn, so that rounding does not warn for an octant or a circle.
+        if farthest is not None and farthest > 1.5708:
+            warnings.warn(
+                f"frechet_mean: a point is {farthest:.3g} radians from the mean, more than a quarter of a turn, so "
+                "that other means may exist.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return mean
+
+
+def log_area(dim: int) -> float:
+    """Logarithm of the surface area of S^{d-1} in R^d, 2 pi^{d/2} / Gamma(d/2).
+
+    >>> math.isclose(math.exp(log_area(3)), 4 * math.pi)
+    True
+    """
+    return math.log(2.0) + 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim)
+
+
+def safe_norm(v: Array) -> Array:
+    """Euclidean norms of vectors (..., d), shape (..., 1), without overflow; the gradient at 0 is 0."""
+    xp = namespace(v)
+    largest = xp.max(xp.abs(v), axis=-1, keepdims=True)
+    zero = largest == 0
+    scale = xp.where(zero, xp.ones_like(largest), largest)
+    # Both branches of a `where` are differentiated, and 0 times infinity is NaN: the root must not see zero at all.
+    squares = xp.where(zero, xp.ones_like(largest), xp.sum((v / scale) ** 2, axis=-1, keepdims=True))
+    return xp.where(zero, xp.zeros_like(largest), scale * xp.sqrt(squares))
+
+
+def unit_or_zero(v: Array) -> tuple[Array, Array]:
+    """Normalized vectors (..., d), zero for the zero vector, and their norms (..., 1)."""
+    xp = namespace(v)
+    length = safe_norm(v)
+    return v / xp.where(length == 0, xp.ones_like(length), length), length
 
 
 def _distance(x: Array, y: Array) -> Array:
