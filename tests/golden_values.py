@@ -232,7 +232,7 @@ def torch_training() -> Iterator[Value]:
 
     from sphereot import optim, sampling
     from sphereot.density import DensityEstimator
-    from sphereot.particles import gradient_flow
+    from sphereot.optim import gradient_flow
 
     x, y = cloud(60, 3, 1, 1.0), cloud(40, 3, 2)
     options = {"expmap": {"n_blocks": 2, "n_components": 4, "epochs": 20}, "stereo": {"n_blocks": 2, "epochs": 20}}

@@ -83,7 +83,7 @@ def test_links_inside(page):
 
 # Public modules that no `__all__` lists: they are imported by their full name.
 SUBMODULES = (
-    "sphereot.compat.sklearn", "sphereot.particles", "sphereot.sketch.dask", "sphereot.sketch.spark",
+    "sphereot.compat.sklearn", "sphereot.sketch.dask", "sphereot.sketch.spark",
     "sphereot.torch.euclidean",
 )  # fmt: skip
 

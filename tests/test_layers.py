@@ -14,7 +14,7 @@ LAYERS = [
     {"_backends"},
     {"sphere", "slicing", "circle", "radon"},
     {"distance", "sketch"},
-    {"torch", "jax", "distributions", "optim", "particles", "flows", "sampling", "density", "stats"},
+    {"torch", "jax", "distributions", "optim", "flows", "sampling", "density", "stats"},
     {"__init__"},  # the public names
     {"compat", "autoencoders", "self_supervised", "metrics", "datasets", "plotting", "_html"},
     {"report", "experiments"},

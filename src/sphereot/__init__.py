@@ -17,7 +17,7 @@ from sphereot.distance import (
     ssw_uniform,
     uniform_kernel,
 )
-from sphereot.particles import gradient_flow
+from sphereot.optim import gradient_flow
 from sphereot.sketch import Sketch
 from sphereot.slicing.circles import great_circles, project
 

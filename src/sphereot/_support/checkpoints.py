@@ -5,7 +5,7 @@ import io
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._support.atomic_write import reason_of, remove_leftovers, write_aside
+from sphereot._support.extras import Progress, progress_bar
 
 _DIGEST = "sha256:"
 _REMEDY = "remove the file to start again (--fresh on the command line)"
@@ -76,6 +77,92 @@ def asks_to_stop(callback: Callback | None, step: int, loss: float, state: Any) 
     """
     answer = None if callback is None else callback(step, loss, state)
     return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+def run_steps(
+    take: Callable[[int], float],
+    steps: int,
+    *,
+    label: str,
+    done: int = 0,
+    progress: Progress = False,
+    callback: Callback | None = None,
+    state: Callable[[], Any],
+    settled: Callable[[], bool] | None = None,
+    store: "CheckpointStore | None" = None,
+    saved_state: Callable[[], Any] | None = None,
+) -> bool:
+    """Run an iterative method: steps, a progress bar, a callback, a checkpoint after every step but the last.
+
+    Parameters
+    ----------
+    take : callable (step) -> loss
+        Takes the step of this number, from 1.
+    steps, done : int
+        The number of steps in all, and of those that a resumed run has behind it.
+    label : str
+        Name of the work for the progress bar.
+    progress, callback
+        As users give them.
+    state : callable () -> state
+        What the callback receives.
+    settled : callable () -> bool, optional
+        Whether the work is complete before all steps are taken.
+    store, saved_state : optional
+        Where and what to save.
+
+    Returns
+    -------
+    bool
+        Whether `settled` ended the work.
+
+    Examples
+    --------
+    >>> run_steps(lambda step: 1 / step, 3, label="sum", state=list, callback=lambda step, loss, state: print(loss))
+    1.0
+    0.5
+    0.3333333333333333
+    False
+    """
+    with progress_bar(progress, label, steps, done) as show:
+        for step in range(done + 1, steps + 1):
+            loss = take(step)
+            show(step)
+            stops = callback is not None and asks_to_stop(callback, step, loss, state())
+            if settled is not None and settled():
+                return True
+            if stops:
+                return False
+            if store is not None and saved_state is not None and step < steps:
+                store.save(saved_state)
+    return False
+
+
+class LastGood:
+    """Tensors as they were when the loss was last finite, to go back to when it no longer is.
+
+    >>> import torch
+    >>> weights = torch.ones(2)
+    >>> good = LastGood([weights])
+    >>> _ = weights.fill_(torch.nan)
+    >>> good.restore()
+    >>> weights
+    tensor([1., 1.])
+    """
+
+    def __init__(self, tensors: Iterable[Any]) -> None:
+        self._tensors = [tensor.detach() for tensor in tensors]
+        self._copies = [tensor.clone() for tensor in self._tensors]
+
+    def keep(self) -> None:
+        """Remember the values of now."""
+        for copy, tensor in zip(self._copies, self._tensors, strict=True):
+            copy.copy_(tensor)
+
+    def restore(self) -> None:
+        """Go back to the remembered values."""
+        for copy, tensor in zip(self._copies, self._tensors, strict=True):
+            tensor.copy_(copy)
 
 
 class CheckpointStore(Protocol):

@@ -20,7 +20,7 @@ from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import select
 from sphereot.experiments.run_context import Row, RunContext
-from sphereot.particles import ParticleFlow
+from sphereot.optim import ParticleFlow
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
@@ -109,7 +109,7 @@ def _descend(
     return flow.particles.detach(), flow.losses
 
 
-def _particle_flow(target: Tensor, retraction: str, config: Config, seed: int) -> ParticleFlow:
+def _particle_flow(target: Tensor, retraction: Any, config: Config, seed: int) -> ParticleFlow:
     return ParticleFlow(
         [target],
         sphere.random_uniform(config.n, 3, seed=seed, like=target),

@@ -15,7 +15,7 @@ from sphereot.distributions import VonMisesFisher
 from sphereot.experiments.base import Experiment, Table
 from sphereot.experiments.rows import by_run, select
 from sphereot.experiments.run_context import Row, RunContext
-from sphereot.particles import ParticleFlow
+from sphereot.optim import ParticleFlow
 
 __all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 

@@ -1,9 +1,27 @@
-"""Riemannian optimizers for parameters that are unit vectors: SGD and Adam with the interface of `torch.optim`."""
+"""Optimization on spheres: Riemannian SGD and Adam with the interface of `torch.optim`, and SSW gradient flows.
+
+`gradient_flow` moves points to a sample, to the uniform distribution, or to a barycenter; `ParticleFlow` takes one step
+at a time. All need PyTorch when they are used.
+"""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from sphereot._support.extras import require
+from sphereot.optim.gradient_flow import FlowResult, ParticleFlow, gradient_flow
 
-require("torch", "sphereot.optim")
+if TYPE_CHECKING:
+    from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
 
-from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
+__all__ = ["FlowResult", "ParticleFlow", "gradient_flow"]
+if find_spec("torch") is not None:
+    __all__ += ["RiemannianAdam", "RiemannianSGD"]
 
-__all__ = ["RiemannianAdam", "RiemannianSGD"]
+
+def __getattr__(name: str) -> Any:
+    if name not in ("RiemannianAdam", "RiemannianSGD"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require("torch", f"sphereot.optim.{name}")
+    from sphereot.optim import riemannian
+
+    return getattr(riemannian, name)

@@ -1,28 +1,45 @@
 """SSW gradient flows: move particles to a sample, to the uniform distribution, or to a barycenter.
 
-`gradient_flow` takes arrays of any library and imports PyTorch, which computes the gradients, only when it is called.
+`gradient_flow` runs one from start to end, and `ParticleFlow` takes one step at a time. PyTorch, which computes the
+gradients, is imported only when they are called.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns, dimensions
+from sphereot._arrays.containers import dimensions
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.types import ArrayT, Method, NumpyPoints, Points, ResultT, Seed
-from sphereot._arrays.validation import as_int, as_same_kind, as_samples, require_same_dim
-from sphereot._support.checkpoints import Callback, DivergenceError, asks_to_stop
-from sphereot._support.extras import Progress, progress_bar, require
+from sphereot._arrays.types import ArrayT, Method, Points, ResultT, Seed
+from sphereot._arrays.validation import (
+    as_int,
+    as_method,
+    as_order,
+    as_points,
+    as_same_kind,
+    as_slice_count,
+    require_same_dim,
+    require_same_kind,
+)
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measure
+from sphereot._support.checkpoints import Callback, DivergenceError, run_steps
+from sphereot._support.extras import Progress, require
+from sphereot.slicing.drawing import draw_frames
 from sphereot.sphere import random_uniform
 
-__all__ = ["FlowResult", "gradient_flow"]
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _PARTICLES = 500
 _WINDOW = 50
+_OPTIMIZERS = {"sgd": 10.0, "momentum": 1.0, "adam": 0.02}  # and the step size that each takes by default
+_MOMENTUM = 0.9
 
 
 @dataclass(frozen=True)
@@ -58,10 +75,10 @@ class FlowResult(Generic[ResultT]):
 
 @overload
 def gradient_flow(
-    target: NumpyPoints | Sequence[NumpyPoints] | Literal["uniform"] | None,
+    target: ArrayT | Sequence[ArrayT],
     *,
     n_particles: int | None = ...,
-    start: NumpyPoints | None = ...,
+    start: ArrayT | None = ...,
     dim: int | None = ...,
     weights: Sequence[float] | None = ...,
     steps: int = ...,
@@ -77,32 +94,6 @@ def gradient_flow(
     snapshots: Sequence[int] = ...,
     callback: Callback | None = ...,
     progress: Progress = ...,
-    columns: SampleColumns | None = ...,
-) -> FlowResult[NDArray[Any]]: ...
-
-
-@overload
-def gradient_flow(
-    target: ArrayT | NumpyPoints | Sequence[ArrayT | NumpyPoints] | Literal["uniform"] | None,
-    *,
-    n_particles: int | None = ...,
-    start: ArrayT | NumpyPoints | None = ...,
-    dim: int | None = ...,
-    weights: Sequence[float] | None = ...,
-    steps: int = ...,
-    step_size: float | Callable[[int], float] | None = ...,
-    optimizer: Literal["sgd", "momentum", "adam"] = ...,
-    retraction: Literal["exp", "normalize"] = ...,
-    p: float = ...,
-    n_projections: int | None = ...,
-    method: Method = ...,
-    batch_size: int | None = ...,
-    seed: Seed = ...,
-    tol: float | None = ...,
-    snapshots: Sequence[int] = ...,
-    callback: Callback | None = ...,
-    progress: Progress = ...,
-    columns: SampleColumns | None = ...,
 ) -> FlowResult[ArrayT]: ...
 
 
@@ -127,7 +118,6 @@ def gradient_flow(
     snapshots: Sequence[int] = ...,
     callback: Callback | None = ...,
     progress: Progress = ...,
-    columns: SampleColumns | None = ...,
 ) -> FlowResult: ...
 
 
@@ -151,7 +141,6 @@ def gradient_flow(
     snapshots: Sequence[int] = (),
     callback: Callback | None = None,
     progress: Progress = False,
-    columns: SampleColumns | None = None,
 ) -> FlowResult:
     """Move particles along the gradient flow of their SSW distance to a target (Section 5.1, Appendix C.3).
 
@@ -198,8 +187,6 @@ def gradient_flow(
     progress : bool or callable (done, total)
         Show a progress bar, which needs rich (``pip install 'sphereot[cli]'``); or a function that is called with the
         number of steps taken and their total.
-    columns : str, int or sequence of them, optional
-        For samples and a start in tables, as in `ssw`; a list for each of the samples, and the start if there is one.
 
     Returns
     -------
@@ -229,11 +216,9 @@ def gradient_flow(
     >>> print(result.particles.shape, bool(result.losses[-1] < 0.02 * result.losses[0]))
     (100, 3) True
     """
-    samples, given, like = _samples(target, start, columns)
+    samples, given, like = _samples(target, start)
     points = _start(samples, given, n_particles, dim, seed, like)
     require("torch", "sphereot.gradient_flow")
-    from sphereot.particles.descent import ParticleFlow
-
     max_steps = as_int("steps", steps, 0, "the number of steps")
     at_steps = {as_int("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
     if tol is not None and not 0 < tol < 1:
@@ -262,27 +247,203 @@ def gradient_flow(
     def result(converged: bool) -> FlowResult:
         return FlowResult(particles(), np.asarray(descent.losses), converged, stored)
 
-    with progress_bar(progress, "flow", max_steps) as show:
-        for taken in range(1, max_steps + 1):
-            try:
-                loss = descent.step()
-            except FloatingPointError as error:
-                raise DivergenceError(
-                    f"the flow diverged in step {taken} with step_size {descent.step_size:g}: {error}. Give a smaller "
-                    f"step_size; `result` of this error has the particles after {taken - 1} steps.",
-                    result(converged=False),
-                ) from error
-            if taken in at_steps:
-                stored[taken] = particles()
-            show(taken)
-            if tol is not None and _has_settled(descent.losses, tol):
-                return result(converged=True)
-            if callback is not None and asks_to_stop(callback, taken, loss, particles()):
-                break
-    return result(converged=False)
+    def take(step: int) -> float:
+        try:
+            loss = descent.step()
+        except FloatingPointError as error:
+            raise DivergenceError(
+                f"the flow diverged in step {step} with step_size {descent.step_size:g}: {error}. Give a smaller "
+                f"step_size; `result` of this error has the particles after {step - 1} steps.",
+                result(converged=False),
+            ) from error
+        if step in at_steps:
+            stored[step] = particles()
+        return loss
+
+    def has_settled() -> bool:
+        recent = descent.losses[-2 * _WINDOW :]
+        return (
+            tol is not None
+            and len(recent) == 2 * _WINDOW
+            and (sum(recent[_WINDOW:]) >= (1.0 - tol) * sum(recent[:_WINDOW]))
+        )
+
+    settled = run_steps(
+        take, max_steps, label="flow", progress=progress, callback=callback, state=particles, settled=has_settled
+    )
+    return result(converged=settled)
 
 
-def _samples(target: Any, start: Any, columns: SampleColumns | None) -> tuple[list[Array], Array | None, Array]:
+class ParticleFlow:
+    """Gradient flow of particles on the SSW distance to samples or to the uniform distribution, step by step.
+
+    Parameters
+    ----------
+    targets : sequence of tensors, shapes (m_j, d)
+        Unit vectors: one sample, several for their barycenter, or none for the uniform distribution.
+    start : tensor, shape (n, d)
+        Unit vectors: the initial particles.
+    weights : sequence of floats, optional
+        Weights of the targets in their barycenter, scaled to a total of 1; equal by default.
+    optimizer : {"sgd", "momentum", "adam"}
+        `RiemannianSGD`, the same with a momentum of 0.9, or `RiemannianAdam`.
+    step_size : float or callable, optional
+        As in `sphereot.gradient_flow`; a callable is called with the index of the step.
+    retraction : {"exp", "normalize"}
+        As in `RiemannianSGD`.
+    p, n_projections
+        As in `sphereot.ssw`.
+    method : {"iid", "orthogonal", "quasi"}
+        How great circles are drawn, anew for every step; as in `sphereot.great_circles`.
+    batch_size : int, optional
+        Compare with this many points of each target, drawn anew for every step; with all by default.
+    seed : int
+        Random numbers of a step depend on the seed and on the index of the step alone.
+    validated : bool
+        The unit length of targets and start was checked before, and is not checked again.
+
+    Attributes
+    ----------
+    particles : tensor, shape (n, d)
+        The current particles.
+    losses : list of float
+        The loss before each step.
+    optimizer : torch.optim.Optimizer
+        Its `step_length` is the root mean square of the last step over the particles, in radians.
+
+    Notes
+    -----
+    A step goes x_i <- exp(-step_size n grad_i), where n grad_i is the velocity of the gradient flow of measures at x_i:
+    the gradient in a particle has a factor 1/n, its mass, which would make the step size depend on their number.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot import sphere
+    >>> from sphereot.optim import ParticleFlow
+    >>> start = sphere.random_uniform(50, 3, seed=0, like=torch.zeros(1))
+    >>> flow = ParticleFlow([sphere.normalize(start + torch.tensor([1.0, 0.0, 0.0]))], start, seed=0)
+    >>> for _ in range(30):
+    ...     _ = flow.step()
+    >>> flow.losses[-1] < 0.01 * flow.losses[0]
+    True
+    """
+
+    def __init__(
+        self,
+        targets: "Sequence[Tensor]",
+        start: "Tensor",
+        *,
+        weights: Sequence[float] | None = None,
+        optimizer: Literal["sgd", "momentum", "adam"] = "sgd",
+        step_size: float | Callable[[int], float] | None = None,
+        retraction: Literal["exp", "normalize"] = "exp",
+        p: float = 2,
+        n_projections: int | None = None,
+        method: Method = "iid",
+        batch_size: int | None = None,
+        seed: int = 0,
+        validated: bool = False,
+    ) -> None:
+        require("torch", "sphereot.optim.ParticleFlow")
+        from sphereot.optim.riemannian import RiemannianAdam, RiemannianSGD
+
+        if not validated:
+            start = as_points("start", start)
+            targets = [as_points(f"target[{j}]", target) for j, target in enumerate(targets)]
+            for j, target in enumerate(targets):
+                require_same_kind(**{f"target[{j}]": target, "start": start})
+                require_same_dim(f"target[{j}]", target, "start", start)
+        self.particles = start.detach().clone().requires_grad_()
+        self.targets = [target.detach().to(start.dtype) for target in targets]
+        self.weights = _as_shares(weights, len(self.targets))
+        self.p, self.n_projections = as_order(p), as_slice_count(n_projections)
+        self.method, self.seed = as_method(method), as_int("seed", seed, 0, "the seed")
+        self.batch_size = None if batch_size is None else as_int("batch_size", batch_size, 1, "a batch")
+        if optimizer not in _OPTIMIZERS:
+            raise ValueError(f"optimizer: got {optimizer!r}; choose one of {', '.join(map(repr, _OPTIMIZERS))}.")
+        self._step_size = _OPTIMIZERS[optimizer] if step_size is None else step_size
+        self.losses: list[float] = []
+        group = [{"params": [self.particles], "validated": True}]
+        if optimizer == "adam":
+            self.optimizer: Any = RiemannianAdam(group, self.step_size, retraction=retraction)
+        else:
+            momentum = _MOMENTUM if optimizer == "momentum" else 0.0
+            self.optimizer = RiemannianSGD(group, self.step_size, momentum=momentum, retraction=retraction)
+
+    @property
+    def step_size(self) -> float:
+        """The size of the next step."""
+        size = self._step_size(len(self.losses)) if callable(self._step_size) else self._step_size
+        if isinstance(size, bool) or not isinstance(size, int | float) or not 0 < size < math.inf:
+            raise ValueError(f"step_size: got {size!r}, but it must be positive and finite; give such a number.")
+        return float(size)
+
+    def step(self) -> float:
+        """Take one step, and return the loss before it.
+
+        Raises
+        ------
+        FloatingPointError
+            If the loss or its gradient is not finite, or the step explodes. The particles do not move then.
+        """
+        import torch
+
+        size, before = self.step_size, self.particles.detach().clone()
+        loss = self._loss(np.random.default_rng([self.seed, len(self.losses)]))
+        (gradient,) = torch.autograd.grad(loss, self.particles)
+        value = float(loss.detach())
+        if not (math.isfinite(value) and bool(torch.isfinite(gradient).all())):
+            raise FloatingPointError(f"the loss is {value} or its gradient not finite")
+        self.particles.grad = gradient * len(self.particles)
+        for group in self.optimizer.param_groups:
+            group["lr"] = size
+        self.optimizer.step()
+        length = self.optimizer.step_length
+        # Particles that start far from their target may rightly move a quarter turn at once, but the loss falls then.
+        farthest = math.pi / 2 if self.losses and value > self.losses[0] else math.pi
+        if not length <= farthest:
+            self.particles.detach().copy_(before)
+            raise FloatingPointError(
+                f"particles would move by {length:.3g} radians in one step, with a loss of {value:.3g}"
+            )
+        self.losses.append(value)
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state from which `load_state_dict` of a flow with the same arguments resumes, with the same numbers."""
+        return {
+            "particles": self.particles.detach().clone(),
+            "losses": list(self.losses),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a state that `state_dict` returned."""
+        if state["particles"].shape != self.particles.shape:
+            raise ValueError(
+                f"state: got particles of shape {tuple(state['particles'].shape)}, but this flow has shape "
+                f"{tuple(self.particles.shape)}; make the flow with the same arguments."
+            )
+        self.particles.detach().copy_(state["particles"])
+        self.losses = list(state["losses"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _loss(self, rng: np.random.Generator) -> "Tensor":
+        x, backend = self.particles, backend_for(self.particles)
+        frames = draw_frames(self.n_projections, x.shape[1], self.method, rng, x)
+        if not self.targets:
+            return backend.mean_cost((Measure(x),), frames, self.p)
+        costs = [backend.mean_cost((Measure(x), Measure(self._batch(y, rng))), frames, self.p) for y in self.targets]
+        return costs[0] if len(costs) == 1 else sum(w * c for w, c in zip(self.weights, costs, strict=True))
+
+    def _batch(self, target: "Tensor", rng: np.random.Generator) -> "Tensor":
+        if self.batch_size is None or self.batch_size >= len(target):
+            return target
+        return target[rng.choice(len(target), self.batch_size, replace=False, shuffle=False)]
+
+
+def _samples(target: Any, start: Any) -> tuple[list[Array], Array | None, Array]:
     """Validate target and start: the samples, none for the uniform distribution, the start, and an array like these."""
     named: dict[str, Any] = {}
     if isinstance(target, str) and target != "uniform":
@@ -290,12 +451,13 @@ def _samples(target: Any, start: Any, columns: SampleColumns | None) -> tuple[li
     if target is not None and not isinstance(target, str):
         several = isinstance(target, list | tuple) and len(target) > 0 and dimensions(target[0]) == 2
         named = {f"target[{j}]": sample for j, sample in enumerate(target)} if several else {"target": target}
-    names = [*named] if start is None else [*named, "start"]
-    values = as_samples(columns, **(named if start is None else named | {"start": start}))
-    arrays = as_same_kind(**dict(zip(names, values, strict=True))) if values else []
-    for name, array in zip(names, arrays, strict=True):
-        require_same_dim(names[0], arrays[0], name, array)
-    samples, given = arrays[: len(named)], None if start is None else arrays[-1]
+    count = len(named)
+    named |= {} if start is None else {"start": start}
+    points = {name: as_points(name, value) for name, value in named.items()}
+    arrays = as_same_kind(**points) if points else []
+    for name, array in zip(points, arrays, strict=True):
+        require_same_dim(next(iter(points)), arrays[0], name, array)
+    samples, given = arrays[:count], None if start is None else arrays[-1]
     if not samples:
         return [], given, np.zeros(1) if given is None else given
     # The widest dtype of the samples is that of the particles.
@@ -341,7 +503,15 @@ def _int_seed(seed: Any, like: Array) -> int:
     return int(seed)
 
 
-def _has_settled(losses: list[float], tol: float) -> bool:
-    if len(losses) < 2 * _WINDOW:
-        return False
-    return sum(losses[-_WINDOW:]) >= (1.0 - tol) * sum(losses[-2 * _WINDOW : -_WINDOW])
+def _as_shares(weights: Sequence[float] | None, count: int) -> list[float]:
+    """Validate the weights of `count` targets, and scale them to a total of 1."""
+    if weights is None:
+        return [1.0 / count] * count if count else []
+    values = [float(weight) for weight in weights]
+    if len(values) != count:
+        raise ValueError(f"weights: got {len(values)} for {count} target samples; give one weight per sample.")
+    if not all(0 <= weight < math.inf for weight in values) or sum(values) == 0:
+        raise ValueError(
+            f"weights: got {values}, but weights must be finite, at least 0, and not all zero; give such numbers."
+        )
+    return [weight / sum(values) for weight in values]

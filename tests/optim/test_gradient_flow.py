@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sphereot
 from sphereot import DivergenceError, great_circles, sphere, ssw, ssw_uniform
-from sphereot.particles import ParticleFlow, gradient_flow
+from sphereot._support import checkpoints
+from sphereot.optim import ParticleFlow, gradient_flow
 
 MODES = np.concatenate([np.eye(3), -np.eye(3)])
 
@@ -222,16 +223,16 @@ def test_an_exploding_step_names_its_size_and_keeps_the_last_good_state(optimize
 
 
 def test_a_loss_that_is_not_a_number_stops_the_flow(monkeypatch):
-    from sphereot.particles import descent
+    from sphereot._backends.torch import backend
 
     calls = []
-    mean_cost = descent.mean_cost
+    mean_cost = backend.mean_cost
 
     def broken(measures, frames, p):
         calls.append(measures)
         return mean_cost(measures, frames, p) * (float("nan") if len(calls) == 4 else 1.0)
 
-    monkeypatch.setattr(descent, "mean_cost", broken)
+    monkeypatch.setattr(backend, "mean_cost", broken)
     with pytest.raises(DivergenceError, match=r"step 4 with step_size 10: the loss is nan") as caught:
         gradient_flow(cloud(20, [1.0, 0, 0]), steps=10, seed=0)
     assert caught.value.result.steps == 3
@@ -261,11 +262,11 @@ def test_progress_bar_is_told_of_every_step(monkeypatch):
     told = []
 
     @contextmanager
-    def bar(wanted, label, total):
+    def bar(wanted, label, total, done):
         told.append((wanted, total))
         yield told.append
 
-    monkeypatch.setitem(gradient_flow.__globals__, "progress_bar", bar)
+    monkeypatch.setattr(checkpoints, "progress_bar", bar)
     gradient_flow(cloud(20, [1.0, 0, 0]), steps=3, seed=0, progress=True)
     gradient_flow(cloud(20, [1.0, 0, 0]), steps=0, seed=0)
     assert told == [(True, 3), 1, 2, 3, (False, 0)]
@@ -384,11 +385,11 @@ def test_every_array_is_checked_once(monkeypatch):
     assert checks == {start.shape: 1, target.shape: 1}
 
 
-def test_columns_of_a_table():
+def test_tables_are_samples():
     """A sample in a table moves particles as the same sample in an array does."""
     pl = pytest.importorskip("polars")
     sample = sphereot.sphere.random_uniform(20, 3, seed=0)
-    table = pl.DataFrame(sample, schema=["x", "y", "z"]).with_columns(name=pl.lit("a"))
+    table = pl.DataFrame(sample, schema=["x", "y", "z"])
     options = {"steps": 3, "n_projections": 10, "seed": 1}
-    found = sphereot.gradient_flow(table, columns=["x", "y", "z"], **options)
+    found = sphereot.gradient_flow(table, **options)
     np.testing.assert_array_equal(found.particles, sphereot.gradient_flow(sample, **options).particles)
