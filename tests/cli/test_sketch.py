@@ -107,7 +107,7 @@ def test_killed_and_resumed(files, monkeypatch, batches_before):
     folder, _ = files
     out, arguments = folder / "all.sketch", ["--by", "day", "--columns", "embedding", *OPTIONS]
     monkeypatch.setattr(command, "_SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sphereot.datasets.point_file._BATCH_VALUES", 4 * 50)  # batches of 50 points
+    monkeypatch.setattr("sphereot.datasets.rows._BATCH_VALUES", 4 * 50)  # batches of 50 points
     expected_out = folder / "expected"
     assert run("sketch", folder / "c.parquet", "-o", expected_out, *arguments).exit_code == 0
     save, calls = command._StateFile.save, []
@@ -138,7 +138,7 @@ def test_a_changed_state_is_refused(files, monkeypatch):
     folder, _ = files
     arguments = ("sketch", folder / "a.npy", folder / "c.parquet", "-o", folder / "all.sketch", *OPTIONS)
     monkeypatch.setattr(command, "_SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sphereot.datasets.point_file._BATCH_VALUES", 4 * 50)
+    monkeypatch.setattr("sphereot.datasets.rows._BATCH_VALUES", 4 * 50)
     save = command._StateFile.save
 
     def save_and_die(self, sketches, position):

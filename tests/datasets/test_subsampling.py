@@ -14,7 +14,7 @@ pl = pytest.importorskip("polars")
 
 from sphereot.datasets import iter_points, read_points
 from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
-from sphereot.datasets.subsampling import random_rows
+from sphereot.datasets.rows import random_rows
 
 X = sphere_sample(np.random.default_rng(0), 300, 3)
 X = X[np.lexsort(X.T)]  # rows in a known order, and all different
@@ -151,9 +151,9 @@ def test_bad_rows_are_refused_even_if_not_chosen_and_dropped_ones_are_not_chosen
 
 PEAK = """
 import sys
-from sphereot.datasets import read_points, point_file
+from sphereot.datasets import read_points, rows
 
-point_file._BATCH_VALUES = 1 << 18  # so that a small file has many batches
+rows._BATCH_VALUES = 1 << 18  # so that a small file has many batches
 
 def peak():  # of this process: ru_maxrss counts that of the parent before exec
     with open("/proc/self/status") as status:

@@ -98,7 +98,7 @@ def warnings_in_one_line() -> Iterator[None]:
 def _existing_files(paths: Iterable[Path]) -> list[Path]:
     """The files on this machine that are among the paths, in the folders, or match the patterns."""
     from sphereot.datasets.addresses import address_of, files_at
-    from sphereot.datasets.formats import opener_for
+    from sphereot.datasets.files import opener_for
 
     existing: list[Path] = []
     for path in paths:

@@ -158,7 +158,7 @@ def sketch(
 
 def _all_files(files: Sequence[Path]) -> list[Path]:
     """The files that are read, of folders too; an error if one would be counted twice."""
-    from sphereot.datasets.file_groups import files_of_sample
+    from sphereot.datasets.files import files_of_sample
 
     found = [file for path in files for file in files_of_sample(path) or [path]]
     seen: dict[Any, Path] = {}

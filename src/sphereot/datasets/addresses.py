@@ -14,17 +14,6 @@ from urllib.parse import unquote, urlsplit
 from sphereot._support.column_names import natural_order
 from sphereot._support.extras import require
 
-__all__ = [
-    "address_of",
-    "expand_patterns",
-    "files_at",
-    "is_pattern",
-    "local_copy",
-    "partition_keys",
-    "size_and_head",
-    "size_and_version",
-]
-
 # `Path` writes s3://bucket/x as s3:/bucket/x. A scheme has two letters at least, since C:/ is a drive.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.+)", re.DOTALL)
 _LOCAL_SCHEMES = ("file", "local")

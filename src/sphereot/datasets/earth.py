@@ -18,8 +18,6 @@ from sphereot.datasets.fetch import fetch
 from sphereot.datasets.files import read_points
 from sphereot.sphere import from_lonlat
 
-__all__ = ["NAMES", "EarthData", "Split", "load"]
-
 
 @dataclass(frozen=True)
 class _Record:

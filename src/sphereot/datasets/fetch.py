@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 
 from sphereot._support.atomic_write import write_aside
 
-__all__ = ["cache_folder", "fetch", "find_local"]
-
 _FOLDER_VARIABLE = "SPHEREOT_DATA"
 _SCHEMES = ("http", "https")
 _READ_SECONDS = 30  # for each response of the server

@@ -1,8 +1,9 @@
-"""Read points from files, folders and patterns: tables, arrays and GeoJSON, in the formats of `formats.py`.
+"""Read points from files, folders and patterns: tables, arrays and GeoJSON.
 
 Errors name the file, the line or row, what is wrong with it, and what to do.
 """
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,27 +13,51 @@ from typing import Any
 import numpy as np
 
 from sphereot._arrays.validation import as_int
-from sphereot._support.column_names import listed
+from sphereot._support.column_names import listed, natural_order
 from sphereot._support.text import plural
-from sphereot.datasets.addresses import address_of, local_copy
-from sphereot.datasets.columns import LABEL_OPTIONS
-from sphereot.datasets.file_groups import files_of_sample
-from sphereot.datasets.formats import FORMATS, TABLES, ZIP_FORMATS, ending_of, opener_for
-from sphereot.datasets.point_file import Batch, PointFile, Selection
-from sphereot.datasets.row_validation import (
+from sphereot.datasets.addresses import address_of, files_at, is_pattern, local_copy
+from sphereot.datasets.arrays import open_npy, open_npz, open_pt, open_safetensors
+from sphereot.datasets.geojson import open_geojson
+from sphereot.datasets.rows import (
+    LABEL_OPTIONS,
+    Batch,
+    PointFile,
+    Selection,
     as_unit_rows,
+    file_generator,
     raise_for_first_invalid,
+    random_rows,
     require_not_swapped,
     valid_rows,
     warn_of_radians,
 )
-from sphereot.datasets.subsampling import file_generator, random_rows
-from sphereot.datasets.tables import is_separated, open_csv
+from sphereot.datasets.tables import is_separated, open_csv, open_feather, open_json_lines, open_parquet
 from sphereot.sphere import from_lonlat
 from sphereot.sphere import normalize as unit_vectors
 
-__all__ = ["PointSet", "iter_points", "read_points"]
+Opener = Callable[[Path, Selection], PointFile]
 
+FORMATS: dict[str, Opener] = {
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".csv": open_csv,
+    ".tsv": open_csv,
+    ".txt": open_csv,
+    ".parquet": open_parquet,
+    ".pq": open_parquet,
+    ".feather": open_feather,
+    ".arrow": open_feather,
+    ".jsonl": open_json_lines,
+    ".ndjson": open_json_lines,
+    ".geojson": open_geojson,
+    ".json": open_geojson,
+    ".pt": open_pt,
+    ".pth": open_pt,
+    ".safetensors": open_safetensors,
+}
+TABLES: tuple[Opener, ...] = (open_csv, open_parquet, open_feather, open_json_lines)
+ZIP_FORMATS: tuple[Opener, ...] = (open_npz, open_pt)
+_NOTES = (".txt", ".json")  # in folders with files of other kinds they hold notes or settings, not points
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"(\xb5/\xfd": "zstd",
@@ -490,3 +515,54 @@ def _concatenate(parts: list[Any]) -> np.ndarray[Any, Any]:
         joined[filled : filled + len(part)] = part
         filled += len(part)
     return joined
+
+
+# ---- the files of a sample ----
+
+
+def ending_of(path: Path) -> str:
+    """The ending of a name in lower case, without that of a compression by gzip.
+
+    >>> ending_of(Path("quakes.CSV")), ending_of(Path("quakes.csv.gz"))
+    ('.csv', '.csv')
+    """
+    return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+def opener_for(path: Path) -> Opener | None:
+    """The reader of a file by the ending of its name; None if there is none."""
+    return FORMATS.get(ending_of(path))
+
+
+def files_of_sample(path: Path) -> list[Path] | None:
+    """The files of points in a folder, or of those that a pattern matches; None if the path is that of one file.
+
+    They are in the natural order of their names, week2 before week10. Files that hold no points by their names are left
+    out: in folders also those whose names, or those of their folders, begin with a period or an underscore.
+
+    Raises
+    ------
+    ValueError
+        If the files are of several kinds, such as CSV and Parquet, or no file has a name that the pattern matches.
+    IsADirectoryError
+        If there are no files of points in the folder.
+    """
+    files = files_at(path)
+    if files is None:
+        return None
+    points = [file for file in files if opener_for(file) is not None]
+    data = [file for file in points if ending_of(file) not in _NOTES] or points
+    if not data:
+        endings = ", ".join(FORMATS)
+        raise IsADirectoryError(errno.EISDIR, f"holds no files of points ({endings}); give another", str(path))
+    kinds: dict[Opener | None, list[Path]] = {}
+    for file in data:
+        kinds.setdefault(opener_for(file), []).append(file)
+    if len(kinds) > 1:
+        examples = [ending_of(of_kind[0]) for of_kind in kinds.values()]
+        pattern = f"*{examples[0]}" if is_pattern(path) else f"{path}/**/*{examples[0]}"
+        raise ValueError(
+            f"{path}: holds files of several kinds ({', '.join(sorted(examples))}), but a sample needs one kind; "
+            f"give a pattern that matches one, such as '{pattern}'."
+        )
+    return sorted(data, key=lambda file: natural_order(str(file)))

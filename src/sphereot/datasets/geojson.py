@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereot.datasets.point_file import Batch, PointFile, Selection
-
-__all__ = ["open_geojson"]
+from sphereot.datasets.rows import Batch, PointFile, Selection
 
 _MEMBERS = ("type", "features", "geometries", "geometry", "coordinates", "properties")
 _COLLECTIONS = {"FeatureCollection": "features", "GeometryCollection": "geometries"}

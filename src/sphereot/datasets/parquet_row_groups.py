@@ -7,8 +7,6 @@ the compact protocol of Apache Thrift; the fields read here are `FileMetaData.ro
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["row_group_sizes", "row_ranges"]
-
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _ROW_GROUPS, _NUM_ROWS = 4, 3
 

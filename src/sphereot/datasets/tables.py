@@ -14,18 +14,19 @@ import numpy as np
 
 from sphereot._support.extras import require
 from sphereot.datasets.addresses import partition_keys
-from sphereot.datasets.columns import LABEL_OPTIONS, choose, find, find_label
 from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
-from sphereot.datasets.point_file import (
+from sphereot.datasets.rows import (
+    LABEL_OPTIONS,
     Batch,
     PointFile,
     Selection,
+    choose,
     default_batch_rows,
+    find,
+    find_label,
     no_quote,
     require_plausible_size,
 )
-
-__all__ = ["is_separated", "open_csv", "open_feather", "open_json_lines", "open_parquet"]
 
 _LIST_WIDTH = 512  # assumed: the length of lists is known only after reading
 _BATCHES_PER_SLICE = 2

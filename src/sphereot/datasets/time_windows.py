@@ -10,8 +10,6 @@ import numpy as np
 
 from sphereot._arrays.types import SupportsArray
 
-__all__ = ["Period", "period_labels", "time_windows"]
-
 Period = Literal["hour", "day", "week", "month", "quarter", "year"]
 _PERIODS: tuple[str, ...] = get_args(Period)
 

@@ -19,10 +19,7 @@ from typing import Any
 import numpy as np
 
 from sphereot._support.extras import require
-from sphereot.datasets.columns import choose
-from sphereot.datasets.point_file import Batch, PointFile, Selection, require_plausible_size
-
-__all__ = ["open_npy", "open_npz", "open_pt", "open_safetensors"]
+from sphereot.datasets.rows import Batch, PointFile, Selection, choose, require_plausible_size
 
 _SAFETENSORS_KINDS: dict[str, Any] = {
     "F16": np.float16,

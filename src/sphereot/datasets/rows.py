@@ -1,0 +1,409 @@
+"""Rows of a file of points: which columns hold the coordinates, which rows can be points, a random subset of them.
+
+Columns are chosen by name, number or prefix, or by the usual names of longitude and latitude.
+"""
+
+import hashlib
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sphereot._arrays.unit_length import unit_length_tolerance
+from sphereot._support.column_names import listed, lonlat_order, natural_order
+from sphereot._support.text import plural
+from sphereot.datasets.addresses import partition_keys, size_and_head
+
+LABEL_OPTIONS = "--time, --by, --groups or --id"
+"""The options of commands that name columns of text."""
+
+_BATCH_VALUES = 1 << 22
+_ALWAYS_ALLOWED_BYTES = 1 << 28
+_MAX_COMPRESSION = 100  # distinct numbers do not compress to a hundredth
+_WARNED_BY_FROM_LONLAT = 100  # rows, or more
+_STREAM = (0xD21F,)  # makes the choice of rows independent of great circles and permutations of the same seed
+_HEAD_BYTES = 1 << 20
+
+Array = np.ndarray[Any, Any]
+Columns = Sequence[Array | None]
+"""Arrays with the same number of rows; None for those that a file does not have."""
+
+
+def default_batch_rows(width: int) -> int:
+    """Default number of rows per batch: 32 MB in double precision for rows of `width` numbers."""
+    return max(_BATCH_VALUES // max(width, 1), 1)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which numbers of a file to read: the arguments of `read_points` of the same names."""
+
+    columns: tuple[str | int, ...] | None = None
+    prefix: str | None = None
+    key: str | None = None
+    weights: str | int | None = None
+    lonlat: bool = False
+    normalize: bool = False
+    batch_rows: int | None = None
+    in_parts: bool = False  # the caller does not keep all rows, so that reading should need little memory
+    labels: tuple[str, ...] = ()
+
+    def rows_per_batch(self, width: int) -> int:
+        """Number of rows per batch, for rows of `width` numbers: `batch_rows`, or 32 MB."""
+        return self.batch_rows or default_batch_rows(width)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a file: `values` (n, k), with NaN for what is missing or no number; `weights` (n,) if selected.
+
+    `labels` are columns of text, (n,) each, by name, if selected. `rows` are their row numbers in the file, counted
+    from 0; blank lines are counted, but give no row.
+    """
+
+    values: np.ndarray[Any, Any]
+    weights: np.ndarray[Any, Any] | None
+    rows: Sequence[int] | np.ndarray[Any, Any]
+    labels: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+
+
+def no_quote(row: int, column: int) -> str | None:
+    """`PointFile.quote` of binary files, which have no text to quote."""
+    return None
+
+
+def require_plausible_size(path: Path, name: str, declared: int, stored: int) -> None:
+    """Raise if a file declares far more data than it stores, as files made to exhaust memory do."""
+    if declared > max(_ALWAYS_ALLOWED_BYTES, _MAX_COMPRESSION * stored):
+        raise ValueError(
+            f"{path}: {name} takes {declared / 1e6:,.0f} MB in memory, more than {_MAX_COMPRESSION} times its "
+            f"{stored / 1e6:,.3f} MB in the file, which may be made to exhaust memory; if it is right, read it in "
+            "parts with iter_points or max_points (--max-points), or save it as .npy."
+        )
+
+
+@dataclass(frozen=True)
+class PointFile:
+    """An opened file of points.
+
+    Attributes
+    ----------
+    path : Path
+    columns : tuple of str
+        Names of the coordinates; longitude before latitude if `lonlat`.
+    lonlat : bool
+        Whether the coordinates are longitude and latitude in degrees.
+    batches : callable () -> iterator of Batch
+    locate : callable (row) -> str
+        Location of a row, counted from 0, for messages: "line 17", "row 15", "feature 15".
+    quote : callable (row, column) -> str or None
+        The text of a value in the file, None for binary files; the weights are column -1.
+    whole : array or None
+        All values, if the file is mapped to memory and they can be used unchanged.
+    weights_name : str
+    nan_message : str
+        What is wrong with a row that holds NaN, if there is no text to quote.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    lonlat: bool
+    batches: Callable[[], Iterator[Batch]]
+    locate: Callable[[int], str]
+    quote: Callable[[int, int], str | None] = no_quote
+    whole: np.ndarray[Any, Any] | None = None
+    weights_name: str = "weights"
+    nan_message: str = "holds NaN or infinity"
+
+
+# ---- columns ----
+
+
+def choose(path: Path, names: Sequence[str], selection: Selection) -> tuple[list[int], int | None]:
+    """Indices of the selected columns among `names`, and that of the weights.
+
+    Examples
+    --------
+    >>> choose(Path("a.csv"), ["id", "x_0", "x_1", "w"], Selection(prefix="x_", weights="w"))
+    ([1, 2], 3)
+    >>> choose(Path("a.csv"), ["LATITUDE", " LONGITUDE"], Selection(lonlat=True))
+    ([1, 0], None)
+    """
+    weights = None if selection.weights is None else find(path, names, selection.weights, "weights")
+    if selection.columns is not None and selection.prefix is not None:
+        raise ValueError("columns, prefix: got both; give one of them.")
+    if selection.columns is not None:
+        indices = [find(path, names, column, "columns") for column in selection.columns]
+        if len(set(indices)) < len(indices):
+            raise ValueError(
+                f"columns: got a column twice in {listed([str(c) for c in selection.columns])}; name each once."
+            )
+        return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
+    if selection.prefix is not None:
+        indices = [k for k, name in enumerate(names) if name.strip().startswith(selection.prefix) and k != weights]
+        if not indices:
+            raise ValueError(f"{path}: no column begins with {selection.prefix!r}; there are {listed(names)}.")
+        # By the numbers in the names, so that files with columns in another order agree.
+        indices.sort(key=lambda k: natural_order(names[k].strip()))
+        return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
+    if selection.lonlat:
+        return _detected_lonlat(path, names, weights), weights
+    labels = [find_label(path, names, label) for label in selection.labels]
+    indices = [k for k in range(len(names)) if k != weights and k not in labels]
+    order = lonlat_order([names[k] for k in indices])
+    if order is not None:
+        longitude, latitude = (names[indices[k]].strip() for k in order)
+        raise ValueError(
+            f"{path}: the columns {longitude!r} and {latitude!r} look like longitudes and latitudes; pass lonlat=True "
+            "(--lonlat), or name the columns of the coordinates."
+        )
+    return indices, weights
+
+
+def find(path: Path, names: Sequence[str], column: str | int, argument: str) -> int:
+    """Index of a column, by its name (without blanks around it) or by its number counted from 0."""
+    index = _index(names, column)
+    if index is not None:
+        return index
+    remedy = "; for a file without weights give - (--weights)" if argument == "weights" else ""
+    raise ValueError(f"{path}: {argument}: there is no column {column!r}; there are {listed(names)}{remedy}.")
+
+
+def find_label(path: Path, names: Sequence[str], label: str) -> int | None:
+    """Index of a column of text; None if it is a key of the partition instead, as `day` in day=2026-03-01/a.parquet."""
+    index = _index(names, label)
+    keys = partition_keys(path)
+    if index is None and label not in keys:
+        there = listed([*names, *keys])
+        raise ValueError(f"{path}: there is no column {label!r} (of {LABEL_OPTIONS}); there are {there}.")
+    return index
+
+
+def _index(names: Sequence[str], column: str | int) -> int | None:
+    stripped = [name.strip() for name in names]
+    if isinstance(column, str) and column.strip() in stripped:
+        return stripped.index(column.strip())
+    if isinstance(column, int) or re.fullmatch(r"\d+", column.strip()):
+        number = int(column)
+        if 0 <= number < len(names):
+            return number
+    return None
+
+
+def _named_lonlat(path: Path, names: Sequence[str], indices: list[int]) -> list[int]:
+    if len(indices) != 2:
+        raise ValueError(
+            f"{path}: lonlat: got {plural(len(indices), 'column')}; name two, longitude and latitude in this order."
+        )
+    order = lonlat_order([names[k] for k in indices])  # columns with the usual names may come in any order
+    return indices if order is None else [indices[order[0]], indices[order[1]]]
+
+
+def _detected_lonlat(path: Path, names: Sequence[str], weights: int | None) -> list[int]:
+    order = lonlat_order(["" if k == weights else name for k, name in enumerate(names)])
+    if order is not None:
+        return list(order)
+    rest = [k for k in range(len(names)) if k != weights]
+    if len(rest) == 2 and all(re.fullmatch(r"\d+", names[k]) for k in rest):
+        return rest  # columns without names are longitude, latitude
+    raise ValueError(
+        f"{path}: got the columns {listed(names)}, but which are longitude and latitude is not clear; name the two, "
+        "longitude first, with columns (--columns)."
+    )
+
+
+# ---- valid rows ----
+
+
+def valid_rows(batch: Batch, lonlat: bool) -> np.ndarray[Any, Any]:
+    """Mask (n,) of the rows that can be points: finite, not zero, within the range of degrees, weight at least 0.
+
+    Examples
+    --------
+    >>> valid_rows(Batch(np.array([[10.0, 91.0], [10.0, 45.0], [np.nan, 1.0]]), None, range(3)), lonlat=True)
+    array([False,  True, False])
+    """
+    values = batch.values
+    valid: np.ndarray[Any, Any] = np.isfinite(values).all(axis=1)
+    if lonlat:
+        with np.errstate(invalid="ignore"):
+            valid &= (np.abs(values[:, 0]) <= 360) & (np.abs(values[:, 1]) <= 90)
+    else:
+        valid &= values.any(axis=1)
+    if batch.weights is not None:
+        with np.errstate(invalid="ignore"):
+            valid &= np.isfinite(batch.weights) & (batch.weights >= 0)
+    return valid
+
+
+def require_not_swapped(point_file: PointFile, batch: Batch, drop_bad: bool) -> None:
+    """Raise if longitude and latitude are swapped, since dropping invalid rows would then drop half the earth."""
+    beyond = np.abs(batch.values[:, 1]) > 90
+    if drop_bad and _looks_swapped(batch) and beyond.mean() > 0.05:
+        raise ValueError(
+            f"{point_file.path}: {int(beyond.sum())} latitudes are beyond 90 degrees and no longitude is; the columns "
+            f"{point_file.columns[1]!r} and {point_file.columns[0]!r} seem to be swapped; fix the file."
+        )
+
+
+def warn_of_radians(point_file: PointFile, lonlat: np.ndarray[Any, Any]) -> None:
+    """Warn if the few longitudes and latitudes of a short file could all be radians.
+
+    A place that is uniformly distributed on the earth is within these limits with probability 0.001.
+    """
+    if 2 <= len(lonlat) < _WARNED_BY_FROM_LONLAT and bool((np.abs(lonlat) <= (2 * math.pi, math.pi / 2)).all()):
+        warnings.warn(
+            f"{point_file.path}: no longitude is beyond 2 pi and no latitude beyond pi / 2, as if they were in "
+            "radians, but degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def raise_for_first_invalid(point_file: PointFile, batch: Batch, valid: np.ndarray[Any, Any]) -> None:
+    """Raise an error that says what is wrong with the first invalid row of a batch."""
+    k = int(np.argmin(valid))
+    values, row = batch.values[k], int(batch.rows[k])
+    remedy = "fix the row, or drop such rows with drop_bad=True (--drop-bad)."
+    where = f"{point_file.path}, {point_file.locate(row)}"
+    not_finite = np.flatnonzero(~np.isfinite(values))
+    if not_finite.size:
+        raise ValueError(f"{where}: {_nan_message(point_file, row, int(not_finite[0]))}; {remedy}")
+    if point_file.lonlat:
+        beyond = _beyond_limit(values)
+        if beyond is not None:
+            name, value, limit = beyond
+            if name == "latitude" and _looks_swapped(batch):
+                remedy = f"the columns may be swapped: name them in the order longitude, latitude; or {remedy}"
+            raise ValueError(f"{where}: the {name} is {value:.6g}, beyond {limit} degrees; {remedy}")
+    elif not values.any():
+        raise ValueError(f"{where}: is the zero vector, which has no direction; {remedy}")
+    weight = float("nan") if batch.weights is None else float(batch.weights[k])
+    if weight < 0:
+        raise ValueError(f"{where}: the weight is {weight:.6g}, but weights cannot be negative; {remedy}")
+    raise ValueError(f"{where}: {_nan_message(point_file, row, -1)}; {remedy}")
+
+
+def as_unit_rows(point_file: PointFile, batch: Batch) -> np.ndarray[Any, Any]:
+    """Rows of unit length as float32 or float64, or an error that names the first row of another length.
+
+    Half precision keeps lengths to two or three digits; such rows are normalized in float32.
+    """
+    values = batch.values
+    half = values.dtype == np.float16
+    values = values.astype(np.float32) if half else values
+    tolerance = unit_length_tolerance(float(np.finfo(values.dtype).eps), half=half)
+    with np.errstate(over="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
+    is_unit = np.abs(lengths - 1) <= tolerance
+    if not is_unit.all():
+        k = int(np.argmin(is_unit))
+        remedy = "pass normalize=True (--normalize) if only directions matter"
+        if values.shape[1] == 2:
+            remedy = (
+                "pass lonlat=True (--lonlat) if the two columns are a longitude and a latitude, or normalize=True "
+                "(--normalize) if they are directions in the plane, points on a circle"
+            )
+        where = f"{point_file.path}, {point_file.locate(int(batch.rows[k]))}"
+        raise ValueError(f"{where}: has length {lengths[k]:.4g}, but points must be unit vectors; {remedy}.")
+    return values / lengths[:, None] if half else values
+
+
+def _beyond_limit(lonlat: np.ndarray[Any, Any]) -> tuple[str, float, int] | None:
+    """Name, value and limit of the latitude or longitude that is beyond it."""
+    for column, name, limit in ((1, "latitude", 90), (0, "longitude", 360)):
+        if abs(lonlat[column]) > limit:
+            return name, float(lonlat[column]), limit
+    return None
+
+
+def _nan_message(point_file: PointFile, row: int, column: int) -> str:
+    """What is wrong with a value that was read as NaN."""
+    names = point_file.columns or ("",)
+    # A list-typed column has one name for all coordinates.
+    name = point_file.weights_name if column == -1 else names[min(column, len(names) - 1)]
+    text = point_file.quote(row, column)
+    if text is None:
+        return f"{name!r} {point_file.nan_message}" if column == -1 else point_file.nan_message
+    quoted = text if len(text) <= 40 else text[:37] + "..."
+    return f"{name!r} is missing" if not text.strip() else f"{name!r} is {quoted!r}, not a finite number"
+
+
+def _looks_swapped(batch: Batch) -> bool:
+    """Whether some latitudes are beyond 90 degrees but no longitude is."""
+    return not bool((np.abs(batch.values[:, 0]) > 90).any()) and bool((np.abs(batch.values[:, 1]) > 90).any())
+
+
+# ---- random rows ----
+
+
+def file_generator(paths: Sequence[Path], seed: int) -> np.random.Generator:
+    """Random generator seeded by `seed` and the content of the files (size and first MiB), not by their names."""
+    content = hashlib.sha256()
+    for path in paths:
+        size, head = size_and_head(path, _HEAD_BYTES)
+        content.update(size.to_bytes(8, "little") + head)
+    digest = content.digest()
+    words = np.frombuffer(digest, np.uint32).tolist()
+    return np.random.default_rng(np.random.SeedSequence([seed, *words], spawn_key=_STREAM))
+
+
+def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Generator) -> list[Any]:
+    """Choose `count` random rows, in their order, from arrays that come in parts; all rows if there are fewer.
+
+    Every row gets a random key, and the rows with the smallest keys are chosen. So the choice does not depend on how
+    the rows are divided into parts, and at most `2 * count` rows are held besides one part.
+
+    Examples
+    --------
+    >>> parts = [[np.arange(0, 70)], [np.arange(70, 100)]]
+    >>> (rows,) = random_rows(parts, 5, np.random.default_rng(0))
+    >>> rows
+    array([ 3, 11, 13, 20, 92])
+    """
+    held: list[Columns] = []
+    keys: list[np.ndarray[Any, Any]] = []
+    size, bound = 0, 1.0
+    for part in parts:
+        drawn = generator.random(_length(part))
+        chosen = np.flatnonzero(drawn < bound)
+        held.append(_rows(part, chosen))
+        keys.append(drawn[chosen])
+        size += len(chosen)
+        if size > 2 * count:
+            held, keys = _smallest(held, keys, count)
+            size, bound = count, float(keys[0].max())
+    if not held:
+        return []
+    if size > count:
+        held, keys = _smallest(held, keys, count)
+    return list(_joined(held))
+
+
+def _smallest(
+    held: list[Columns], keys: list[np.ndarray[Any, Any]], count: int
+) -> tuple[list[Columns], list[np.ndarray[Any, Any]]]:
+    """The `count` rows with the smallest keys, as one part and in their order."""
+    joined = np.concatenate(keys)
+    rows = np.sort(np.argsort(joined, kind="stable")[:count])
+    return [_rows(_joined(held), rows)], [joined[rows]]
+
+
+def _joined(held: list[Columns]) -> Columns:
+    return [
+        None if column[0] is None else np.concatenate([part for part in column if part is not None])
+        for column in zip(*held, strict=True)
+    ]
+
+
+def _rows(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:
+    return [None if column is None else np.asarray(column)[rows] for column in columns]
+
+
+def _length(columns: Columns) -> int:
+    return next(len(column) for column in columns if column is not None)
