@@ -29,6 +29,7 @@ OPTIONAL = {
     "jax",
     "matplotlib",
     "polars",
+    "pooch",
     "rich",
     "typer",
     "safetensors",

@@ -11,7 +11,20 @@ from helpers.processes import MODULE, run_python, start
 import sphereot
 from sphereot._backends import native as _native
 
-OPTIONAL = {"torch", "jax", "typer", "rich", "matplotlib", "scipy", "ot", "polars", "safetensors", "plotly", "sklearn"}
+OPTIONAL = {
+    "torch",
+    "jax",
+    "typer",
+    "rich",
+    "matplotlib",
+    "scipy",
+    "ot",
+    "polars",
+    "pooch",
+    "safetensors",
+    "plotly",
+    "sklearn",
+}
 
 
 def modules():

@@ -12,6 +12,7 @@ _EXTRAS = {
     "jax": ("JAX", "jax"),
     "matplotlib": ("matplotlib", "plot"),
     "polars": ("polars", "data"),
+    "pooch": ("pooch", "data"),
     "rich": ("rich", "cli"),
     "safetensors": ("safetensors", "data"),
     "torch": ("PyTorch", "torch"),

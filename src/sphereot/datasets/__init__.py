@@ -1,7 +1,6 @@
 """Data sets of locations on the earth and of images (Section 5 of the paper), and points and images from files."""
 
-from sphereot.datasets.earth import NAMES, EarthData, Split, load
-from sphereot.datasets.fetch import cache_folder
+from sphereot.datasets.earth import NAMES, EarthData, Split, cache_folder, load
 from sphereot.datasets.files import PointSet, iter_points, read_points
 from sphereot.datasets.images import IMAGE_NAMES, ImageData, ImageSet, load_images, read_images
 from sphereot.datasets.time_windows import time_windows

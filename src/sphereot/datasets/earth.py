@@ -1,22 +1,35 @@
 """Locations of earthquakes, floods, fires and volcanic eruptions: the paper's data for density estimation (Section 5).
 
 The sizes of data, train and test sets are those of the paper's table of data sets (appendix on density estimation);
-the volcanic eruptions, which the paper leaves out, often accompany them in the literature.
+the volcanic eruptions, which the paper leaves out, often accompany them in the literature. A file is looked for in the
+folder SPHEREOT_DATA, then in the cache, and then downloaded. Its checksum is verified in all cases.
 """
 
+import hashlib
 import math
-from collections.abc import Sequence
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
 from sphereot._arrays.validation import as_int
-from sphereot.datasets.fetch import fetch
+from sphereot._support.atomic_write import reason_of, write_aside
+from sphereot._support.extras import require
 from sphereot.datasets.files import read_points
 from sphereot.sphere import from_lonlat
+
+_FOLDER_VARIABLE = "SPHEREOT_DATA"
+_READ_SECONDS = 30  # for each response of the server
+_TOTAL_SECONDS = 300  # for a whole download, by default: a server can send a byte at a time
+_CHUNK = 1 << 16
+_MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -196,3 +209,163 @@ def load(name: str) -> EarthData:
     point_set = read_points(path, lonlat=True)
     assert point_set.lonlat is not None
     return EarthData(name, point_set.lonlat, record.source)
+
+
+# ---- files and downloads ----
+
+
+def cache_folder() -> Path:
+    """Folder of downloaded data: `sphereot` in the user's cache folder of the platform.
+
+    Examples
+    --------
+    >>> cache_folder().name
+    'sphereot'
+    """
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        if not os.path.isabs(base):  # the XDG specification says to ignore relative paths
+            base = str(Path.home() / ".cache")
+    return Path(base, "sphereot")
+
+
+def fetch(name: str, url: str, sha256: str, *, seconds: float | None = None) -> Path:
+    """Path of a data file, which is downloaded if necessary.
+
+    Parameters
+    ----------
+    name : str
+        Path below the folder, e.g. "earth/fire.csv".
+    url : str
+        Address to download it from.
+    sha256 : str
+        Its checksum, in hexadecimal digits.
+    seconds : float, optional
+        Time limit of the whole download; 300 by default.
+
+    Returns
+    -------
+    Path
+        In the folder that the environment variable SPHEREOT_DATA names (also directly in it, without "earth/"), or else
+        in `cache_folder()`.
+
+    Raises
+    ------
+    ValueError
+        For a file in SPHEREOT_DATA, or a download, with another checksum.
+    OSError
+        If there is no file and the download fails, or the folder that SPHEREOT_DATA names does not exist.
+    """
+    local = find_local(name, sha256, "put the right file there, or unset SPHEREOT_DATA to download it")
+    if local is not None:
+        return local
+    cached = cache_folder() / name
+    if cached.is_file() and _checksum(cached) == sha256:
+        return cached
+    pooch = require("pooch", f"{name}: downloading it")
+    with write_aside(cached) as aside:
+        try:
+            with aside.open("r+b") as file:
+                download = partial(pooch.HTTPDownloader(timeout=_READ_SECONDS, chunk_size=_CHUNK), url, pooch=None)
+                _run_with_limits(download, file, _TOTAL_SECONDS if seconds is None else seconds)
+        except OSError as error:
+            raise ConnectionError(
+                f"{name}: is neither in {_FOLDER_VARIABLE} ({os.environ.get(_FOLDER_VARIABLE) or 'not set'}) nor in "
+                f"{cache_folder()}, and cannot be downloaded from {url} ({reason_of(error)}); connect to the network, "
+                f"or put the file in a folder and set {_FOLDER_VARIABLE} to it."
+            ) from error
+        _require_checksum(aside, url, sha256, "the download broke off, or its source has changed; try again")
+    return cached
+
+
+def find_local(name: str, sha256: str, remedy: str) -> Path | None:
+    """Path of a data file in the folder that the environment variable SPHEREOT_DATA names.
+
+    Parameters
+    ----------
+    name : str
+        Path below the folder, e.g. "earth/fire.csv"; also found without its first part, as "fire.csv".
+    sha256 : str
+        Its checksum, in hexadecimal digits.
+    remedy : str
+        What to do if the file has another checksum, for the message.
+
+    Returns
+    -------
+    Path or None
+        None if the variable is not set, or there is no such file in the folder.
+
+    Raises
+    ------
+    ValueError
+        If the file has another checksum.
+    FileNotFoundError
+        If the folder does not exist.
+    """
+    folder = os.environ.get(_FOLDER_VARIABLE)
+    if not folder:
+        return None
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"{_FOLDER_VARIABLE}: there is no folder {folder}; correct or unset the variable.")
+    candidates = (Path(folder, name), Path(folder, *Path(name).parts[1:]))
+    local = next((path for path in candidates if path.is_file()), None)
+    if local is not None:
+        _require_checksum(local, str(local), sha256, remedy)
+    return local
+
+
+class _LimitedFile:
+    """The file of a download: refuses what comes after the time is over, or beyond a size that no data set has."""
+
+    def __init__(self, file: BinaryIO):
+        self.expired, self._file = False, file
+
+    def write(self, chunk: bytes) -> None:
+        """Write a part of the download."""
+        if self.expired or self._file.tell() + len(chunk) > _MAX_BYTES:
+            raise OSError(f"it is larger than {_MAX_BYTES >> 20} MB, or takes too long")
+        self._file.write(chunk)
+
+    def flush(self) -> None:
+        """Do nothing: the file is read once it is complete."""
+
+
+def _run_with_limits(download: Callable[..., None], file: BinaryIO, seconds: float) -> None:
+    """Download to a file, and raise TimeoutError if that takes longer.
+
+    On a separate thread, since no timeout can be set for looking up host names and reading headers.
+    """
+    errors: list[Exception] = []
+    limited = _LimitedFile(file)
+
+    def run() -> None:
+        try:
+            download(output_file=limited)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join(seconds)
+    finally:
+        limited.expired = True
+    if thread.is_alive():
+        raise TimeoutError(f"it takes longer than {seconds:g} seconds")
+    if errors:
+        raise errors[0]
+
+
+def _require_checksum(path: Path, where: str, sha256: str, remedy: str) -> None:
+    checksum = _checksum(path)
+    if checksum != sha256:
+        raise ValueError(f"{where}: got sha256 {checksum[:16]}..., but {sha256[:16]}... is expected; {remedy}.")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

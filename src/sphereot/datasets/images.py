@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sphereot.datasets.fetch import fetch, find_local
+from sphereot.datasets.earth import fetch, find_local
 from sphereot.datasets.image_files import ImageSet, read_cifar, read_idx_sets, read_npz
 
 __all__ = ["IMAGE_NAMES", "ImageData", "ImageSet", "load_images", "read_images"]
