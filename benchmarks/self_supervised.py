@@ -10,14 +10,10 @@ import numpy as np
 import torch
 
 from benchmarks.timing import Row, argument_parser, best_of, report, sphere_sample
-from sphereot.self_supervised import Augmentation, ResNet18
-from sphereot.torch import (
-    AlignmentUniformityLoss,
-    GaussianPotentialLoss,
-    NTXentLoss,
-    SWUniformityLoss,
-    UniformityLoss,
-)
+from paper.learning.augmentations import Augmentation
+from paper.learning.resnet import ResNet18
+from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from sphereot.torch import AlignmentUniformityLoss, UniformityLoss
 
 LOSSES = {
     "SSW, L = 10": AlignmentUniformityLoss(20.0, UniformityLoss(n_projections=10)),

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 import sphereot
 from benchmarks.timing import Row, best_of, peak_memory, sphere_sample
-from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, paper_networks
-from sphereot.torch import SSWLoss, UniformityLoss, portable_path
+from paper.learning.baselines import UniformSSW
+from paper.learning.networks import paper_networks
+from sphereot.torch import SphericalAutoencoder, SSWLoss, UniformityLoss, portable_path
 
 RNG = np.random.default_rng(1)
 

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from paper.learning.autoencoder_training import encode_all, train
+from paper.learning.baselines import UniformSSW
+from paper.learning.networks import paper_networks
 from sphereot import datasets, plotting, sphere, ssw_uniform
-from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, encode_all, paper_networks, train
+from sphereot.torch import SphericalAutoencoder
 
 COLORS = [*plotting.PALETTE, "#8C6BB1", "#8C510A"]  # one per digit
 

@@ -10,9 +10,11 @@ import time
 
 import torch
 
-from sphereot.datasets import ImageData, load_images
+from paper.learning.augmentations import Augmentation
+from paper.learning.images import ImageData, load_images
+from paper.learning.pretraining import embed_all, pretrain
+from paper.learning.resnet import ResNet18
 from sphereot.metrics import functional
-from sphereot.self_supervised import Augmentation, ResNet18, embed_all, pretrain
 from sphereot.torch import AlignmentUniformityLoss
 
 

@@ -1,15 +1,12 @@
-"""The experiments of the paper: one module per figure or table, written with the public API.
+"""The experiments of the paper, one module per figure or table, on top of the package.
 
-`find` returns an experiment by name, `run_experiment` runs it; the command line does both with `sphereot reproduce`.
+`python -m paper` lists and runs them, and compares the results in `paper/results` with what the paper reports.
 """
 
 import difflib
 from importlib import import_module
 
-from sphereot.experiments.base import Experiment, Result, Table, replot, run_experiment
-from sphereot.experiments.run_context import RunContext
-
-__all__ = ["NAMES", "Experiment", "Result", "RunContext", "Table", "find", "replot", "run_experiment"]
+from paper.experiment import Experiment
 
 NAMES = (
     "kappa",
@@ -34,13 +31,13 @@ def find(name: str) -> Experiment:
 
     Examples
     --------
-    >>> from sphereot import experiments
-    >>> experiments.find("rotation").section
+    >>> import paper
+    >>> paper.find("rotation").section
     "Appendix C.1, Figure 'Evolution of SW between vMF samples'"
     """
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, n=1)
         hint = f"did you mean {near[0]!r}? Else " if near else ""
         raise ValueError(f"name: got {name!r}, but there is no such experiment; {hint}choose from {', '.join(NAMES)}.")
-    experiment: Experiment = import_module(f"sphereot.experiments.{name}").EXPERIMENT
+    experiment: Experiment = import_module(f"paper.experiments.{name}").EXPERIMENT
     return experiment

@@ -1,5 +1,6 @@
-"""`sphereot reproduce`: run an experiment of the paper, and show its results and those of the paper."""
+"""`python -m paper`: run the experiments of the paper, and compare their results with what the paper reports."""
 
+import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,11 +18,119 @@ from rich.progress import (
 )
 from rich.table import Table as RichTable
 
+import paper
+from paper.experiment import Experiment, replot, run_experiment
 from sphereot.cli.errors import reports_errors
 from sphereot.cli.options import NonnegativeSeed
 from sphereot.cli.outputs import warnings_in_one_line
 
-__all__ = ["reproduce"]
+RESULTS = Path(__file__).parent / "results"
+
+app = typer.Typer(
+    help="Run the experiments of the paper, and compare their results with what the paper reports.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the experiment; the command list shows them.")]
+Preset = Annotated[
+    str,
+    typer.Option(
+        help="Size of the run: quick (under a minute), cpu, paper (the size in the paper), or another preset that the "
+        "command list shows."
+    ),
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Start again: discard an interrupted run, replace finished results.")
+]
+
+
+@app.command("list", help="List the experiments with their sections, presets and data.")
+@reports_errors("paper")
+def show_experiments() -> None:
+    """List the experiments."""
+    rows = []
+    for name in paper.NAMES:
+        experiment = paper.find(name)
+        data = f"; data: {experiment.needs}" if experiment.needs else ""
+        presets = ", ".join(experiment.presets)
+        rows.append([name, f"{experiment.title}\n[dim]{experiment.section}[/dim]\npresets: {presets}{data}"])
+    note = "Data are downloaded, or read from the folder that SPHEREOT_DATA names."
+    table = _table(["name", "what it shows, section of the paper, presets and data"], rows, note)
+    table.columns[0].no_wrap = True
+    Console().print(table)
+
+
+@app.command(
+    help="Run an experiment, write its numbers and figures, and show what the paper reports. The same command "
+    "continues an interrupted run where it stopped, and shows the results of a finished run. A folder "
+    "has the results of one run."
+)
+@reports_errors("paper")
+def run(
+    name: Name,
+    preset: Preset = "quick",
+    seed: NonnegativeSeed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="out/paper/NAME-PRESET")
+    ] = None,
+    fresh: Fresh = False,
+    redraw: Annotated[bool, typer.Option("--replot", help="Only draw the figures of a finished run.")] = False,
+) -> None:
+    """Run an experiment."""
+    experiment = paper.find(name)
+    folder = out or Path("out", "paper", f"{name}-{preset}")
+    if redraw:
+        files = replot(folder, experiment)
+        Console().print(f"Written: {', '.join(map(str, files))}", highlight=False)
+    else:
+        _run(experiment, preset, seed, folder, fresh)
+
+
+@app.command("all", help="Run all experiments one after the other, each into out/paper/NAME-PRESET.")
+@reports_errors("paper")
+def run_all(preset: Preset = "quick", seed: NonnegativeSeed = 0, fresh: Fresh = False) -> None:
+    """Run all experiments."""
+    for name in paper.NAMES:
+        _run(paper.find(name), preset, seed, Path("out", "paper", f"{name}-{preset}"), fresh)
+
+
+@app.command(help="Show the results of an experiment in paper/results, and what the paper reports.")
+@reports_errors("paper")
+def compare(name: Name) -> None:
+    """Compare the committed records of an experiment with the paper."""
+    experiment = paper.find(name)
+    console = Console()
+    console.print(f"[bold]{experiment.title}[/bold]\n{experiment.section}")
+    for path in sorted(RESULTS.glob("*/result.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["experiment"] == name:
+            table = record["table"]
+            console.print(
+                f"\n{path.parent.name}: preset {record['preset']}, seed {record['seed']}, version {record['version']}, "
+                f"{record['date']}",
+                highlight=False,
+            )
+            console.print(_table(table["columns"], table["rows"], table["note"]))
+    console.print(f"[bold]The paper:[/bold] {experiment.paper}")
+
+
+def _run(experiment: Experiment, preset: str, seed: int, folder: Path, fresh: bool) -> None:
+    console, errors = Console(), Console(stderr=True)
+    heading = f"[bold]{experiment.title}[/bold]\n{experiment.section}; preset {preset}, seed {seed}"
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=errors, transient=True, disable=not errors.is_terminal,
+    ) as progress, warnings_in_one_line():  # fmt: skip
+        result = run_experiment(
+            experiment, preset=preset, seed=seed, out=folder, reporter=_Reporter(progress, heading), fresh=fresh
+        )
+    if result.earlier is not None:
+        console.print(f"{heading}\nThis run was finished on {result.earlier}. Compute it again with --fresh.")
+    console.print(_table(result.table.columns, result.table.rows, result.table.note))
+    console.print(f"[bold]The paper:[/bold] {experiment.paper}")
+    verb = "Written" if result.earlier is None else "Files"
+    console.print(f"{result.seconds:.1f} s. {verb}: {', '.join(map(str, result.files))}", highlight=False)
 
 
 class _Reporter:
@@ -52,81 +161,6 @@ class _Reporter:
             typer.echo(f"{task.description}: {task.completed:.0f} of {task.total:.0f}", err=True)
 
 
-@reports_errors("reproduce")
-def reproduce(
-    name: Annotated[str, typer.Argument(help="Name of the experiment, or [bold]list[/bold] to list all.")],
-    preset: Annotated[
-        str,
-        typer.Option(
-            help="Size of the run: quick (under a minute), cpu, paper (the size in the paper), or another preset that "
-            "[bold]list[/bold] shows."
-        ),
-    ] = "quick",
-    seed: NonnegativeSeed = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduce/NAME-PRESET")
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start again: discard an interrupted run, replace finished results.")
-    ] = False,
-    replot: Annotated[bool, typer.Option("--replot", help="Only draw the figures of a finished run.")] = False,
-) -> None:
-    """Run an experiment of the paper, write its numbers and figures, and show what the paper reports.
-
-    The same command continues an interrupted run where it stopped, and shows the results of a finished run. A folder
-    holds the results of one run.
-
-    For example: sphereot reproduce list
-
-    sphereot reproduce rotation
-
-    sphereot reproduce kappa --preset paper --seed 1 --out results/kappa
-    """
-    console = Console()
-    from sphereot import experiments
-
-    if name == "list":
-        console.print(_listing(experiments))
-        return
-    experiment = experiments.find(name)
-    folder = out or Path("out", "reproduce", f"{name}-{preset}")
-    if replot:
-        files = experiments.replot(folder, experiment)
-        console.print(f"Written: {', '.join(map(str, files))}", highlight=False)
-        return
-    heading = f"[bold]{experiment.title}[/bold]\n{experiment.section}; preset {preset}, seed {seed}"
-    errors = Console(stderr=True)
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=errors, transient=True, disable=not errors.is_terminal,
-    ) as progress, warnings_in_one_line():  # fmt: skip
-        result = experiments.run_experiment(
-            experiment, preset=preset, seed=seed, out=folder, reporter=_Reporter(progress, heading), fresh=fresh
-        )
-    if result.earlier is not None:
-        console.print(f"{heading}\nThis run was finished on {result.earlier}. Compute it again with --fresh.")
-    console.print(_table(result.table.columns, result.table.rows, result.table.note))
-    console.print(f"[bold]The paper:[/bold] {experiment.paper}")
-    verb = "Written" if result.earlier is None else "Files"
-    console.print(f"{result.seconds:.1f} s. {verb}: {', '.join(map(str, result.files))}", highlight=False)
-
-
-def _listing(experiments: Any) -> RichTable:
-    known = [experiments.find(name) for name in experiments.NAMES]
-    rows = [
-        (
-            each.name,
-            f"{each.title}\n[dim]{each.section}[/dim]\n"
-            f"presets: {', '.join(each.presets)}" + (f"; data: {each.needs}" if each.needs else ""),
-        )
-        for each in known
-    ]
-    note = "Data are downloaded, or read from the folder that SPHEREOT_DATA names."
-    table = _table(("name", "what it shows, section of the paper, presets and data"), rows, note)
-    table.columns[0].no_wrap = True
-    return table
-
-
 def _table(columns: Any, rows: Any, note: str) -> RichTable:
     table = RichTable(caption=note or None)
     for k, column in enumerate(columns):
@@ -134,3 +168,7 @@ def _table(columns: Any, rows: Any, note: str) -> RichTable:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m paper")

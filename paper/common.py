@@ -1,14 +1,17 @@
-"""Rows of measurements: select them, arrange them by run, summarize them."""
+"""What several experiments need: rows of measurements, curves along trainings, images, times and texts of numbers."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot.experiments.run_context import Row
-
-__all__ = ["by_run", "means", "select", "summary"]
+from paper.learning.image_files import ImageSet
+from paper.learning.images import ImageData, load_images
+from paper.run_context import Row
 
 
 def select(rows: Sequence[Row], **values: Any) -> list[Row]:
@@ -59,3 +62,70 @@ def summary(rows: Sequence[Row], measured: Sequence[str]) -> list[Row]:
                     row_of_setting[f"{name}_std"] = float(np.std(values, ddof=1))
         result.append(row_of_setting)
     return result
+
+
+class Curve:
+    """Checkpoint store that adds what is measured along a training to its state: a resumed run keeps the measurements.
+
+    Parameters
+    ----------
+    store : CheckpointStore
+        Where the state of the training and the measurements are saved.
+    names : str
+        What is measured; `values` has the list of each name.
+    """
+
+    def __init__(self, store: Any, *names: str):
+        self._store = store
+        self.values: dict[str, list[float]] = {name: [] for name in names}
+
+    def add(self, **values: float) -> None:
+        """Add a measurement of each name."""
+        for name, value in values.items():
+            self.values[name].append(value)
+
+    def load(self) -> Any | None:
+        """The state of the training that was saved last, or None."""
+        saved = self._store.load()
+        if saved is None:
+            return None
+        self.values = saved["curve"]
+        return saved["training"]
+
+    def save(self, state: Callable[[], Any]) -> None:
+        """Save the state of the training with the measurements."""
+        self._store.save(lambda: {"training": state(), "curve": self.values})
+
+
+def choose_epochs(epochs: int, points: int) -> set[int]:
+    """Choose epochs at equal distances, the last one included.
+
+    >>> sorted(choose_epochs(10, 4))
+    [2, 5, 8, 10]
+    """
+    return {max(1, round(epochs * (k + 1) / points)) for k in range(points)}
+
+
+@lru_cache(maxsize=1)
+def load_subset(name: str, limit: int | None) -> ImageData:
+    """Load a data set of images; at most `limit` for training and as many for the test."""
+    data = load_images(name)
+    train, test = (ImageSet(part.images[:limit], part.labels[:limit]) for part in (data.train, data.test))
+    return replace(data, train=train, test=test)
+
+
+def measure_seconds(action: Callable[[], None]) -> float:
+    """Measure how long an action takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def format_mean(values: Sequence[float], digits: int = 2) -> str:
+    """Format a mean, with the standard deviation if there are several values.
+
+    >>> format_mean([1.0, 2.0], 1)
+    '1.5 ± 0.7'
+    """
+    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"

@@ -13,12 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from paper.common import summary
+from paper.run_context import Reporter, Row, RunContext, UnitLog
 from sphereot._backends.info import info
 from sphereot._support.atomic_write import locked, reason_of, write_text
-from sphereot.experiments.rows import summary
-from sphereot.experiments.run_context import Reporter, Row, RunContext, UnitLog
-
-__all__ = ["Experiment", "Result", "Table", "replot", "run_experiment"]
 
 _LOG_NAME, _LOCK_NAME = "unfinished.jsonl", "unfinished.lock"
 
@@ -102,7 +100,7 @@ def run_experiment(
     Parameters
     ----------
     experiment : Experiment
-        As returned by `sphereot.experiments.find`.
+        As returned by `paper.find`.
     preset : str
         One of its presets.
     seed : int
@@ -141,13 +139,13 @@ def _run(
     if fresh:
         _remove_finished(folder)
     elif (folder / "result.json").exists():
-        return _finished(experiment, preset, header, folder)
+        return _read_finished(experiment, preset, header, folder)
     log = UnitLog(folder / _LOG_NAME, header, fresh=fresh)
     rows = experiment.run(config, RunContext(seed, log, reporter))
     seconds = log.seconds
     plain = _without_lists(rows)
     table = experiment.summarize(rows, config)
-    files = _drawn(experiment, rows, config, folder)
+    files = _draw(experiment, rows, config, folder)
     texts = {"result.csv": _csv(plain)} | ({"series.json": _series(rows)} if plain != rows else {})
     files = [write_text(folder / name, text) for name, text in texts.items()] + files
     record = header | {
@@ -169,7 +167,7 @@ def _run(
     return Result(experiment, preset, rows, table, files, seconds)
 
 
-def _finished(experiment: Experiment, preset: str, header: Row, folder: Path) -> Result:
+def _read_finished(experiment: Experiment, preset: str, header: Row, folder: Path) -> Result:
     """The finished run in a folder; an error if it is not the run with this header."""
     remedy = "Choose another folder with --out, or replace these results with --fresh."
     try:
@@ -218,7 +216,7 @@ def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
         raise ValueError(
             f"{folder}: holds no complete record of {experiment.name!r} ({reason_of(error)}); run it again."
         ) from error
-    return _drawn(experiment, rows, config, folder)
+    return _draw(experiment, rows, config, folder)
 
 
 def _rows_of(folder: Path, record: Row) -> list[Row]:
@@ -250,7 +248,7 @@ def _value(text: str) -> Any:
     return text
 
 
-def _drawn(experiment: Experiment, rows: list[Row], config: Any, folder: Path) -> list[Path]:
+def _draw(experiment: Experiment, rows: list[Row], config: Any, folder: Path) -> list[Path]:
     """Write the figures and pages; their files."""
     from sphereot import plotting
 

@@ -12,8 +12,6 @@ import numpy as np
 from sphereot._support.atomic_write import write_text
 from sphereot._support.checkpoints import StateFile, WriteWarning
 
-__all__ = ["Checkpoint", "Reporter", "Row", "RunContext", "UnitLog"]
-
 Row = dict[str, Any]
 """One row of measurements: numbers, strings and flags by name, as JSON has them."""
 
@@ -175,7 +173,7 @@ class RunContext:
 
     Examples
     --------
-    >>> from sphereot.experiments.run_context import RunContext
+    >>> from paper.run_context import RunContext
     >>> RunContext(seed=0).measure("squares", [{"n": n} for n in (2, 3)], lambda n, seed: {"square": n * n})
     [{'part': 'squares', 'n': 2, 'square': 4}, {'part': 'squares', 'n': 3, 'square': 9}]
     """

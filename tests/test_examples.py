@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sphereot.datasets import ImageData, ImageSet
+from paper.learning.images import ImageData, ImageSet
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 # By script, the packages beyond NumPy that it needs.

@@ -14,8 +14,10 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import sphereot
+from paper.learning.autoencoder_training import encode_all, train
+from paper.learning.baselines import UniformSSW
 from sphereot import plotting, sphere
-from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, encode_all, train
+from sphereot.torch import SphericalAutoencoder
 
 # %%
 # The model is any encoder and any decoder, a divergence, and its weight in the loss. `method="exact"` is SSW_2^2 to the

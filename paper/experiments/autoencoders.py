@@ -1,50 +1,32 @@
 """Autoencoders with a latent sphere: the paper's Table 2 and figures (Section 5.2, Appendix C.6), and a study."""
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import ot
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import Categorical, MixtureSameFamily
 
-from sphereot import datasets, ssw_uniform
-from sphereot.autoencoders import (
-    MMD,
-    SSW,
-    SW,
-    CircularGSW,
-    Divergence,
-    EfficientNetFeatures,
-    FrechetDistance,
-    LeNet,
-    Sinkhorn,
-    SphericalAutoencoder,
-    UniformSSW,
-    accuracy,
-    encode_all,
-    paper_networks,
-    reconstruction_error,
-    train,
-    train_lenet,
-)
-from sphereot.datasets import ImageData, ImageSet
+from paper.common import Curve, format_mean, load_subset, measure_seconds, select
+from paper.experiment import Experiment, Table
+from paper.experiments.autoencoder_figures import pages, plot
+from paper.learning.autoencoder_training import encode_all, reconstruction_error, train
+from paper.learning.baselines import MMD, SW, CircularGSW, Sinkhorn
+from paper.learning.features import EfficientNetFeatures, LeNet, accuracy, train_lenet
+from paper.learning.frechet import FrechetDistance
+from paper.learning.images import ImageData
+from paper.learning.networks import paper_networks
+from paper.run_context import Row, RunContext
+from sphereot import ssw_uniform
 from sphereot.distributions import VonMisesFisher
-from sphereot.experiments.autoencoder_figures import pages, plot
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Row, RunContext
+from sphereot.torch import SphericalAutoencoder, SSWLoss, UniformityLoss
 
-__all__ = ["EXPERIMENT", "Config", "run", "summarize"]
-
-_METHODS: dict[str, Callable[[int], Divergence]] = {
-    "SSWAE": lambda n_projections: UniformSSW(n_projections),
-    "SSWAE without slices": lambda n_projections: UniformSSW(method="exact"),
+_METHODS: dict[str, Callable[[int], nn.Module]] = {
+    "SSWAE": lambda n_projections: UniformityLoss(n_projections=n_projections),
+    "SSWAE without slices": lambda n_projections: UniformityLoss(method="exact"),
     "SWAE": lambda n_projections: SW(n_projections),
     "WAE-MMD IMQ": lambda n_projections: MMD("imq"),
     "WAE-MMD RBF": lambda n_projections: MMD("rbf"),
@@ -73,7 +55,7 @@ class Config:
     Attributes
     ----------
     data : tuple of (name, runs)
-        Data sets, as in `datasets.load_images`, and the number of trainings of each method.
+        Data sets, as in `load_images`, and the number of trainings of each method.
     gray_width, color_width : float
         Factors of the numbers of channels of the networks for 28 and 32 pixels; 1 in the paper.
     latent_epochs : int
@@ -137,7 +119,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         seed = context.unit_seed({"data": data, "run": run})
         setting = _setting(data, config)
         follow = data == config.data[0][0] and method in _CURVES
-        model, row = _trained(setting, _METHODS[method](config.n_projections), config, seed, checkpoint, follow=follow)
+        model, row = _train(setting, _METHODS[method](config.n_projections), config, seed, checkpoint, follow=follow)
         row |= _evaluation(model, setting, config, context, seed)
         if run == 0 and data == config.data[0][0] and method in _DRAWN:
             drawn = model.sample(config.drawn_images, seed=0)
@@ -149,9 +131,9 @@ def run(config: Config, context: RunContext) -> list[Row]:
         setting = _setting(config.data[0][0], config, latent_dim=3)
         divergence = _METHODS[method](config.n_projections)
         if method == "SSWAE" and prior == "mixture":
-            divergence = SSW(config.n_projections)
+            divergence = SSWLoss(n_projections=config.n_projections)
         distribution = None if prior == "uniform" else _mixture(config.kappa)
-        model, row = _trained(
+        model, row = _train(
             setting, divergence, config, seed, checkpoint, follow=prior == "uniform", prior=distribution
         )
         row["reconstruction"] = reconstruction_error(model, torch.from_numpy(setting.images.test.images))
@@ -166,7 +148,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         _, method, weight, n_projections, epochs = next(item for item in config.study if item[0] == label)
         seed = context.unit_seed({"data": config.data[0][0], "run": run})
         setting = _setting(config.data[0][0], config, weight=weight, epochs=epochs)
-        model, row = _trained(setting, _METHODS[method](n_projections), config, seed, checkpoint)
+        model, row = _train(setting, _METHODS[method](n_projections), config, seed, checkpoint)
         return row | _evaluation(model, setting, config, context, seed)
 
     units = [{"data": data, "method": method} for data, _ in config.data for method in config.methods]
@@ -199,7 +181,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
 
 def _setting(data: str, config: Config, **changes: Any) -> _Setting:
-    images = _load(data, config.image_limit)
+    images = load_subset(data, config.image_limit)
     gray = images.train.images.shape[1] == 1
     values = {
         "images": images,
@@ -215,29 +197,20 @@ def _setting(data: str, config: Config, **changes: Any) -> _Setting:
     return _Setting(**(values | changes))
 
 
-@lru_cache(maxsize=1)
-def _load(data: str, limit: int | None) -> ImageData:
-    loaded = datasets.load_images(data)
-    if limit is None:
-        return loaded
-    train_set, test_set = (ImageSet(part.images[:limit], part.labels[:limit]) for part in (loaded.train, loaded.test))
-    return replace(loaded, train=train_set, test=test_set)
-
-
 def _mixture(kappa: float) -> MixtureSameFamily:
     """Equal von Mises-Fisher distributions around the six unit vectors of the axes."""
     modes = torch.cat([torch.eye(3), -torch.eye(3)])
     return MixtureSameFamily(Categorical(probs=torch.full((6,), 1 / 6)), VonMisesFisher(modes, kappa))
 
 
-def _model(setting: _Setting, divergence: Divergence, seed: int, prior: Any = None) -> SphericalAutoencoder:
+def _model(setting: _Setting, divergence: nn.Module, seed: int, prior: Any = None) -> SphericalAutoencoder:
     networks = paper_networks(setting.size, setting.latent_dim, setting.width, seed=seed)
-    return SphericalAutoencoder(*networks, divergence, setting.weight, prior)
+    return SphericalAutoencoder(*networks, divergence, setting.weight, latent_dim=setting.latent_dim, prior=prior)
 
 
-def _trained(
+def _train(
     setting: _Setting,
-    divergence: Divergence,
+    divergence: nn.Module,
     config: Config,
     seed: int,
     checkpoint: Any,
@@ -247,12 +220,12 @@ def _trained(
 ) -> tuple[SphericalAutoencoder, Row]:
     """A trained autoencoder, and the row of its training; with `follow`, W_2 to the test images after every epoch."""
     model = _model(setting, divergence, seed, prior)
-    store = _Curve(checkpoint)
+    store = Curve(checkpoint, "distance")
     test = torch.from_numpy(setting.images.test.images[: config.curve_images])
 
     def measure(epoch: int, loss: float, model: SphericalAutoencoder) -> None:
         if follow:
-            store.values.append(_image_distance(model.sample(len(test), seed=epoch), test))
+            store.add(distance=_image_distance(model.sample(len(test), seed=epoch), test))
 
     history = train(
         model,
@@ -270,24 +243,7 @@ def _trained(
         "train_reconstruction": history.reconstruction[-1],
         "train_divergence": history.divergence[-1],
     }
-    return model, row | ({"curve": store.values} if follow else {})
-
-
-class _Curve:
-    """Checkpoint store that adds what is measured along a training to its state."""
-
-    def __init__(self, store: Any):
-        self._store, self.values = store, []  # type: Any, list[float]
-
-    def load(self) -> Any:
-        saved = self._store.load()
-        if saved is None:
-            return None
-        self.values[:] = saved["curve"]
-        return saved["training"]
-
-    def save(self, state: Callable[[], Any]) -> None:
-        self._store.save(lambda: {"training": state(), "curve": self.values})
+    return model, row | ({"curve": store.values["distance"]} if follow else {})
 
 
 def _image_distance(generated: Tensor, test: Tensor) -> float:
@@ -385,16 +341,10 @@ def _times(setting: _Setting, method: str, config: Config, seed: int) -> Row:
     seconds = {}
     for name, action in (("step_seconds", step), ("divergence_seconds", divergence)):
         action()
-        seconds[name] = min(_seconds(action) for _ in range(config.timed_steps))
+        seconds[name] = min(measure_seconds(action) for _ in range(config.timed_steps))
     steps = math.ceil(len(setting.images.train) / setting.batch_size)
     share = seconds["divergence_seconds"] / seconds["step_seconds"]
     return seconds | {"epoch_seconds": steps * seconds["step_seconds"], "divergence_share": share}
-
-
-def _seconds(action: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
@@ -410,10 +360,10 @@ def summarize(rows: list[Row], config: Config) -> Table:
                 [
                     title,
                     method,
-                    _mean_and_spread([row["frechet"] for row in selected], 2),
+                    format_mean([row["frechet"] for row in selected], 2),
                     paper,
-                    _mean_and_spread([row["reconstruction"] for row in selected], 4),
-                    _mean_and_spread([1e4 * row["ssw_to_uniform"] for row in selected], 2),
+                    format_mean([row["reconstruction"] for row in selected], 4),
+                    format_mean([1e4 * row["ssw_to_uniform"] for row in selected], 2),
                     f"{times['epoch_seconds']:.1f}",
                     f"{100 * times['divergence_share']:.1f} %",
                 ]
@@ -450,11 +400,6 @@ def _note(rows: list[Row], config: Config) -> str:
         "one in the paper."
     )
     return note + (f" Study (Fréchet, reconstruction, SSW): {'; '.join(study)}." if study else "")
-
-
-def _mean_and_spread(values: list[float], digits: int) -> str:
-    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
 
 
 EXPERIMENT = Experiment(

@@ -8,17 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from paper.common import Curve, choose_epochs, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import datasets, plotting
 from sphereot._arrays.types import Method
 from sphereot.density import DensityEstimator
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.learning_curve import LearningCurve
-from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Row, RunContext
 from sphereot.flows import Flow
 from sphereot.plotting.coastlines import has_coastlines
-
-__all__ = ["EXPERIMENT", "Config", "TwoProtocolsConfig", "plot", "run", "summarize"]
 
 _COLUMNS = {
     "SSW": {"model": "expmap", "loss": "ssw"},
@@ -83,10 +80,11 @@ def run(config: Config, context: RunContext) -> list[Row]:
         if _COLUMNS[column]["model"] == "expmap":
             parameters |= {"n_blocks": config.n_blocks, "n_components": config.n_components}
         estimator = DensityEstimator(**parameters)
-        curve = LearningCurve(checkpoint, epochs, config.curve_points)
+        curve, stops = Curve(checkpoint, "epochs", "losses", "nll"), choose_epochs(epochs, config.curve_points)
 
         def follow(epoch: int, loss: float, flow: Flow) -> None:
-            curve.follow(epoch, loss, lambda: -estimator.score(test.points))
+            if epoch in stops:
+                curve.add(epochs=epoch, losses=loss, nll=-estimator.score(test.points))
 
         start = time.perf_counter()
         estimator.fit(train.points, checkpoint=curve, callback=follow)
@@ -98,9 +96,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
             "train_nll": -estimator.score(train.points),
             "seconds": seconds,
             "epochs": 0 if column in _WITHOUT_EPOCHS else epochs,
-            "curve_epochs": curve.epochs,
-            "curve_losses": curve.losses,
-            "curve_nll": curve.nll,
+            **{f"curve_{name}": values for name, values in curve.values.items()},
         } | ({} if density is None else {"map": [float(f"{value:.3g}") for value in density]})
 
     rows = context.measure(_BY_ROW, _units(config, config.columns), work, checkpoints=True)

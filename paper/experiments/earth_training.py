@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from paper.common import Curve, choose_epochs, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import datasets, plotting
 from sphereot.density import DensityEstimator
 from sphereot.distance import ssw_uniform
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.learning_curve import LearningCurve
-from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Row, RunContext
 from sphereot.flows import Flow
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 _REFERENCE = "20 circles"
 _VARIANTS: dict[str, dict[str, Any]] = {
@@ -61,10 +58,11 @@ def run(config: Config, context: RunContext) -> list[Row]:
             seed=seed,
             **_VARIANTS[variant],
         )
-        curve = LearningCurve(checkpoint, config.epochs, config.curve_points)
+        curve, stops = Curve(checkpoint, "epochs", "nll"), choose_epochs(config.epochs, config.curve_points)
 
         def follow(epoch: int, loss: float, flow: Flow) -> None:
-            curve.follow(epoch, loss, lambda: -estimator.score(test.points))
+            if epoch in stops:
+                curve.add(epochs=epoch, nll=-estimator.score(test.points))
 
         start = time.perf_counter()
         estimator.fit(train.points, checkpoint=curve, callback=follow)
@@ -74,8 +72,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
             "train_nll": -estimator.score(train.points),
             "train_ratio": _ratio_to_chance(estimator.flow_, train.points),
             "test_ratio": _ratio_to_chance(estimator.flow_, test.points),
-            "curve_epochs": curve.epochs,
-            "curve_nll": curve.nll,
+            "curve_epochs": curve.values["epochs"],
+            "curve_nll": curve.values["nll"],
         }
 
     units = [

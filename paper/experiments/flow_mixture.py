@@ -13,16 +13,14 @@ import torch
 from torch import Tensor, nn
 
 import sphereot
+from paper.common import select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import plotting, sphere
 from sphereot._support.checkpoints import CheckpointStore
 from sphereot.density import SphericalKDE
 from sphereot.distributions import VonMisesFisher
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Row, RunContext
 from sphereot.optim import ParticleFlow
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 _MODES = torch.cat([torch.eye(3), -torch.eye(3)])
 _RETRACTIONS = {"riemannian": "exp", "projected": "normalize"}

@@ -8,16 +8,14 @@ import torch
 from torch import Tensor
 
 import sphereot
+from paper.common import by_run, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import plotting, sphere
 from sphereot._support.checkpoints import CheckpointStore
 from sphereot.density import SphericalKDE
 from sphereot.distributions import VonMisesFisher
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Row, RunContext
 from sphereot.optim import ParticleFlow
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 _MEAN = torch.tensor([0.0, 1.0, 0.0])
 

@@ -7,13 +7,11 @@ import torch
 from torch.distributions import kl_divergence
 
 import sphereot
+from paper.common import by_run, means, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import plotting
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import by_run, means, select
-from sphereot.experiments.run_context import Row, RunContext
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 
 @dataclass(frozen=True)

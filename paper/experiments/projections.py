@@ -7,14 +7,12 @@ import numpy as np
 import torch
 
 import sphereot
+from paper.common import by_run, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import plotting
 from sphereot._arrays.types import Method
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Row, RunContext
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 _METHODS = ("iid", "orthogonal", "quasi")
 _STYLES = {"iid": "-", "orthogonal": "--", "quasi": ":"}

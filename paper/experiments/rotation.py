@@ -9,13 +9,11 @@ import ot
 import torch
 
 import sphereot
+from paper.common import by_run, means, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import plotting
 from sphereot.distributions import VonMisesFisher
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import by_run, means, select
-from sphereot.experiments.run_context import Row, RunContext
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 _DISTANCES = {"ssw2": r"$SSW_2^2$ [turns$^2$]", "ssw1": r"$SSW_1$ [turns]", "sw2": r"$SW_2^2$"}
 

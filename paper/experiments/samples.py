@@ -9,13 +9,11 @@ import ot
 import torch
 
 import sphereot
+from paper.common import by_run, means, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Row, RunContext
 from sphereot import plotting, sphere
 from sphereot.distributions import HypersphericalUniform
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import by_run, means, select
-from sphereot.experiments.run_context import Row, RunContext
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 
 @dataclass(frozen=True)

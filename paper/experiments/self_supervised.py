@@ -1,41 +1,26 @@
 """Self-supervised learning on the sphere: the paper's Table 3, figures and complexity (Appendix C.7), and S^9."""
 
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sphereot import datasets
-from sphereot.datasets import ImageData, ImageSet
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Row, RunContext
-from sphereot.experiments.self_supervised_figures import pages, plot
+from paper.common import Curve, format_mean, load_subset, measure_seconds, select
+from paper.experiment import Experiment, Table
+from paper.experiments import term_cost
+from paper.experiments.self_supervised_figures import pages, plot
+from paper.learning.augmentations import Augmentation
+from paper.learning.image_files import ImageSet
+from paper.learning.linear_evaluation import linear_evaluation
+from paper.learning.pretraining import embed_all, pretrain, train_classifier
+from paper.learning.resnet import ResNet18
+from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from paper.run_context import Row, RunContext
 from sphereot.metrics import functional as metrics
-from sphereot.self_supervised import (
-    Augmentation,
-    ResNet18,
-    embed_all,
-    linear_evaluation,
-    pretrain,
-    train_classifier,
-)
-from sphereot.torch import (
-    AlignmentUniformityLoss,
-    GaussianPotentialLoss,
-    NTXentLoss,
-    SWUniformityLoss,
-    UniformityLoss,
-)
-
-__all__ = ["EXPERIMENT", "Config", "run", "summarize"]
+from sphereot.torch import AlignmentUniformityLoss, UniformityLoss
 
 # Each loss by its parameter: the weight of the uniformity, or the temperature of SimCLR.
 _LOSSES: dict[str, Callable[[float, int], nn.Module]] = {
@@ -58,14 +43,6 @@ _PAPER = {
     "SSW-SSL, L = 10": (64.89, 58.91),
     "SSW-SSL, L = 3": (63.75, 59.75),
 }
-_TERMS: dict[str, str] = {
-    "NT-Xent": "NTXentLoss(0.2)(x, y)",
-    "Gaussian potential": "GaussianPotentialLoss()(x) + GaussianPotentialLoss()(y)",
-    "SW, L = 10": "SWUniformityLoss(10)(x) + SWUniformityLoss(10)(y)",
-    "SSW, L = 10": "UniformityLoss(n_projections=10)(x) + UniformityLoss(n_projections=10)(y)",
-    "SSW, L = 200": "UniformityLoss()(x) + UniformityLoss()(y)",
-    "SSW without slices": "UniformityLoss(method='exact')(x) + UniformityLoss(method='exact')(y)",
-}
 
 
 @dataclass(frozen=True)
@@ -75,7 +52,7 @@ class Config:
     Attributes
     ----------
     data : str
-        Data set, as in `datasets.load_images`.
+        Data set, as in `load_images`.
     methods : tuple of str
         Methods of the table on S^2, one training each; "supervised" and "random start" besides the losses.
     compared : tuple of str
@@ -123,14 +100,14 @@ def run(config: Config, context: RunContext) -> list[Row]:
         return _share_of_step(method, config, seed)
 
     def measure_term(term: str, n: int, seed: int) -> Row:
-        return _cost_of_term(term, n, config)
+        return term_cost.measure(term, n, config.term_dim, config.timed_steps)
 
     def train_on_s2(method: str, run: int, seed: int, checkpoint: Any) -> Row:
         seed = context.unit_seed({"dim": 3, "run": run})
-        images = _load(config.data, config.image_limit)
+        images = load_subset(config.data, config.image_limit)
         value = _PRINTED.get(method, _SSW_WEIGHT)
-        encoder, row = _trained(method, value, 3, images.train, images.test, config, seed, checkpoint)
-        row |= _evaluated(encoder, images.train, images.test, config, seed)
+        encoder, row = _train(method, value, 3, images.train, images.test, config, seed, checkpoint)
+        row |= _evaluate(encoder, images.train, images.test, config, seed)
         points = embed_all(encoder, images.test.images[: config.drawn])
         row["codes"] = [round(coordinate, 4) for coordinate in points.flatten().tolist()]
         row["labels"] = images.test.labels[: config.drawn].tolist()
@@ -138,18 +115,18 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
     def try_value(method: str, value: float, seed: int, checkpoint: Any) -> Row:
         seed = context.unit_seed({"dim": config.compared_dim, "run": "validation"})
-        train_set, validation_set = _split(_load(config.data, config.image_limit).train, seed)
-        encoder, row = _trained(method, value, config.compared_dim, train_set, validation_set, config, seed, checkpoint)
-        return row | _evaluated(encoder, train_set, validation_set, config, seed)
+        train_set, validation_set = _split(load_subset(config.data, config.image_limit).train, seed)
+        encoder, row = _train(method, value, config.compared_dim, train_set, validation_set, config, seed, checkpoint)
+        return row | _evaluate(encoder, train_set, validation_set, config, seed)
 
     def train_chosen(method: str, value: float, run: int, seed: int, checkpoint: Any) -> Row:
         seed = context.unit_seed({"dim": config.compared_dim, "run": run})
-        images = _load(config.data, config.image_limit)
-        encoder, row = _trained(method, value, config.compared_dim, images.train, images.test, config, seed, checkpoint)
-        return row | _evaluated(encoder, images.train, images.test, config, seed)
+        images = load_subset(config.data, config.image_limit)
+        encoder, row = _train(method, value, config.compared_dim, images.train, images.test, config, seed, checkpoint)
+        return row | _evaluate(encoder, images.train, images.test, config, seed)
 
     rows = context.measure("share", [{"method": method} for method in _LOSSES], measure_share)
-    terms = [{"term": term, "n": n} for term in _TERMS for n in config.batches]
+    terms = [{"term": term, "n": n} for term in term_cost.TERMS for n in config.batches]
     rows += context.measure("complexity", terms, measure_term)
     table = [{"method": method, "run": 0} for method in config.methods]
     rows += context.measure("table", table, train_on_s2, checkpoints=True)
@@ -167,15 +144,6 @@ def run(config: Config, context: RunContext) -> list[Row]:
     return rows + tried + context.measure("comparison", units, train_chosen, checkpoints=True)
 
 
-@lru_cache(maxsize=1)
-def _load(data: str, limit: int | None) -> ImageData:
-    loaded = datasets.load_images(data)
-    if limit is None:
-        return loaded
-    train_set, test_set = (ImageSet(part.images[:limit], part.labels[:limit]) for part in (loaded.train, loaded.test))
-    return replace(loaded, train=train_set, test=test_set)
-
-
 def _split(images: ImageSet, seed: int) -> tuple[ImageSet, ImageSet]:
     """A fifth of the training images for validation."""
     order = np.random.default_rng(seed).permutation(len(images))
@@ -185,7 +153,7 @@ def _split(images: ImageSet, seed: int) -> tuple[ImageSet, ImageSet]:
     )
 
 
-def _trained(
+def _train(
     method: str,
     value: float,
     dim: int,
@@ -199,13 +167,12 @@ def _trained(
     encoder = ResNet18(dim, config.width, seed=seed)
     if method == "random start":
         return encoder, {"epochs": 0}
-    curve = _Curve(checkpoint)
+    curve = Curve(checkpoint, "epoch", "accuracy")
     reference, test = _few(train_set, 2000), _few(test_set, 1000)
 
     def follow(epoch: int, loss: float, encoder: ResNet18) -> None:
         if epoch % config.curve_every == 0 or epoch == config.epochs:
-            curve.epochs.append(epoch)
-            curve.values.append(_neighbor_accuracy(encoder, reference, test, config.neighbors))
+            curve.add(epoch=epoch, accuracy=_neighbor_accuracy(encoder, reference, test, config.neighbors))
 
     options: dict[str, Any] = {
         "epochs": config.epochs,
@@ -224,26 +191,7 @@ def _trained(
     else:
         history = pretrain(encoder, images, _LOSSES[method](value, seed), **options)
     row: Row = {"epochs": config.epochs, "train_loss": history.loss[-1]}
-    return encoder, row | {"curve_epochs": curve.epochs, "curve": curve.values}
-
-
-class _Curve:
-    """Checkpoint store that adds what is measured along a training to its state."""
-
-    def __init__(self, store: Any):
-        self._store = store
-        self.epochs: list[int] = []
-        self.values: list[float] = []
-
-    def load(self) -> Any:
-        saved = self._store.load()
-        if saved is None:
-            return None
-        self.epochs[:], self.values[:] = saved["epochs"], saved["values"]
-        return saved["training"]
-
-    def save(self, state: Callable[[], Any]) -> None:
-        self._store.save(lambda: {"training": state(), "epochs": self.epochs, "values": self.values})
+    return encoder, row | {"curve_epochs": curve.values["epoch"], "curve": curve.values["accuracy"]}
 
 
 def _few(images: ImageSet, n: int) -> tuple[Tensor, Tensor]:
@@ -261,7 +209,7 @@ def _neighbor_accuracy(
     return float(metrics.knn_accuracy(points, test[1], others, reference[1], k=k))
 
 
-def _evaluated(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, config: Config, seed: int) -> Row:
+def _evaluate(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, config: Config, seed: int) -> Row:
     """Linear evaluation on features and on the sphere; uniformity and effective rank of the test embeddings."""
     labels, test_labels = (torch.from_numpy(part.labels) for part in (train_set, test_set))
     row: Row = {}
@@ -284,7 +232,7 @@ def _evaluated(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, confi
 
 def _share_of_step(method: str, config: Config, seed: int) -> Row:
     """Seconds of a training step, and of its loss alone with gradient: the least of several."""
-    images = _load(config.data, config.image_limit).train.images[: config.batch_size]
+    images = load_subset(config.data, config.image_limit).train.images[: config.batch_size]
     encoder = ResNet18(3, config.width, seed=seed).to(memory_format=torch.channels_last)
     loss = _LOSSES[method](_PRINTED.get(method, _SSW_WEIGHT), seed)
     optimizer = torch.optim.SGD(encoder.parameters(), lr=config.lr, momentum=config.momentum)
@@ -298,53 +246,10 @@ def _share_of_step(method: str, config: Config, seed: int) -> Row:
         optimizer.step()
 
     seconds = {
-        name: min(_seconds(action) for _ in range(config.timed_steps + 1))
+        name: min(measure_seconds(action) for _ in range(config.timed_steps + 1))
         for name, action in (("step_seconds", step), ("loss_seconds", lambda: loss(*codes.chunk(2)).backward()))
     }
     return seconds | {"loss_share": seconds["loss_seconds"] / seconds["step_seconds"]}
-
-
-def _seconds(action: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-_TERM_SCRIPT = """
-import sys, time, torch
-from sphereot.sphere import random_uniform
-from sphereot.torch import *
-n, dim, repeats = map(int, sys.argv[1:])
-x, y = (random_uniform(n, dim, seed=s, like=torch.zeros(1)).requires_grad_() for s in (1, 2))
-def term(x, y):
-    return {term}
-term(x[:64], y[:64]).backward()
-def kilobytes(field):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
-try:
-    open("/proc/self/clear_refs", "w").write("5")  # reset the peak
-    before = kilobytes("VmRSS")
-except OSError:
-    before = None
-best = float("inf")
-for _ in range(repeats):
-    x.grad = y.grad = None
-    start = time.perf_counter()
-    term(x, y).backward()
-    best = min(best, time.perf_counter() - start)
-print(best, -1 if before is None else 1024 * (kilobytes("VmHWM") - before))
-"""
-
-
-def _cost_of_term(term: str, n: int, config: Config) -> Row:
-    """Seconds and peak memory of a term with gradient, in a process of its own."""
-    script = _TERM_SCRIPT.replace("{term}", _TERMS[term])
-    command = [sys.executable, "-W", "ignore", "-c", script, str(n), str(config.term_dim), str(config.timed_steps)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return {"failed": done.stderr.strip().splitlines()[-1][:200] if done.stderr.strip() else "killed"}
-    seconds, memory = done.stdout.split()
-    return {"seconds": float(seconds), "megabytes": float(memory) / 1e6}
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
@@ -358,9 +263,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
     sphere = f"S^{config.compared_dim - 1}"
     for method in config.compared:
         selected = select(rows, part="comparison", method=method)
-        cells = [
-            _mean_and_spread([100 * row[f"accuracy_{name}"] for row in selected]) for name in ("features", "sphere")
-        ]
+        cells = [format_mean([100 * row[f"accuracy_{name}"] for row in selected]) for name in ("features", "sphere")]
         lines.append([sphere, method, *cells, "", f"{selected[0]['value']:g}"])
     columns = ("sphere", "method", "features", "sphere", "paper", "chosen")
     shares = select(rows, part="share")
@@ -377,11 +280,6 @@ def summarize(rows: list[Row], config: Config) -> Table:
 
 def _percent(row: Row, name: str) -> str:
     return f"{100 * row[f'accuracy_{name}']:.2f}"
-
-
-def _mean_and_spread(values: list[float]) -> str:
-    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.2f}{spread}"
 
 
 EXPERIMENT = Experiment(

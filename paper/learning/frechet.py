@@ -3,12 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from paper.learning.features import InceptionFeatures
 from sphereot._arrays.validation import as_int
 from sphereot._support.extras import require
-from sphereot.autoencoders.autoencoder import evaluation_mode, require_unit_interval
-from sphereot.autoencoders.features import InceptionFeatures
-
-__all__ = ["FrechetDistance", "frechet_distance"]
+from sphereot.torch.latent import evaluation_mode, require_unit_interval
 
 
 class FrechetDistance:
@@ -22,7 +20,7 @@ class FrechetDistance:
     real : tensor, shape (n, channels, height, width)
         Images in [0, 1], at least 2.
     features : module
-        A feature network of `sphereot.autoencoders`, or any module from images to vectors (n, num_features) with the
+        A feature network of `paper.learning.features`, or any module from images to vectors (n, num_features) with the
         attributes `num_features` and `label`.
     batch_size : int
         The number of images per call of the network.
@@ -35,7 +33,8 @@ class FrechetDistance:
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import FrechetDistance, LeNet
+    >>> from paper.learning.features import LeNet
+    >>> from paper.learning.frechet import FrechetDistance
     >>> images = torch.rand(50, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     >>> distance = FrechetDistance(images, LeNet())
     >>> distance.label, abs(round(distance(images), 3))
@@ -43,7 +42,7 @@ class FrechetDistance:
     """
 
     def __init__(self, real: Tensor, features: nn.Module, batch_size: int = 250) -> None:
-        require("torchmetrics", "FrechetDistance", extra="autoencoders")
+        require("torchmetrics", "FrechetDistance", extra="paper")
         from torchmetrics.image.fid import FrechetInceptionDistance
 
         if not isinstance(getattr(features, "num_features", None), int) or not hasattr(features, "label"):
@@ -100,7 +99,8 @@ def frechet_distance(real: Tensor, generated: Tensor, features: nn.Module, batch
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import LeNet, frechet_distance
+    >>> from paper.learning.features import LeNet
+    >>> from paper.learning.frechet import frechet_distance
     >>> images = torch.rand(60, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     >>> frechet_distance(images, images / 2, LeNet()) > 0
     True

@@ -18,8 +18,6 @@ import numpy as np
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.text import plural
 
-__all__ = ["ImageSet", "read_cifar", "read_idx", "read_idx_sets", "read_npz"]
-
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 _ALWAYS_ALLOWED_BYTES = 1 << 28
 _MAX_COMPRESSION = 100  # images do not compress to a hundredth
@@ -51,7 +49,7 @@ class ImageSet:
 
 
 def read_npz(path: Path) -> tuple[ImageSet, ImageSet]:
-    """Read the train and test sets of a .npz archive; see `sphereot.datasets.read_images`."""
+    """Read the train and test sets of a .npz archive; see `paper.learning.images.read_images`."""
     with (
         path.open("rb") as file,
         _reading_errors(path, "a .npz archive", "save the arrays again with numpy.savez"),

@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from paper.learning.image_files import ImageSet, read_cifar, read_idx_sets, read_npz
 from sphereot.datasets.earth import fetch, find_local
-from sphereot.datasets.image_files import ImageSet, read_cifar, read_idx_sets, read_npz
-
-__all__ = ["IMAGE_NAMES", "ImageData", "ImageSet", "load_images", "read_images"]
 
 _DOWNLOAD_SECONDS = 3600  # CIFAR10 has 170 MB
 
@@ -157,8 +155,8 @@ def load_images(name: str) -> ImageData:
 
     Examples
     --------
-    >>> from sphereot import datasets
-    >>> data = datasets.load_images("mnist")  # doctest: +SKIP
+    >>> from paper.learning.images import load_images
+    >>> data = load_images("mnist")  # doctest: +SKIP
     >>> data.title, data.train.images.shape, len(data.test)  # doctest: +SKIP
     ('MNIST', (60000, 1, 28, 28), 10000)
     """
@@ -195,11 +193,11 @@ def read_images(path: str | os.PathLike[str]) -> ImageData:
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from sphereot import datasets
+    >>> from paper.learning.images import read_images
     >>> images, labels = np.full((5, 8, 8), 255, np.uint8), np.arange(5)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.savez(f"{folder}/own.npz", x_train=images, y_train=labels, x_test=images[:2], y_test=labels[:2])
-    ...     data = datasets.read_images(f"{folder}/own.npz")
+    ...     data = read_images(f"{folder}/own.npz")
     >>> data.name, data.train.images.shape, float(data.train.images.max()), len(data.test)
     ('own', (5, 1, 8, 8), 1.0, 2)
     """
@@ -211,7 +209,9 @@ def read_images(path: str | os.PathLike[str]) -> ImageData:
 def _load(name: str, record: _Record) -> tuple[ImageSet, ImageSet]:
     npz = f"images/{name}.npz"
     if record.npz_sha256 is not None:
-        path = find_local(npz, record.npz_sha256, "remove or replace it, or read it with sphereot.datasets.read_images")
+        path = find_local(
+            npz, record.npz_sha256, "remove or replace it, or read it with paper.learning.images.read_images"
+        )
         if path is not None:
             return read_npz(path)
     if record.read is None:

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int
 
-__all__ = ["LinearEvaluation", "linear_evaluation"]
-
 _DECAY = 0.2
 
 
@@ -60,7 +58,7 @@ def linear_evaluation(
     Examples
     --------
     >>> import torch
-    >>> from sphereot.self_supervised import linear_evaluation
+    >>> from paper.learning.linear_evaluation import linear_evaluation
     >>> x, y = torch.eye(3).repeat(20, 1), torch.arange(3).repeat(20)
     >>> linear_evaluation(x, y, torch.eye(3), torch.arange(3), epochs=80, batch_size=10, lr=0.1).accuracy
     1.0

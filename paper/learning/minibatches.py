@@ -23,8 +23,6 @@ from sphereot._support.checkpoints import (
 )
 from sphereot._support.extras import Progress, progress_bar
 
-__all__ = ["Means", "Stateful", "run_epochs"]
-
 Means = dict[str, float]
 """Parts of a loss by name."""
 
@@ -110,7 +108,7 @@ def run_epochs(
     Examples
     --------
     >>> import torch
-    >>> from sphereot.torch.minibatches import run_epochs
+    >>> from paper.learning.minibatches import run_epochs
     >>> x, w = torch.arange(10.0), torch.zeros((), requires_grad=True)
     >>> def loss(rows):
     ...     error = (x[rows] - w).square().mean()

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int, as_positive
 
-__all__ = ["Decoder28", "Decoder32", "Encoder28", "Encoder32", "paper_networks"]
-
 _SLOPE = 0.2  # of LeakyReLU
 _HIDDEN = 128  # units of the fully connected layer of the 28x28 networks
 
@@ -69,7 +67,7 @@ class Encoder28(_Encoder):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import Encoder28
+    >>> from paper.learning.networks import Encoder28
     >>> Encoder28(11, width=0.25)(torch.rand(5, 1, 28, 28)).shape
     torch.Size([5, 11])
     """
@@ -101,7 +99,7 @@ class Decoder28(_Decoder):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import Decoder28
+    >>> from paper.learning.networks import Decoder28
     >>> Decoder28(11, width=0.25)(torch.rand(5, 11)).shape
     torch.Size([5, 1, 28, 28])
     """
@@ -133,7 +131,7 @@ class Encoder32(_Encoder):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import Encoder32
+    >>> from paper.learning.networks import Encoder32
     >>> Encoder32(65, width=0.125)(torch.rand(5, 3, 32, 32)).shape
     torch.Size([5, 65])
     """
@@ -163,7 +161,7 @@ class Decoder32(_Decoder):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import Decoder32
+    >>> from paper.learning.networks import Decoder32
     >>> Decoder32(65, width=0.125)(torch.rand(5, 65)).shape
     torch.Size([5, 3, 32, 32])
     """
@@ -198,7 +196,7 @@ def paper_networks(
 
     Examples
     --------
-    >>> from sphereot.autoencoders import paper_networks
+    >>> from paper.learning.networks import paper_networks
     >>> encoder, decoder = paper_networks(28, latent_dim=11)
     >>> sum(p.numel() for p in encoder.parameters()), sum(p.numel() for p in decoder.parameters())
     (204411, 272417)

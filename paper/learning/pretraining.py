@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from paper.learning.augmentations import Augmentation
+from paper.learning.minibatches import Means, run_epochs
 from sphereot._arrays.validation import as_int, as_positive, as_weight_factor
 from sphereot._support.checkpoints import (
     Callback,
@@ -19,10 +21,6 @@ from sphereot._support.checkpoints import (
     digest,
 )
 from sphereot._support.extras import Progress
-from sphereot.self_supervised.augmentations import Augmentation
-from sphereot.torch.minibatches import Means, run_epochs
-
-__all__ = ["PretrainingHistory", "embed_all", "pretrain", "train_classifier"]
 
 
 @dataclass
@@ -97,7 +95,8 @@ def pretrain(
     Examples
     --------
     >>> import torch
-    >>> from sphereot.self_supervised import ResNet18, pretrain
+    >>> from paper.learning.pretraining import pretrain
+    >>> from paper.learning.resnet import ResNet18
     >>> from sphereot.torch import AlignmentUniformityLoss
     >>> encoder = ResNet18(latent_dim=3, width=4, n_features=16, seed=0)
     >>> images = torch.rand(16, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -187,7 +186,8 @@ def embed_all(
     Examples
     --------
     >>> import torch
-    >>> from sphereot.self_supervised import ResNet18, embed_all
+    >>> from paper.learning.pretraining import embed_all
+    >>> from paper.learning.resnet import ResNet18
     >>> encoder = ResNet18(latent_dim=3, width=4, seed=0)
     >>> embed_all(encoder.features, torch.rand(5, 3, 32, 32)).shape
     torch.Size([5, 1024])

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from sphereot._arrays.validation import as_int
 
-__all__ = ["ResNet18"]
-
 _CIFAR10_MEAN = (0.4915, 0.4822, 0.4466)
 _CIFAR10_STD = (0.2470, 0.2435, 0.2616)
 
@@ -35,7 +33,7 @@ class ResNet18(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.self_supervised import ResNet18
+    >>> from paper.learning.resnet import ResNet18
     >>> encoder = ResNet18(latent_dim=3, width=8, seed=0)
     >>> images = torch.rand(2, 3, 32, 32)
     >>> encoder(images).shape, encoder.features(images).shape

@@ -22,12 +22,10 @@ from sphereot.sketch import Sketch
 from sphereot.slicing.circles import great_circles, project
 
 if TYPE_CHECKING:
-    from sphereot import autoencoders as autoencoders
     from sphereot import compat as compat
     from sphereot import datasets as datasets
     from sphereot import density as density
     from sphereot import distributions as distributions
-    from sphereot import experiments as experiments
     from sphereot import flows as flows
     from sphereot import jax as jax
     from sphereot import metrics as metrics
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from sphereot import plotting as plotting
     from sphereot import report as report
     from sphereot import sampling as sampling
-    from sphereot import self_supervised as self_supervised
     from sphereot import stats as stats
     from sphereot import torch as torch
 
@@ -66,12 +63,10 @@ __all__ = [
 
 # Modules that are imported when they are first used, and the packages that each cannot do without.
 _LAZY_MODULES: dict[str, tuple[str, ...]] = {
-    "autoencoders": ("torch",),
     "compat": (),
     "datasets": (),
     "density": (),
     "distributions": ("torch",),
-    "experiments": (),
     "flows": ("torch",),
     "jax": ("jax",),
     "metrics": ("torch", "torchmetrics"),
@@ -79,7 +74,6 @@ _LAZY_MODULES: dict[str, tuple[str, ...]] = {
     "plotting": ("matplotlib",),
     "report": ("matplotlib",),
     "sampling": ("torch",),
-    "self_supervised": ("torch",),
     "stats": (),
     "torch": ("torch",),
 }

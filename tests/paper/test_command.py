@@ -1,4 +1,4 @@
-"""`sphereot reproduce`: every experiment at its quick preset, resuming, records, and what bad input gets."""
+"""`python -m paper`: every experiment at its quick preset, resuming, records, and what bad input gets."""
 
 import csv
 import itertools
@@ -13,23 +13,29 @@ pytest.importorskip("typer")
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
-from helpers.cli import run
+from typer.testing import CliRunner
 
-from sphereot import experiments
-from sphereot.experiments.rows import means, select
-from sphereot.experiments.run_context import RunContext, UnitLog
+import paper
+from paper.__main__ import app
+from paper.common import means, select
+from paper.experiment import run_experiment
+from paper.run_context import RunContext, UnitLog
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False, **options)
 
 
 def run_quick(name, folder, seed=0):
-    return experiments.run_experiment(experiments.find(name), preset="quick", seed=seed, out=folder)
+    return run_experiment(paper.find(name), preset="quick", seed=seed, out=folder)
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@pytest.mark.parametrize("name", paper.NAMES)
 def test_quick_preset_writes_record_table_and_figures(name, tmp_path):
     """The command runs, and leaves a record from which the run can be told and repeated, and nothing unfinished."""
     if name in ("earth", "earth_training", "autoencoders", "self_supervised") and "SPHEREOT_DATA" not in os.environ:
         pytest.skip("SPHEREOT_DATA does not name the folder of data")
-    done = run("reproduce", name, "--out", tmp_path, "--seed", "3", terminal_width=200)
+    done = run("run", name, "--out", tmp_path, "--seed", "3", terminal_width=200)
     assert done.exit_code == 0, done.output
     assert "The paper:" in done.output
     record = json.loads((tmp_path / "result.json").read_text())
@@ -40,7 +46,7 @@ def test_quick_preset_writes_record_table_and_figures(name, tmp_path):
     with (tmp_path / "result.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) >= len(record["figures"])
-    pages = {".html"} if experiments.find(name).pages else set()
+    pages = {".html"} if paper.find(name).pages else set()
     assert {file.suffix for file in tmp_path.iterdir()} == {".json", ".csv", ".png", ".pdf"} | pages
     assert all(file.stat().st_size > 500 for file in tmp_path.iterdir() if file.name != "result.csv")  # its rows count
 
@@ -70,7 +76,7 @@ def test_figures_can_be_drawn_again_from_the_rows(tmp_path):
     run_quick("kappa", tmp_path)
     before = (tmp_path / "kappa.pdf").read_bytes()
     (tmp_path / "kappa.pdf").unlink()
-    done = run("reproduce", "kappa", "--replot", "--out", tmp_path)
+    done = run("run", "kappa", "--replot", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "kappa.pdf").read_bytes() == before
 
@@ -97,26 +103,26 @@ class KilledAfter:
 def test_a_killed_run_resumes_with_the_same_numbers(tmp_path):
     """A unit's seed depends on the unit alone, and what is done is not done again."""
     whole = run_quick("projections", tmp_path / "whole")
-    experiment = experiments.find("projections")
+    experiment = paper.find("projections")
     with pytest.raises(KilledError):
-        experiments.run_experiment(experiment, out=tmp_path / "broken", reporter=KilledAfter(30))
+        run_experiment(experiment, out=tmp_path / "broken", reporter=KilledAfter(30))
     log = tmp_path / "broken" / "unfinished.jsonl"
     assert len(log.read_text().splitlines()) == 31
     with log.open("a") as torn:
         torn.write('{"unit": {"part": "kap')
-    again = experiments.run_experiment(experiment, out=tmp_path / "broken")
+    again = run_experiment(experiment, out=tmp_path / "broken")
     assert again.rows == whole.rows
     assert not log.exists()
     assert json.loads((tmp_path / "broken" / "result.json").read_text())["resumed"]
 
 
 def test_an_unfinished_run_with_other_settings_is_not_taken_up(tmp_path):
-    experiment = experiments.find("kappa")
+    experiment = paper.find("kappa")
     with pytest.raises(KilledError):
-        experiments.run_experiment(experiment, out=tmp_path, seed=1, reporter=KilledAfter(2))
+        run_experiment(experiment, out=tmp_path, seed=1, reporter=KilledAfter(2))
     with pytest.raises(ValueError, match=r"other settings.*--fresh"):
-        experiments.run_experiment(experiment, out=tmp_path, seed=2)
-    experiments.run_experiment(experiment, out=tmp_path, seed=2, fresh=True)
+        run_experiment(experiment, out=tmp_path, seed=2)
+    run_experiment(experiment, out=tmp_path, seed=2, fresh=True)
 
 
 def test_log_knows_units_by_value(tmp_path):
@@ -142,7 +148,7 @@ def test_log_knows_units_by_value(tmp_path):
     ],
 )
 def test_bad_requests_get_one_line_and_code_2(arguments, said):
-    done = run("reproduce", *arguments)
+    done = run("run", *arguments)
     assert done.exit_code == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -152,7 +158,7 @@ def test_an_unwritable_folder_is_named(tmp_path):
     """A file stands where the folder should be: even the superuser cannot write there."""
     blocked = tmp_path / "blocked"
     blocked.write_text("")
-    done = run("reproduce", "kappa", "--out", blocked / "results")
+    done = run("run", "kappa", "--out", blocked / "results")
     assert done.exit_code == 2
     assert "blocked" in done.stderr
 
@@ -160,30 +166,30 @@ def test_an_unwritable_folder_is_named(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="the superuser may write everywhere")
 def test_a_read_only_folder_is_named(tmp_path):
     tmp_path.chmod(0o500)
-    done = run("reproduce", "kappa", "--out", tmp_path / "results")
+    done = run("run", "kappa", "--out", tmp_path / "results")
     assert done.exit_code == 2
     assert "Permission denied" in done.stderr
 
 
 def test_listing_names_every_experiment_with_presets_and_data():
-    done = run("reproduce", "list", terminal_width=80)
+    done = run("list", terminal_width=80)
     assert done.exit_code == 0
-    assert all(name in done.output for name in experiments.NAMES)
+    assert all(name in done.output for name in paper.NAMES)
     words = set(done.output.replace(",", " ").replace(";", " ").split())
-    assert all(set(experiments.find(name).presets) <= words for name in experiments.NAMES)
+    assert all(set(paper.find(name).presets) <= words for name in paper.NAMES)
     assert {"MNIST", "CIFAR10", "SPHEREOT_DATA"} <= words
 
 
 def test_errors_of_arguments_stand_alone():
     """No heading of a run that does not begin."""
-    assert run("reproduce", "kappa", "--preset", "huge").stdout == ""
+    assert run("run", "kappa", "--preset", "huge").stdout == ""
 
 
 def test_progress_without_a_terminal(tmp_path, monkeypatch):
     """Lines for the log of a batch job, at most one per 30 seconds; stdout has the result only."""
     clock = itertools.count(0, 10)
-    monkeypatch.setattr("sphereot.cli.reproduce.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    done = run("reproduce", "kappa", "--out", tmp_path)
+    monkeypatch.setattr("paper.__main__.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    done = run("run", "kappa", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     counts = [int(line.split()[1]) for line in done.stderr.splitlines()]
     assert done.stderr.splitlines()[-1] == "kappa: 24 of 24"
@@ -204,7 +210,7 @@ def test_finished_results_are_kept(tmp_path):
     run_quick("kappa", tmp_path)
     before = contents(tmp_path)
     for arguments in (["rotation"], ["kappa", "--seed", "2"], ["kappa", "--preset", "cpu"]):
-        done = run("reproduce", *arguments, "--out", tmp_path)
+        done = run("run", *arguments, "--out", tmp_path)
         assert done.exit_code == 2
         assert "results of another run (kappa with preset quick, seed 0 and version" in done.stderr
         assert "--fresh" in done.stderr
@@ -216,7 +222,7 @@ def test_a_finished_run_is_not_computed_again(tmp_path):
     first = run_quick("flow_vmf", tmp_path)
     before = contents(tmp_path)
     (tmp_path / "unfinished.jsonl").write_text("what a kill at the end of the run can leave\n")
-    done = run("reproduce", "flow_vmf", "--out", tmp_path, terminal_width=200)
+    done = run("run", "flow_vmf", "--out", tmp_path, terminal_width=200)
     assert done.exit_code == 0, done.output
     assert "This run was finished on 2" in done.stdout
     assert f"{first.seconds:.1f} s. Files:" in done.stdout
@@ -231,7 +237,7 @@ def test_fresh_replaces_all_files_of_the_finished_run(tmp_path):
     """No figure and no series of the first experiment stays; files of others do."""
     run_quick("flow_vmf", tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    done = run("reproduce", "kappa", "--out", tmp_path, "--fresh")
+    done = run("run", "kappa", "--out", tmp_path, "--fresh")
     assert done.exit_code == 0, done.output
     names = {"result.json", "result.csv", "kappa.png", "kappa.pdf"}
     assert {file.name for file in tmp_path.iterdir()} == names | {"notes.txt"}
@@ -243,8 +249,8 @@ def test_fresh_replaces_all_files_of_the_finished_run(tmp_path):
 def test_results_that_cannot_be_read_are_kept(record, tmp_path):
     """Whose files they are is unknown, so that not even --fresh replaces them."""
     (tmp_path / "result.json").write_text(record)
-    plain = run("reproduce", "kappa", "--out", tmp_path)
-    fresh = run("reproduce", "kappa", "--out", tmp_path, "--fresh")
+    plain = run("run", "kappa", "--out", tmp_path)
+    fresh = run("run", "kappa", "--out", tmp_path, "--fresh")
     assert (plain.exit_code, fresh.exit_code) == (2, 2)
     assert "holds results that cannot be read" in plain.stderr
     assert "does not list the files" in fresh.stderr
@@ -255,7 +261,7 @@ def test_fresh_removes_nothing_outside_the_folder(tmp_path):
     (tmp_path / "k").mkdir()
     (tmp_path / "mine.txt").write_text("")
     (tmp_path / "k" / "result.json").write_text(json.dumps({"files": ["../mine.txt", str(tmp_path / "mine.txt")]}))
-    assert run("reproduce", "kappa", "--out", tmp_path / "k", "--fresh").exit_code == 0
+    assert run("run", "kappa", "--out", tmp_path / "k", "--fresh").exit_code == 0
     assert (tmp_path / "mine.txt").exists()
 
 
@@ -265,7 +271,7 @@ def test_the_rows_of_another_run_are_not_drawn(name, tmp_path):
     text = (tmp_path / name).read_text()
     (tmp_path / name).write_text(text[: text.rindex("0.") + 2] + text[text.rindex("0.") + 3 :])  # without a digit
     before = contents(tmp_path)
-    done = run("reproduce", "flow_vmf", "--replot", "--out", tmp_path)
+    done = run("run", "flow_vmf", "--replot", "--out", tmp_path)
     assert done.exit_code == 2
     assert f"{name} belongs to another run, or was changed" in done.stderr
     assert contents(tmp_path) == before
@@ -276,7 +282,7 @@ def test_a_series_without_a_record_is_not_drawn(tmp_path):
     run_quick("kappa", tmp_path)
     before = (tmp_path / "kappa.pdf").read_bytes()
     (tmp_path / "series.json").write_text('[{"row": 0, "ssw": [1.0]}]')
-    assert run("reproduce", "kappa", "--replot", "--out", tmp_path).exit_code == 0
+    assert run("run", "kappa", "--replot", "--out", tmp_path).exit_code == 0
     assert (tmp_path / "kappa.pdf").read_bytes() == before
 
 
@@ -301,7 +307,7 @@ def test_seconds_count_all_processes(tmp_path):
 
 def test_a_second_run_in_the_folder_is_refused(tmp_path):
     """Two would mix their logs; the first goes on unharmed."""
-    experiment = experiments.find("kappa")
+    experiment = paper.find("kappa")
 
     class Intruder:
         codes = ()
@@ -311,21 +317,21 @@ def test_a_second_run_in_the_folder_is_refused(tmp_path):
 
         def advance(self):
             if not self.codes:
-                second = run("reproduce", "kappa", "--out", tmp_path)
-                third = run("reproduce", "kappa", "--out", tmp_path, "--fresh")
+                second = run("run", "kappa", "--out", tmp_path)
+                third = run("run", "kappa", "--out", tmp_path, "--fresh")
                 self.codes = (second.exit_code, third.exit_code)
                 assert "another run is at work" in second.stderr
 
     intruder = Intruder()
-    experiments.run_experiment(experiment, out=tmp_path, reporter=intruder)
+    run_experiment(experiment, out=tmp_path, reporter=intruder)
     assert intruder.codes == (2, 2)
     assert not (tmp_path / "unfinished.lock").exists()
 
 
 def test_the_log_is_never_torn_by_taking_it_up(tmp_path, monkeypatch):
     """There is no moment at which a kill would leave fewer units than there were."""
+    from paper import run_context
     from sphereot._support import atomic_write as _files
-    from sphereot.experiments import run_context
 
     log = tmp_path / "log"
     first = UnitLog(log, {"seed": 0})
@@ -369,8 +375,8 @@ def test_units_without_room_for_them_are_noted_later(tmp_path):
 
 def test_a_full_disk_does_not_end_a_run(tmp_path, monkeypatch):
     """States of all units together give one warning, and every unit is measured."""
+    from paper.run_context import Checkpoint
     from sphereot._support import checkpoints as _checkpoints
-    from sphereot.experiments.run_context import Checkpoint
 
     class Full:
         def __init__(self, path):
@@ -405,12 +411,12 @@ def test_damaged_lines_of_a_log_are_passed_over(damage, tmp_path):
 
 
 def test_a_damaged_state_inside_a_unit_is_named(tmp_path):
-    experiment = experiments.find("flow_vmf")
+    experiment = paper.find("flow_vmf")
     with pytest.raises(KilledError):
-        experiments.run_experiment(experiment, out=tmp_path, reporter=KilledAfter(1))
+        run_experiment(experiment, out=tmp_path, reporter=KilledAfter(1))
     (tmp_path / "unfinished.jsonl").write_text((tmp_path / "unfinished.jsonl").read_text().splitlines()[0] + "\n")
     (tmp_path / "unfinished.pt").write_bytes(b"PK\x03\x04torn")
-    done = run("reproduce", "flow_vmf", "--out", tmp_path)
+    done = run("run", "flow_vmf", "--out", tmp_path)
     assert done.exit_code == 2
     assert "unfinished.pt: is no state" in done.stderr
     assert "Traceback" not in done.stderr
@@ -421,6 +427,6 @@ def test_a_damaged_state_inside_a_unit_is_named(tmp_path):
 )
 def test_replot_of_a_damaged_record_gets_one_line(record, tmp_path):
     (tmp_path / "result.json").write_text(record)
-    done = run("reproduce", "kappa", "--replot", "--out", tmp_path)
+    done = run("run", "kappa", "--replot", "--out", tmp_path)
     assert done.exit_code == 2
     assert f"Error: {tmp_path}: holds no complete record of 'kappa'" in done.stderr

@@ -6,15 +6,8 @@ torch = pytest.importorskip("torch")
 
 from helpers.tensors import points
 
-from sphereot.torch import (
-    AlignmentUniformityLoss,
-    GaussianPotentialLoss,
-    NTXentLoss,
-    SSWLoss,
-    SWUniformityLoss,
-    UniformityLoss,
-    portable_path,
-)
+from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, portable_path
 
 N, DIM = 4096, 64
 SCALE = 65536.0  # the first scale of torch.amp.GradScaler

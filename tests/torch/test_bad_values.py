@@ -10,15 +10,8 @@ torch = pytest.importorskip("torch")
 from helpers.tensors import points, weights
 
 import sphereot
-from sphereot.torch import (
-    AlignmentUniformityLoss,
-    GaussianPotentialLoss,
-    NTXentLoss,
-    SSWLoss,
-    SWUniformityLoss,
-    UniformityLoss,
-    portable_path,
-)
+from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, portable_path
 
 LOSSES = {
     "uniformity": lambda **options: UniformityLoss(n_projections=5, seed=0, **options),

@@ -11,10 +11,10 @@ torch = pytest.importorskip("torch")
 from torch import nn
 from torch.distributions import Categorical, Dirichlet, MixtureSameFamily, Normal
 
-from sphereot.autoencoders import MMD, SSW, SW, SphericalAutoencoder, UniformSSW, paper_networks
-from sphereot.autoencoders.priors import sample_prior
+from sphereot import ssw, ssw_uniform
 from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMisesFisher
-from sphereot.torch import SSWLoss, UniformityLoss
+from sphereot.torch import SphericalAutoencoder, SSWLoss, UniformityLoss
+from sphereot.torch.latent import sample_prior
 
 
 def small(dim=3, **options):
@@ -22,30 +22,25 @@ def small(dim=3, **options):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, dim))
     decoder = nn.Sequential(nn.Linear(dim, 6), nn.Sigmoid())
-    return SphericalAutoencoder(encoder, decoder, **({"divergence": UniformSSW(20), "weight": 10.0} | options))
+    defaults = {"divergence": UniformityLoss(n_projections=20), "weight": 10.0, "latent_dim": dim}
+    return SphericalAutoencoder(encoder, decoder, **(defaults | options))
+
+
+def mean_distance(codes, target):
+    return (codes.mean(0) - target.mean(0)).norm()
 
 
 def batch(n=12):
     return torch.rand(n, 6, generator=torch.Generator().manual_seed(1))
 
 
-class Wrapped(nn.Module):
-    """A linear layer that cannot be seen from outside."""
-
-    def __init__(self, inputs, outputs):
-        super().__init__()
-        self.after = nn.Linear(7, 7)  # registered first, and never used
-        self.layer = nn.Linear(inputs, outputs)
-
-    def forward(self, x):
-        return self.layer(x)
-
-
 class Zero(nn.Module):
-    latent_dim = 3
-
     def forward(self, x):
         return x.new_zeros(len(x), 3)
+
+
+def autoencoder(encoder, decoder, **options):
+    return SphericalAutoencoder(encoder, decoder, mean_distance, 1.0, latent_dim=3, **options)
 
 
 def mixture(kappa=10.0):
@@ -81,13 +76,12 @@ def test_losses_are_separate_and_add_up():
         UniformityLoss(20, seed=0),
         UniformityLoss(method="exact"),
         SSWLoss(n_projections=20, seed=0),
-        lambda codes: (codes**2).sum(),
         lambda codes, target: ((codes - target) ** 2).sum(),
         lambda *pair: (pair[0] - pair[1]).abs().sum(),
     ],
 )
 def test_any_divergence(divergence):
-    """Losses of sphereot.torch, and plain functions of codes, or of codes and a sample of the prior."""
+    """Losses of sphereot.torch, and plain functions of codes and a sample of the prior."""
     model = small(divergence=divergence)
     losses = model.losses(batch(), seed=0)
     losses.total.backward()
@@ -95,7 +89,7 @@ def test_any_divergence(divergence):
 
 
 def test_seed_decides_slices_and_target():
-    model = small(divergence=SW(10))
+    model = small(divergence=SSWLoss(n_projections=10))
     first, again, other = (float(model.losses(batch(), seed=seed).divergence.detach()) for seed in (0, 0, 1))
     assert first == again != other
 
@@ -112,7 +106,7 @@ def test_seed_decides_slices_and_target():
 )
 def test_priors(prior):
     """Samples repeat by seed, lie on the sphere, and the loss has a gradient; the global state stays."""
-    model = small(divergence=SSW(20), prior=prior)
+    model = small(divergence=SSWLoss(n_projections=20), prior=prior)
     state = torch.random.get_rng_state()
     first, second = (model.sample(20, seed=4) for _ in range(2))
     model.losses(batch(), seed=0).total.backward()
@@ -156,39 +150,42 @@ def test_other_distributions_draw_from_a_seed():
 
 def test_sample_uses_evaluation_mode_and_restores():
     """Batch normalization would make samples depend on each other."""
-    encoder, decoder = paper_networks(32, 5, width=0.0625, seed=0)
-    model = SphericalAutoencoder(encoder, decoder, UniformSSW(10), 0.1)
+    model = small(divergence=UniformityLoss(n_projections=10))
+    model.decoder.insert(0, nn.BatchNorm1d(3))
     whole, parts = model.sample(9, seed=0), model.sample(9, seed=0, batch_size=2)
     assert torch.allclose(whole, parts, atol=1e-6)
     assert model.training
     assert not whole.requires_grad
 
 
-def test_latent_dimension_is_known_from_any_part():
-    assert small(dim=5).latent_dim == 5
-    flatten = nn.Sequential(nn.Conv1d(1, 2, 2), nn.Flatten())
-    model = SphericalAutoencoder(Wrapped(6, 4), flatten, UniformSSW(10), 1.0)
-    with pytest.raises(ValueError, match=r"latent_dim: the dimension of the codes is not known yet"):
-        model.sample(2)
-    model.encode(batch())
-    assert model.latent_dim == 4
-
-
-def test_unused_layers_do_not_tell_the_dimension():
-    """A layer that is registered first need not be the first to run."""
-    model = SphericalAutoencoder(Wrapped(6, 3), Wrapped(3, 6), MMD(), 1.0, reconstruction="mse")
-    model.losses(batch())
-    assert model.latent_dim == 3
-
-
 def test_state_goes_with_the_module():
-    """A state dict restores the same outputs and the dimension of the codes; prior and weight are arguments."""
-    model, other = (SphericalAutoencoder(Wrapped(6, 3), Wrapped(3, 6), MMD(), 1.0) for _ in range(2))
-    model.encode(batch())
+    """A state dict restores the same outputs; a state of codes in another dimension is refused."""
+    model, other = (small(divergence=mean_distance) for _ in range(2))
+    with torch.no_grad():
+        model.decoder[0].weight.mul_(2.0)
     other.load_state_dict(model.state_dict())
     assert torch.equal(model.sample(3, seed=0), other.sample(3, seed=0))
     copied = pickle.loads(pickle.dumps(model))
     assert torch.equal(model.sample(3, seed=0), copied.sample(3, seed=0))
+    assert model.get_extra_state() == {"latent_dim": 3}
+    with pytest.raises(ValueError, match="the state is of codes in dimension 3, but the autoencoder has 4"):
+        small(dim=4).set_extra_state(model.get_extra_state())
+
+
+def test_seeds_decide_the_slices_of_a_call():
+    """Those of `ssw` and `ssw_uniform` with the same seed; a loss with a seed of its own goes its own way."""
+    codes = small().encode(batch()).detach()
+    target = codes.flip(0)
+    for make_seed in (lambda: 4, lambda: torch.Generator().manual_seed(4)):
+        value = UniformityLoss(n_projections=50)(codes, seed=make_seed())
+        assert float(value) == float(ssw_uniform(codes, n_projections=50, seed=make_seed()))
+    value = SSWLoss(n_projections=50)(codes, target, seed=4)
+    assert float(value) == float(ssw(codes, target, n_projections=50, seed=4))
+    own = [UniformityLoss(n_projections=50, seed=1) for _ in range(2)]
+    assert float(small(divergence=own[0]).code_divergence(codes, seed=9)) == float(own[1](codes))
+    for loss in (own[0], UniformityLoss(fixed=True), UniformityLoss(method="exact")):
+        with pytest.raises(ValueError, match="seed: the loss has a seed"):
+            loss(codes, seed=0)
 
 
 def test_the_prior_is_what_codes_are_compared_with():
@@ -196,7 +193,7 @@ def test_the_prior_is_what_codes_are_compared_with():
     mode = torch.eye(3)[0]
     near, far = (VonMisesFisher(sign * mode, 500.0) for sign in (1.0, -1.0))
     codes = near.sample((200,), seed=0)
-    for divergence in (SSW(100), SW(100), MMD(scale=0.5)):
+    for divergence in (SSWLoss(n_projections=100), mean_distance):
         values = [
             float(small(divergence=divergence, prior=prior).code_divergence(codes, seed=0)) for prior in (near, far)
         ]
@@ -216,7 +213,7 @@ def test_rows_of_a_sample_prior_are_drawn_at_random():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_other_dtypes(dtype):
     """Models in double and half precision, with a prior in single precision."""
-    model = small(divergence=SW(20), prior=VonMisesFisher(torch.eye(3)[0], 5.0)).to(dtype)
+    model = small(divergence=SSWLoss(n_projections=20), prior=VonMisesFisher(torch.eye(3)[0], 5.0)).to(dtype)
     losses = model.losses(batch().to(dtype), seed=0)
     losses.total.backward()
     assert losses.reconstruction.dtype == dtype
@@ -224,7 +221,10 @@ def test_other_dtypes(dtype):
     assert model.sample(2, seed=0).dtype == dtype
 
 
-@pytest.mark.parametrize("divergence", [UniformSSW(20), UniformSSW(method="exact"), SSW(20), SW(20), MMD()])
+@pytest.mark.parametrize(
+    "divergence",
+    [UniformityLoss(n_projections=20), UniformityLoss(method="exact"), SSWLoss(n_projections=20), mean_distance],
+)
 @pytest.mark.filterwarnings("ignore")  # torch warns while it breaks a graph
 def test_compiled(divergence):
     """`torch.compile` of the losses runs; graph breaks are allowed where random numbers are drawn."""
@@ -233,8 +233,8 @@ def test_compiled(divergence):
     losses = torch.compile(model.losses, backend="aot_eager")(batch())
     losses.total.backward()
     assert bool(torch.isfinite(losses.total.detach()))
-    wrapped = torch.compile(UniformSSW(20), backend="aot_eager")
-    with pytest.raises(ValueError, match="compares with the uniform"):
+    wrapped = torch.compile(UniformityLoss(n_projections=20), backend="aot_eager")
+    with pytest.raises(ValueError, match="compares the codes with the uniform"):
         small(divergence=wrapped, prior=mixture())
 
 
@@ -251,16 +251,23 @@ def test_own_reconstruction_losses():
     """A function may compare an output of another shape; a module is stored once."""
     encoder, decoder = nn.Linear(6, 3), nn.Linear(3, 2)
     model = SphericalAutoencoder(
-        encoder, decoder, MMD(), 1.0, reconstruction=lambda output, x: (output - x[:, :2]).abs().mean()
+        encoder,
+        decoder,
+        mean_distance,
+        1.0,
+        latent_dim=3,
+        reconstruction=lambda output, x: (output - x[:, :2]).abs().mean(),
     )
     assert model.losses(batch(), seed=0).reconstruction.shape == ()
-    model = SphericalAutoencoder(encoder, nn.Linear(3, 6), MMD(), 1.0, reconstruction=nn.BCEWithLogitsLoss())
+    model = SphericalAutoencoder(
+        encoder, nn.Linear(3, 6), mean_distance, 1.0, latent_dim=3, reconstruction=nn.BCEWithLogitsLoss()
+    )
     assert bool(torch.isfinite(model.losses(batch(), seed=0).total.detach()))
 
 
 def test_numpy_numbers_and_priors():
     points = np.eye(3, dtype=np.float32)
-    model = small(weight=np.float32(2.0), divergence=SSW(5), prior=points, latent_dim=np.int64(3))
+    model = small(weight=np.float32(2.0), divergence=SSWLoss(n_projections=5), prior=points, latent_dim=np.int64(3))
     assert model.losses(batch(), seed=0).weight == 2.0
 
 
@@ -268,14 +275,14 @@ def test_numpy_numbers_and_priors():
     ("call", "error", "message"),
     [
         (lambda: small(prior=HypersphericalUniform(4)), ValueError,
-         r"dimensions of the codes differ \(the prior: 4, the encoder: 3, the decoder: 3\)"),
-        (lambda: small(prior=torch.eye(5), divergence=SSW()), ValueError, r"the prior: 5"),
-        (lambda: small(prior=mixture()), ValueError, r"prior: UniformSSW compares with the uniform"),
-        (lambda: small(prior=mixture(), divergence=UniformityLoss()), ValueError, r"UniformityLoss compares with"),
-        (lambda: small(prior=2 * torch.eye(3), divergence=SSW()), ValueError, r"prior: row 0 has length 2"),
-        (lambda: small(prior=VonMisesFisher(torch.eye(3), 5.0), divergence=SSW()), ValueError,
+         r"prior: its points have dimension 4, but latent_dim is 3"),
+        (lambda: small(prior=torch.eye(5), divergence=SSWLoss()), ValueError, r"prior: its points have dimension 5"),
+        (lambda: small(prior=mixture()), ValueError, r"prior: this divergence compares the codes with the uniform"),
+        (lambda: small(latent_dim=1), ValueError, r"latent_dim: got 1"),
+        (lambda: small(prior=2 * torch.eye(3), divergence=SSWLoss()), ValueError, r"prior: row 0 has length 2"),
+        (lambda: small(prior=VonMisesFisher(torch.eye(3), 5.0), divergence=SSWLoss()), ValueError,
          r"prior: batch shape is \(3,\)"),
-        (lambda: small(prior=Dirichlet(torch.ones(3)), divergence=SSW()), ValueError,
+        (lambda: small(prior=Dirichlet(torch.ones(3)), divergence=SSWLoss()), ValueError,
          r"prior: draws vectors of length"),
         (lambda: small(prior="uniform"), TypeError, r"prior: got str; give None \(uniform\)"),
         (lambda: small(weight=-1.0), ValueError, r"weight: got -1.0"),
@@ -287,20 +294,16 @@ def test_numpy_numbers_and_priors():
         (lambda: small().losses(torch.full((3, 6), math.nan)), ValueError, r"encoder: returned NaN"),
         (lambda: small().sample(0), ValueError, r"n: got 0"),
         (lambda: small().sample(3, seed=-1), ValueError, r"seed: got -1"),
-        (lambda: SphericalAutoencoder(print, nn.Linear(3, 6), MMD(), 1.0), TypeError, r"encoder: got builtin"),
-        (lambda: SphericalAutoencoder(nn.Linear(6, 3), nn.Linear(3, 6), MMD(), 1.0).losses(batch()), ValueError,
+        (lambda: autoencoder(print, nn.Linear(3, 6)), TypeError, r"encoder: got builtin"),
+        (lambda: autoencoder(nn.Linear(6, 3), nn.Linear(3, 6)).losses(batch()), ValueError,
          r"decoder: returned values outside \[0, 1\].*nn.Sigmoid"),
-        (lambda: SphericalAutoencoder(nn.Linear(6, 3), nn.Linear(3, 5), MMD(), 1.0).losses(batch()), ValueError,
+        (lambda: autoencoder(nn.Linear(6, 3), nn.Linear(3, 5)).losses(batch()), ValueError,
          r"decoder: returned shape \(12, 5\) for a batch \(12, 6\)"),
-        (lambda: SphericalAutoencoder(Wrapped(6, 1), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
+        (lambda: autoencoder(nn.Linear(6, 1), nn.Linear(3, 6)).encode(batch()), ValueError,
          r"encoder: returned shape \(12, 1\)"),
-        (lambda: SphericalAutoencoder(nn.Linear(6, 4), nn.Linear(3, 6), MMD(), 1.0), ValueError,
-         r"dimensions of the codes differ \(the encoder: 4, the decoder: 3\)"),
-        (lambda: SphericalAutoencoder(Wrapped(6, 4), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
-         r"encoder: returned codes in dimension 4, but the autoencoder expects dimension 3"),
-        (lambda: SphericalAutoencoder(Wrapped(6, 4), Wrapped(3, 6), SSW(), 1.0, torch.eye(3)).encode(batch()),
-         ValueError, r"encoder: returned codes in dimension 4, but the prior has dimension 3"),
-        (lambda: SphericalAutoencoder(Zero(), nn.Linear(3, 6), MMD(), 1.0).encode(batch()), ValueError,
+        (lambda: autoencoder(nn.Linear(6, 4), nn.Linear(3, 6)).encode(batch()), ValueError,
+         r"encoder: returned codes in dimension 4, but latent_dim is 3"),
+        (lambda: autoencoder(Zero(), nn.Linear(3, 6)).encode(batch()), ValueError,
          r"encoder: row 0 of its output is the zero vector"),
     ],
 )  # fmt: skip
@@ -310,7 +313,9 @@ def test_bad_input(call, error, message):
 
 
 def test_squared_error_takes_any_range():
-    model = SphericalAutoencoder(nn.Linear(6, 3), nn.Linear(3, 6), MMD(), 1.0, reconstruction="mse")
+    model = SphericalAutoencoder(
+        nn.Linear(6, 3), nn.Linear(3, 6), mean_distance, 1.0, latent_dim=3, reconstruction="mse"
+    )
     losses = model.losses(100 * batch() - 50, seed=0)
     expected = float(((model(100 * batch() - 50) - (100 * batch() - 50)) ** 2).mean().detach())
     assert float(losses.reconstruction.detach()) == pytest.approx(expected, rel=1e-6)

@@ -11,14 +11,8 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 import sphereot
-from sphereot.torch import (
-    AlignmentUniformityLoss,
-    GaussianPotentialLoss,
-    LossParts,
-    NTXentLoss,
-    SWUniformityLoss,
-    UniformityLoss,
-)
+from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from sphereot.torch import AlignmentUniformityLoss, LossParts, UniformityLoss
 
 
 def views(n=9, dim=4, dtype=torch.float64):

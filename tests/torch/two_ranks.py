@@ -8,14 +8,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from sphereot.torch import (
-    AlignmentUniformityLoss,
-    GaussianPotentialLoss,
-    NTXentLoss,
-    SSWLoss,
-    SWUniformityLoss,
-    UniformityLoss,
-)
+from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss
 
 
 def batches() -> tuple[torch.Tensor, torch.Tensor]:

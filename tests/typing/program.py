@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import sphereot
+from paper.learning.baselines import UniformSSW
 from sphereot import circle, datasets, plotting, radon, sphere
-from sphereot.autoencoders import UniformSSW
 from sphereot.compat import pot
 from sphereot.density import SphericalKDE
 from sphereot.distributions import projected_von_mises_fisher_density

@@ -12,7 +12,6 @@ from sphereot.cli.density import density
 from sphereot.cli.distance import distance, pairwise
 from sphereot.cli.drift import drift
 from sphereot.cli.monitor import monitor
-from sphereot.cli.reproduce import reproduce
 from sphereot.cli.sketch import sketch
 from sphereot.cli.testing import two_samples, uniformity
 
@@ -66,7 +65,7 @@ _PANELS: dict[str, dict[str, Callable[..., Any]]] = {
         "sketch": sketch,
         "monitor": monitor,
     },
-    "The paper and this machine": {"reproduce": reproduce, "bench": bench, "info": _info},
+    "This machine": {"bench": bench, "info": _info},
 }
 
 for _panel, _commands in _PANELS.items():

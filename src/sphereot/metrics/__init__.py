@@ -6,8 +6,8 @@ metrics; `functional` has the first four as plain functions, which need PyTorch 
 
 from sphereot._support.extras import require
 
-require("torch", "sphereot.metrics", extra="self_supervised")
-require("torchmetrics", "sphereot.metrics", extra="self_supervised")
+require("torch", "sphereot.metrics", extra="metrics")
+require("torchmetrics", "sphereot.metrics", extra="metrics")
 
 from sphereot.metrics import functional
 from sphereot.metrics.updating import Alignment, EffectiveRank, KNNAccuracy, SSWDistance, Uniformity

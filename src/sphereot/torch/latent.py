@@ -1,26 +1,27 @@
 """Autoencoders whose codes lie on the sphere and follow a prior there (Section 5.2, Appendix C.6)."""
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.distributions import Distribution, Independent, MixtureSameFamily
 
 from sphereot._arrays.libraries import is_torch_traced
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_int, as_weight_factor
+from sphereot._arrays.validation import as_int, as_points, as_weight_factor
 from sphereot._support.checkpoints import NotFiniteError
-from sphereot.autoencoders.divergences import Divergence
-from sphereot.autoencoders.priors import Prior, prior_dim, sample_prior, validated_prior
-from sphereot.distributions import HypersphericalUniform
-from sphereot.torch import UniformityLoss
-
-__all__ = ["Losses", "SphericalAutoencoder", "evaluation_mode", "require_unit_interval"]
+from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMisesFisher
 
 Reconstruction = Callable[[Tensor, Tensor], Tensor]
+
+Prior: TypeAlias = Distribution | Tensor
+"""A distribution on the sphere, or points (m, d) of one."""
+
+_SEEDED = (HypersphericalUniform, PowerSpherical, VonMisesFisher)  # their `sample` takes a seed
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,17 @@ class SphericalAutoencoder(nn.Module):
     Parameters
     ----------
     encoder : module
-        From a batch (n, ...) to vectors (n, d), of any length but zero.
+        From a batch (n, ...) to vectors (n, d) of any length except zero.
     decoder : module
         From unit vectors (n, d) back to a batch; with the default reconstruction loss, into [0, 1].
     divergence : callable
-        A `Divergence` of `sphereot.autoencoders`, a loss of `sphereot.torch`, or any function: with one required
-        argument it is called with the codes, with more, with the codes and a sample of the prior of the same size.
-        Slices of a `Divergence` come from the seed of a call; other losses draw by themselves.
+        `UniformityLoss`, which compares the codes with the uniform distribution; or a function of the codes and a
+        sample of the prior of the same size, such as `SSWLoss`. The slices of these two losses come from the seed of a
+        call, unless the loss has a seed or fixed slices of its own.
     weight : float
         The factor lambda of the divergence, at least 0.
+    latent_dim : int
+        The dimension d of the codes.
     prior : None, distribution or tensor
         None for uniform; a distribution of `sphereot.distributions`, a `torch.distributions.MixtureSameFamily` of
         them; or points (m, d) of unit vectors, of which random ones are drawn. It is fixed: no gradient reaches its
@@ -76,9 +79,6 @@ class SphericalAutoencoder(nn.Module):
     reconstruction : {"bce", "mse"} or callable (output, batch) -> scalar
         Binary cross-entropy (the paper's; for values in [0, 1]), squared error, both as means over all values of the
         batch, or a function. A module is part of the model: freeze its parameters if they must not be trained.
-    latent_dim : int, optional
-        The dimension d. By default that of the prior, of an attribute `latent_dim` of the networks, or of linear layers
-        at the end of the encoder and at the start of the decoder; else it is known when something was encoded.
 
     Notes
     -----
@@ -87,9 +87,13 @@ class SphericalAutoencoder(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from sphereot.autoencoders import SphericalAutoencoder, UniformSSW, paper_networks
-    >>> encoder, decoder = paper_networks(28, latent_dim=11, width=0.25, seed=0)
-    >>> model = SphericalAutoencoder(encoder, decoder, UniformSSW(method="exact"), weight=10.0)
+    >>> from paper.learning.baselines import UniformSSW
+    >>> from torch import nn
+    >>> from sphereot.torch import SphericalAutoencoder, UniformityLoss
+    >>> encoder = nn.Sequential(nn.Flatten(), nn.Linear(784, 11))
+    >>> decoder = nn.Sequential(nn.Linear(11, 784), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 28)))
+    >>> loss = UniformityLoss(method="exact")
+    >>> model = SphericalAutoencoder(encoder, decoder, loss, weight=10.0, latent_dim=11)
     >>> images = torch.rand(20, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     >>> reconstruction, divergence = model.losses(images)
     >>> model.losses(images).total.backward()
@@ -103,10 +107,10 @@ class SphericalAutoencoder(nn.Module):
         decoder: nn.Module,
         divergence: Callable[..., Tensor],
         weight: float,
-        prior: Prior | None = None,
         *,
+        latent_dim: int,
+        prior: Prior | None = None,
         reconstruction: Literal["bce", "mse"] | Reconstruction = "bce",
-        latent_dim: int | None = None,
     ) -> None:
         super().__init__()
         for name, part in (("encoder", encoder), ("decoder", decoder)):
@@ -120,15 +124,14 @@ class SphericalAutoencoder(nn.Module):
             )
         self.encoder, self.decoder, self.divergence = encoder, decoder, divergence
         self.weight = as_weight_factor("weight", weight, "the factor of the divergence")
-        self.prior = validated_prior(prior)
+        self.latent_dim = as_int("latent_dim", latent_dim, 2, "the dimension of the codes")
+        self.prior = _validated_prior(prior, self.latent_dim)
         self.reconstruction = reconstruction
-        self.latent_dim = self._known_dim(latent_dim)
-        if _compares_with_uniform(divergence) and not self.prior_is_uniform:
+        if self._compares_with_uniform and not self.prior_is_uniform:
             raise ValueError(
-                f"prior: {type(divergence).__name__} compares with the uniform distribution; for another prior choose "
-                "a divergence to a sample, such as SSW() or SW()."
+                "prior: this divergence compares the codes with the uniform distribution; for another prior choose a "
+                "divergence to a sample, such as SSWLoss()."
             )
-        self._takes_target = _takes_target(divergence)
 
     @property
     def prior_is_uniform(self) -> bool:
@@ -147,13 +150,10 @@ class SphericalAutoencoder(nn.Module):
                 f"encoder: returned shape {tuple(vectors.shape)}, but codes are vectors (n, d) with d of at least 2; "
                 "end it with nn.Flatten() and nn.Linear(..., d)."
             )
-        if self.latent_dim is None:
-            self.latent_dim = int(vectors.shape[1])
-        elif vectors.shape[1] != self.latent_dim:
-            whose = "the prior has" if self.prior is not None else "the autoencoder expects"
+        if vectors.shape[1] != self.latent_dim:
             raise ValueError(
-                f"encoder: returned codes in dimension {vectors.shape[1]}, but {whose} dimension {self.latent_dim}; "
-                "both must be on the same sphere."
+                f"encoder: returned codes in dimension {vectors.shape[1]}, but latent_dim is {self.latent_dim}; change "
+                "one of them."
             )
         if not is_torch_traced():
             _require_directions(vectors.detach())
@@ -182,16 +182,27 @@ class SphericalAutoencoder(nn.Module):
         """Divergence between codes (n, d) and the prior."""
         arguments: list[Tensor] = [codes]
         slices_seed = seed
-        if self._takes_target:
+        if not self._compares_with_uniform:
             generator = torch_generator(seed, "cpu")
-            target = sample_prior(self._prior_on(codes.shape[1]), codes.shape[0], generator)
-            arguments.append(target.to(codes))
+            arguments.append(sample_prior(self._prior, codes.shape[0], generator).to(codes))
             slices_seed = None if seed is None else generator
-        if not isinstance(_uncompiled(self.divergence), Divergence):
+        if not getattr(self.divergence, "takes_seed", False):
             return self.divergence(*arguments)
         if isinstance(slices_seed, torch.Generator) and codes.device != slices_seed.device:
-            slices_seed = _generator_on(codes.device, slices_seed)
+            drawn = int(torch.randint(2**62, (), generator=slices_seed))
+            slices_seed = torch.Generator(codes.device).manual_seed(drawn)
         return self.divergence(*arguments, seed=slices_seed)
+
+    @property
+    def _compares_with_uniform(self) -> bool:
+        """Whether the divergence needs no sample of the prior; `torch.compile` passes on the attribute of a loss."""
+        return bool(getattr(self.divergence, "to_uniform", False))
+
+    @property
+    def _prior(self) -> Prior:
+        if self.prior is not None:
+            return self.prior
+        return HypersphericalUniform(self.latent_dim, dtype=torch.float32, device="cpu")
 
     def sample(self, n: int, seed: int | torch.Generator | None = None, batch_size: int = 1000) -> Tensor:
         """Generate n images: decode codes drawn from the prior, in evaluation mode and without gradients.
@@ -206,12 +217,7 @@ class SphericalAutoencoder(nn.Module):
             The number of codes that are decoded at a time.
         """
         n, batch_size = as_int("n", n, 1, "the number of samples"), as_int("batch_size", batch_size, 1, "a batch")
-        if self.latent_dim is None:
-            raise ValueError(
-                "latent_dim: the dimension of the codes is not known yet; give latent_dim= to SphericalAutoencoder, or "
-                "encode a batch first."
-            )
-        codes = sample_prior(self._prior_on(self.latent_dim), n, torch_generator(seed, "cpu"))
+        codes = sample_prior(self._prior, n, torch_generator(seed, "cpu"))
         like = next(self.decoder.parameters(), torch.empty(0))
         images = None
         with torch.no_grad(), evaluation_mode(self):
@@ -227,31 +233,17 @@ class SphericalAutoencoder(nn.Module):
         prior = "uniform" if self.prior_is_uniform else type(self.prior).__name__
         return f"weight={self.weight:g}, prior={prior}, latent_dim={self.latent_dim}"
 
-    def _prior_on(self, dim: int) -> Prior:
-        return HypersphericalUniform(dim, dtype=torch.float32, device="cpu") if self.prior is None else self.prior
-
     def get_extra_state(self) -> dict[str, Any]:
-        """The dimension of the codes, which may have been learned by encoding."""
+        """The dimension of the codes."""
         return {"latent_dim": self.latent_dim}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_extra_state` returned."""
-        if self.latent_dim is None:
-            self.latent_dim = state["latent_dim"]
-
-    def _known_dim(self, given: int | None) -> int | None:
-        """The dimension of the codes by what declares it; an error where two declarations differ."""
-        known = {
-            "latent_dim": None if given is None else as_int("latent_dim", given, 2, "the dimension of the codes"),
-            "the prior": None if self.prior is None else prior_dim(self.prior),
-            "the encoder": getattr(self.encoder, "latent_dim", _linear_size(self.encoder, -1)),
-            "the decoder": getattr(self.decoder, "latent_dim", _linear_size(self.decoder, 0)),
-        }
-        dims = {source: dim for source, dim in known.items() if isinstance(dim, int)}
-        if len(set(dims.values())) > 1:
-            listed = ", ".join(f"{source}: {dim}" for source, dim in dims.items())
-            raise ValueError(f"the dimensions of the codes differ ({listed}); all must be on the same sphere.")
-        return next(iter(dims.values()), None)
+        """Check that a state is of codes in the same dimension."""
+        if state["latent_dim"] not in (None, self.latent_dim):
+            raise ValueError(
+                f"latent_dim: the state is of codes in dimension {state['latent_dim']}, but the autoencoder has "
+                f"{self.latent_dim}; make it with latent_dim={state['latent_dim']}."
+            )
 
     def reconstruction_loss(self, output: Tensor, batch: Tensor) -> Tensor:
         """Reconstruction error between the output of the decoder and the batch, a mean over all values."""
@@ -330,41 +322,65 @@ def _binary_cross_entropy(output: Tensor, batch: Tensor) -> Tensor:
 _RECONSTRUCTIONS: dict[Any, Reconstruction] = {"bce": _binary_cross_entropy, "mse": nn.functional.mse_loss}
 
 
-def _uncompiled(divergence: Any) -> Any:
-    """The module that torch.compile has wrapped, if it has."""
-    return getattr(divergence, "_orig_mod", divergence)
-
-
-def _compares_with_uniform(divergence: Any) -> bool:
-    divergence = _uncompiled(divergence)
-    return isinstance(divergence, UniformityLoss) or (isinstance(divergence, Divergence) and divergence.to_uniform)
-
-
-def _takes_target(divergence: Callable[..., Any]) -> bool:
-    """Whether a divergence is called with a sample of the prior: unless it has a single required argument."""
-    divergence = _uncompiled(divergence)
-    if isinstance(divergence, Divergence | UniformityLoss):
-        return not _compares_with_uniform(divergence)
-    function = divergence.forward if isinstance(divergence, nn.Module) else divergence
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return True
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.default is p.empty and p.kind in positional for p in parameters) != 1
-
-
-def _linear_size(network: nn.Module, end: int) -> int | None:
-    """Inputs of the first layer (`end` 0) or outputs of the last (-1), if it is linear and surely at that end."""
-    while isinstance(network, nn.Sequential) and len(network) > 0:
-        network = network[end]
-    if not isinstance(network, nn.Linear):
+def _validated_prior(prior: Any, dim: int) -> Prior | None:
+    """Check that a prior is a single distribution of unit vectors in this dimension, or a sample of them."""
+    if prior is None:
         return None
-    return network.in_features if end == 0 else network.out_features
+    if isinstance(prior, np.ndarray):
+        prior = torch.from_numpy(prior)
+    if not isinstance(prior, Prior):
+        raise TypeError(
+            f"prior: got {type(prior).__name__}; give None (uniform), a distribution of sphereot.distributions, a "
+            "mixture of them, or an array or tensor (m, d) of unit vectors."
+        )
+    if isinstance(prior, Tensor):
+        prior = as_points("prior", prior).detach()
+        prior_dim = prior.shape[1]
+    else:
+        if len(prior.event_shape) != 1 or tuple(prior.batch_shape) != ():
+            raise ValueError(
+                f"prior: batch shape is {tuple(prior.batch_shape)} and event shape {tuple(prior.event_shape)}, but one "
+                "distribution of vectors is needed; index the batch, or make a torch.distributions.MixtureSameFamily."
+            )
+        lengths = torch.linalg.vector_norm(sample_prior(prior, 16, torch.Generator().manual_seed(0)), dim=-1)
+        if not bool(((lengths - 1.0).abs() < 1e-3).all()):
+            raise ValueError(
+                f"prior: draws vectors of length {float(lengths[0]):.4g}, but codes lie on the unit sphere; choose a "
+                "distribution of sphereot.distributions."
+            )
+        prior_dim = prior.event_shape[0]
+    if prior_dim != dim:
+        raise ValueError(f"prior: its points have dimension {prior_dim}, but latent_dim is {dim}; change one of them.")
+    return prior
 
 
-def _generator_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
-    """A generator on another device, seeded by a draw of one on the CPU."""
-    return torch.Generator(device).manual_seed(int(torch.randint(2**62, (), generator=generator)))
+def sample_prior(prior: Prior, n: int, generator: torch.Generator) -> Tensor:
+    """Draw n points of a prior, (n, d), from a generator on the CPU.
+
+    Points are drawn from a given sample without replacement, as long as it has n.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.torch.latent import sample_prior
+    >>> sample_prior(torch.eye(3), 2, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 3])
+    """
+    if isinstance(prior, Tensor):
+        m = prior.shape[0]
+        rows = torch.randperm(m, generator=generator)[:n] if n <= m else torch.randint(m, (n,), generator=generator)
+        return prior[rows.to(prior.device)]
+    if isinstance(prior, Independent) and prior.reinterpreted_batch_ndims == 0:
+        return sample_prior(prior.base_dist, n, generator)
+    if isinstance(prior, _SEEDED):
+        points: Tensor = prior.sample((n,), seed=generator)
+        return points
+    components = getattr(prior, "component_distribution", None)
+    if isinstance(prior, MixtureSameFamily) and isinstance(components, PowerSpherical | VonMisesFisher):
+        chosen = torch.multinomial(prior.mixture_distribution.probs, n, replacement=True, generator=generator)
+        drawn = type(components)(components.loc[chosen], components.concentration[chosen], validate_args=False)
+        return drawn.sample(seed=generator)
+    # Other distributions draw from torch's global random state, which is put back.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        return prior.sample((n,))

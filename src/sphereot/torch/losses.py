@@ -150,7 +150,12 @@ class _SlicedLoss(nn.Module):
         self.frames = None if frames is None else frames.to(fn(frames).device)
         return self
 
-    def _slices(self, x: Tensor) -> Tensor:
+    @property
+    def takes_seed(self) -> bool:
+        """Whether the slices of a call can come from its `seed`: the loss has neither a seed nor slices of its own."""
+        return self.seed is None and not self.fixed
+
+    def _slices(self, x: Tensor, seed: int | torch.Generator | None = None) -> Tensor:
         """The great circles of this call; the same on every rank when the batch is shared."""
         if self.fixed and self.frames is not None:
             if self.frames.shape[1] != x.shape[-1]:
@@ -159,27 +164,35 @@ class _SlicedLoss(nn.Module):
                     f"dimension {x.shape[-1]}; make a new loss for them."
                 )
             return self.frames.to(x.device)
-        if self.gather and world_size() > 1 and self.seed is None:
+        if self.gather and world_size() > 1 and self.seed is None and seed is None:
             raise ValueError("gather: the ranks must draw the same slices; give the loss a seed.")
         dim, method = x.shape[-1], self.method
         if self.fixed or self.seed is None:
-            frames = great_circles(self.n_projections, dim, method=method, seed=self._fixed_seed, like=x)
+            seed = self._fixed_seed if seed is None else seed
+            frames = great_circles(self.n_projections, dim, method=method, seed=seed, like=x)
         elif is_torch_traced():  # counted by the operator: torch.func forbids `+=` on a tensor from outside
             frames = next_great_circles_operator(self.n_projections, dim, method, self.seed, self._draws, x)
         else:
-            seed = seed_of_draw(self.seed, int(self._draws))
-            frames = great_circles(self.n_projections, dim, method=method, seed=seed, like=x)
+            drawn = seed_of_draw(self.seed, int(self._draws))
+            frames = great_circles(self.n_projections, dim, method=method, seed=drawn, like=x)
             self._draws += 1
         if self.fixed:
             self.frames = _outside_of_transforms(frames)
         return frames
 
-    def _frames_or_seed(self, x: Tensor) -> Tensor | FrameSeed:
+    def _frames_or_seed(self, x: Tensor, seed: int | torch.Generator | None) -> Tensor | FrameSeed:
         """The great circles of this rank, or only their seed where a single call of the kernel can draw them."""
-        if self.fixed or self.seed is not None or self.gather or x.ndim == 3:
-            return self._over_ranks(self._slices(x))
+        if not self.takes_seed or seed is not None or self.gather or x.ndim == 3:
+            return self._over_ranks(self._slices(x, seed))
         frames: Tensor | FrameSeed = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
         return frames
+
+    def _require_no_seed_of_its_own(self, seed: int | torch.Generator | None) -> None:
+        if seed is not None and not self.takes_seed:
+            raise ValueError(
+                "seed: the loss has a seed, keeps its slices or has none; leave out the seed of the call, or make the "
+                "loss without seed, fixed and method='exact'."
+            )
 
     def _points(self, name: str, points: Tensor) -> Tensor:
         if not isinstance(points, Tensor):
@@ -273,8 +286,20 @@ class SSWLoss(_SlicedLoss):
     torch.Size([64, 8])
     """
 
-    def forward(self, x: Tensor, y: Tensor, x_weights: Tensor | None = None, y_weights: Tensor | None = None) -> Tensor:
-        """The loss between `x` (n, d) and `y` (m, d), or between batches of them (B, n, d) and (B, m, d)."""
+    def forward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        x_weights: Tensor | None = None,
+        y_weights: Tensor | None = None,
+        *,
+        seed: int | torch.Generator | None = None,
+    ) -> Tensor:
+        """The loss between `x` (n, d) and `y` (m, d), or between batches of them (B, n, d) and (B, m, d).
+
+        A loss without a seed and fixed slices can get a `seed` for those of this call.
+        """
+        self._require_no_seed_of_its_own(seed)
         x, y = self._points("x", x), self._points("y", y)
         if x.ndim != y.ndim or (x.ndim == 3 and x.shape[0] != y.shape[0]):
             raise ValueError(
@@ -284,7 +309,7 @@ class SSWLoss(_SlicedLoss):
             raise ValueError("gather: weights are not gathered; leave them out.")
         if self.gather:
             require_like_batches(x=x, y=y)
-        frames = self._over_ranks(self._slices(x))
+        frames = self._over_ranks(self._slices(x, seed))
         weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
         values = [
             self._rooted(self._between(self._gathered(member_x), self._gathered(member_y), a, b, frames))
@@ -332,6 +357,8 @@ class UniformityLoss(_SlicedLoss):
     UniformityLoss(p=2, method='exact', unbiased=True)
     """
 
+    to_uniform = True  # for `SphericalAutoencoder`: it needs no sample of the prior
+
     @_suggests_options
     def __init__(
         self,
@@ -377,14 +404,20 @@ class UniformityLoss(_SlicedLoss):
         described = super().extra_repr().replace(f"n_projections={self.n_projections!r}, ", "")
         return described + (", unbiased=True" if self.unbiased else "")
 
-    def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The loss of `x` (n, d), or of a batch (B, n, d)."""
+    @property
+    def takes_seed(self) -> bool:
+        """Whether the slices of a call can come from its `seed`: there are none for `method="exact"`."""
+        return self.method != "exact" and super().takes_seed
+
+    def forward(self, x: Tensor, weights: Tensor | None = None, *, seed: int | torch.Generator | None = None) -> Tensor:
+        """The loss of `x` (n, d), or of a batch (B, n, d); `seed` as in `SSWLoss`."""
+        self._require_no_seed_of_its_own(seed)
         x = self._points("x", x)
         if self.gather and weights is not None:
             raise ValueError("gather: weights are not gathered; leave them out.")
         if self.gather:
             require_like_batches(x=x)
-        frames = None if self.method == "exact" else self._frames_or_seed(x)
+        frames = None if self.method == "exact" else self._frames_or_seed(x, seed)
         values = [
             self._rooted(self._to_uniform(self._gathered(member), a, frames))
             for member, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)

@@ -14,10 +14,11 @@ pytest.importorskip("ot")
 for package in ("geomloss", "torchmetrics", "efficientnet_lite_pytorch"):
     pytest.importorskip(package)
 
-from sphereot import experiments
-from sphereot.datasets import ImageData, ImageSet
-from sphereot.experiments import autoencoders
-from sphereot.experiments.run_context import Checkpoint, RunContext, UnitLog
+from paper.experiment import run_experiment
+from paper.experiments import autoencoders
+from paper.learning.image_files import ImageSet
+from paper.learning.images import ImageData
+from paper.run_context import Checkpoint, RunContext, UnitLog
 
 EXPERIMENT = autoencoders.EXPERIMENT
 WITH_DATA = pytest.mark.skipif("SPHEREOT_DATA" not in os.environ, reason="SPHEREOT_DATA does not name a folder of data")
@@ -38,7 +39,7 @@ def synthetic(name, limit=None):
 @pytest.fixture
 def small(monkeypatch):
     """The quick preset, smaller still, on synthetic images."""
-    monkeypatch.setattr(autoencoders, "_load", synthetic)
+    monkeypatch.setattr(autoencoders, "load_subset", synthetic)
     autoencoders._DISTANCES.clear()
     config = replace(
         EXPERIMENT.presets["quick"],
@@ -78,7 +79,7 @@ def test_paper_preset_trains_for_some_steps(data, dim, latent):
     config = replace(EXPERIMENT.presets["paper"], image_limit=1000 if dim == 1 else 256)
     setting = autoencoders._setting(data, config, epochs=1)
     divergence = autoencoders._METHODS["SSWAE"](config.n_projections)
-    model, row = autoencoders._trained(setting, divergence, config, 0, Checkpoint())
+    model, row = autoencoders._train(setting, divergence, config, 0, Checkpoint())
     assert model.latent_dim == latent
     assert model.encoder.layers[0].out_channels == {1: 16, 3: 128}[dim]
     assert 0 < row["train_reconstruction"] < 1
@@ -106,12 +107,12 @@ def test_a_killed_run_resumes_to_the_same_rows(small, tmp_path):
         timed = ("seconds", "share")
         return [{k: v for k, v in row.items() if not any(t in k for t in timed)} for row in result.rows]
 
-    whole = experiments.run_experiment(small, preset="small", out=tmp_path / "whole")
+    whole = run_experiment(small, preset="small", out=tmp_path / "whole")
     with pytest.raises(KilledError):
-        experiments.run_experiment(small, preset="small", out=tmp_path / "killed", reporter=Killer())
+        run_experiment(small, preset="small", out=tmp_path / "killed", reporter=Killer())
     assert (tmp_path / "killed" / "unfinished.lenet-mnist.pt").exists()
     autoencoders._DISTANCES.clear()
-    again = experiments.run_experiment(small, preset="small", out=tmp_path / "killed")
+    again = run_experiment(small, preset="small", out=tmp_path / "killed")
     assert rows_of(again) == rows_of(whole)
     assert not list((tmp_path / "killed").glob("unfinished*"))
 
@@ -120,7 +121,7 @@ def test_a_run_killed_inside_a_training_keeps_its_curve(small, tmp_path, monkeyp
     """The distances measured along a training belong to its state."""
     config = replace(small.presets["small"], gray_epochs=3, data=(("mnist", 1),), methods=("SSWAE", "SWAE", "SAE"))
     longer = replace(small, presets={"small": config})
-    whole = experiments.run_experiment(longer, preset="small", out=tmp_path / "whole")
+    whole = run_experiment(longer, preset="small", out=tmp_path / "whole")
     measured, calls = autoencoders._image_distance, []
 
     def killed(generated, test):
@@ -132,8 +133,8 @@ def test_a_run_killed_inside_a_training_keeps_its_curve(small, tmp_path, monkeyp
     monkeypatch.setattr(Checkpoint, "every", 0.0)
     monkeypatch.setattr(autoencoders, "_image_distance", killed)
     with pytest.raises(KeyboardInterrupt):
-        experiments.run_experiment(longer, preset="small", out=tmp_path / "killed")
-    again = experiments.run_experiment(longer, preset="small", out=tmp_path / "killed")
+        run_experiment(longer, preset="small", out=tmp_path / "killed")
+    again = run_experiment(longer, preset="small", out=tmp_path / "killed")
     curves = [[row["curve"] for row in result.rows if "curve" in row] for result in (whole, again)]
     assert curves[0] == curves[1]
     assert len(curves[0][0]) == 3
@@ -142,7 +143,7 @@ def test_a_run_killed_inside_a_training_keeps_its_curve(small, tmp_path, monkeyp
 
 
 def test_table_figures_and_pages(small, tmp_path):
-    result = experiments.run_experiment(small, preset="small", out=tmp_path)
+    result = run_experiment(small, preset="small", out=tmp_path)
     assert [line[1] for line in result.table.rows] == ["SSWAE", "SWAE", "SAE"]
     assert "Fréchet distance (LeNet features)" in result.table.note
     assert "FID" not in result.table.note.replace("paper's FID", "")

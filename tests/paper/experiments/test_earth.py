@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
-from sphereot.experiments import earth
-from sphereot.experiments.rows import select
-from sphereot.experiments.run_context import RunContext
+from paper.common import select
+from paper.experiments import earth
+from paper.run_context import RunContext
 
 
 def test_settings_of_the_paper_keep_their_names():

@@ -5,10 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from paper.experiments.earth_training import _ratio_to_chance
 from sphereot import sphere
 from sphereot.density import DensityEstimator
-from sphereot.experiments.earth_training import _ratio_to_chance
-from sphereot.experiments.learning_curve import LearningCurve
 
 
 def identity_flow():
@@ -24,27 +23,3 @@ def test_ratio_of_uniform_samples_has_mean_one():
     assert error < 0.05
     assert abs(np.mean(ratios) - 1) < 4 * error
     assert _ratio_to_chance(flow, np.concatenate([np.eye(3), -np.eye(3)])) < 0.4  # as even as six points can be
-
-
-def test_a_curve_is_measured_at_its_own_epochs_and_saved_with_the_state():
-    class Store:
-        state = None
-
-        def load(self):
-            return self.state
-
-        def save(self, state):
-            self.state = state()
-
-    store = Store()
-    curve = LearningCurve(store, epochs=10, points=4)
-    for epoch in range(1, 7):
-        curve.follow(epoch, 10.0 - epoch, lambda: 1.5)
-    curve.save(lambda: "training")
-    resumed = LearningCurve(store, epochs=10, points=4)
-    assert resumed.load() == "training"
-    for epoch in range(7, 11):
-        resumed.follow(epoch, 10.0 - epoch, lambda: 0.5)
-    assert resumed.epochs == [2, 5, 8, 10]
-    assert resumed.losses == [8.0, 5.0, 2.0, 0.0]
-    assert resumed.nll == [1.5, 1.5, 0.5, 0.5]

@@ -11,10 +11,12 @@ pytest.importorskip("matplotlib")
 for package in ("kornia", "torchmetrics"):
     pytest.importorskip(package)
 
-from sphereot import experiments
-from sphereot.datasets import ImageData, ImageSet
-from sphereot.experiments import self_supervised
-from sphereot.experiments.run_context import Checkpoint
+from paper.common import load_subset
+from paper.experiment import run_experiment
+from paper.experiments import self_supervised, term_cost
+from paper.learning.image_files import ImageSet
+from paper.learning.images import ImageData
+from paper.run_context import Checkpoint
 
 EXPERIMENT = self_supervised.EXPERIMENT
 
@@ -32,8 +34,8 @@ def synthetic(name, limit=None):
 @pytest.fixture
 def small(monkeypatch):
     """The quick preset, smaller still, on synthetic images, without the processes that measure the terms."""
-    monkeypatch.setattr(self_supervised, "_load", synthetic)
-    monkeypatch.setattr(self_supervised, "_cost_of_term", lambda term, n, config: {"seconds": 1e-3 * n, "megabytes": n})
+    monkeypatch.setattr(self_supervised, "load_subset", synthetic)
+    monkeypatch.setattr(term_cost, "measure", lambda term, n, dim, repeats: {"seconds": 1e-3 * n, "megabytes": n})
     config = replace(
         EXPERIMENT.presets["quick"],
         batch_size=20,
@@ -60,8 +62,8 @@ def test_paper_preset_is_as_printed():
 def test_paper_preset_trains_for_a_step():
     """One step at the paper's width, on fewer images than its batch has, so that it takes seconds."""
     config = replace(EXPERIMENT.presets["paper"], epochs=1)
-    images = self_supervised._load("cifar10_10k", 64)
-    encoder, row = self_supervised._trained(
+    images = load_subset("cifar10_10k", 64)
+    encoder, row = self_supervised._train(
         "SSW-SSL, L = 10", 20.0, 3, images.train, images.test, config, 0, Checkpoint()
     )
     assert encoder.projection.in_features == 1024
@@ -89,15 +91,15 @@ def test_a_killed_run_resumes_to_the_same_rows(small, tmp_path):
     def rows_of(result):
         return [{k: v for k, v in row.items() if "seconds" not in k and "share" not in k} for row in result.rows]
 
-    whole = experiments.run_experiment(small, preset="small", out=tmp_path / "whole")
+    whole = run_experiment(small, preset="small", out=tmp_path / "whole")
     with pytest.raises(KilledError):
-        experiments.run_experiment(small, preset="small", out=tmp_path / "killed", reporter=Killer())
-    again = experiments.run_experiment(small, preset="small", out=tmp_path / "killed")
+        run_experiment(small, preset="small", out=tmp_path / "killed", reporter=Killer())
+    again = run_experiment(small, preset="small", out=tmp_path / "killed")
     assert rows_of(again) == rows_of(whole)
 
 
 def test_table_figures_and_pages(small, tmp_path):
-    result = experiments.run_experiment(small, preset="small", out=tmp_path)
+    result = run_experiment(small, preset="small", out=tmp_path)
     assert [line[:2] for line in result.table.rows] == [
         ["S^2", "supervised"],
         ["S^2", "SimCLR"],
@@ -125,14 +127,14 @@ def test_the_best_value_on_the_validation_split_is_taken(small, tmp_path, monkey
         names = ("accuracy_features", "accuracy_sphere", "best_features", "best_sphere")
         return dict.fromkeys(names, accuracies.get(encoder.value, 0.1)) | {"uniformity": 0.0, "effective_rank": 1.0}
 
-    monkeypatch.setattr(self_supervised, "_trained", trained)
-    monkeypatch.setattr(self_supervised, "_evaluated", evaluated)
+    monkeypatch.setattr(self_supervised, "_train", trained)
+    monkeypatch.setattr(self_supervised, "_evaluate", evaluated)
     config = replace(
         small.presets["small"],
         compared=("SSW-SSL without slices",),
         grid=(("SSW-SSL without slices", (20.0, 60.0, 200.0)),),
     )
-    result = experiments.run_experiment(replace(small, presets={"small": config}), preset="small", out=tmp_path)
+    result = run_experiment(replace(small, presets={"small": config}), preset="small", out=tmp_path)
     assert [row["value"] for row in result.rows if row["part"] == "comparison"] == [60.0]
 
 
@@ -147,8 +149,8 @@ def test_validation_images_are_not_trained_on():
 def test_cost_of_a_term_is_measured_in_its_own_process():
     """Time and memory are positive, and a failing term is a row that says so."""
     config = EXPERIMENT.presets["quick"]
-    row = self_supervised._cost_of_term("SSW without slices", 128, config)
+    row = term_cost.measure("SSW without slices", 128, config.term_dim, config.timed_steps)
     assert row["seconds"] > 0
     assert row["megabytes"] < 500
-    broken = self_supervised._cost_of_term("NT-Xent", 0, config)
+    broken = term_cost.measure("NT-Xent", 0, config.term_dim, config.timed_steps)
     assert "failed" in broken

@@ -9,18 +9,12 @@ torch = pytest.importorskip("torch")
 
 from torch import nn
 
+from paper.learning.autoencoder_training import encode_all, reconstruction_error, train
+from paper.learning.baselines import SW
+from paper.learning.networks import paper_networks
 from sphereot._support.checkpoints import DivergenceError, StateFile
-from sphereot.autoencoders import (
-    SW,
-    SphericalAutoencoder,
-    UniformSSW,
-    encode_all,
-    paper_networks,
-    reconstruction_error,
-    train,
-)
 from sphereot.distributions import VonMisesFisher
-from sphereot.torch import UniformityLoss
+from sphereot.torch import SphericalAutoencoder, UniformityLoss
 
 
 def images(n=60):
@@ -35,7 +29,9 @@ def images(n=60):
 
 def model(divergence=None, dim=3, seed=0):
     encoder, decoder = paper_networks(28, dim, width=0.125, seed=seed)
-    return SphericalAutoencoder(encoder, decoder, divergence or UniformSSW(20), weight=10.0)
+    return SphericalAutoencoder(
+        encoder, decoder, divergence or UniformityLoss(n_projections=20), weight=10.0, latent_dim=dim
+    )
 
 
 def weights(trained):
@@ -43,7 +39,7 @@ def weights(trained):
 
 
 def test_training_lowers_both_losses():
-    trained = model(UniformSSW(method="exact"))
+    trained = model(UniformityLoss(method="exact"))
     history = train(trained, images(400), epochs=15, batch_size=40)
     assert history.reconstruction[-1] < 0.8 * history.reconstruction[0]
     assert history.divergence[-1] < 0.5 * history.divergence[0]
@@ -52,7 +48,9 @@ def test_training_lowers_both_losses():
     assert 0.5 * history.reconstruction[-1] < reconstruction_error(trained, images(400)) < history.reconstruction[-1]
 
 
-@pytest.mark.parametrize("divergence", [UniformSSW(20), SW(20), UniformityLoss(n_projections=20, seed=3)])
+@pytest.mark.parametrize(
+    "divergence", [UniformityLoss(n_projections=20), SW(20), UniformityLoss(n_projections=20, seed=3)]
+)
 def test_a_killed_training_resumes_to_the_same_numbers(divergence, tmp_path):
     """Killed in the second epoch, between two batches: weights, history and random numbers go on as if nothing was."""
     whole = model(copy.deepcopy(divergence))
@@ -176,7 +174,7 @@ def test_dropout_and_a_changing_weight_resume_too(change):
         ({"seed": 8}, r"seed was 7, now 8"),
         ({"lr": 0.1}, r"lr was 0.001, now 0.1"),
         ({"images": images(50)}, r"other images"),
-        ({"model": model(UniformSSW(99))}, r"divergence was .UniformSSW\(20"),
+        ({"model": model(UniformityLoss(n_projections=99))}, r"divergence was .UniformityLoss\(p=2, n_projections=20"),
         ({"model": model(dim=4)}, r"other networks"),
     ],
 )
@@ -193,7 +191,10 @@ def test_another_prior_is_another_training(tmp_path):
     """Even where its type is the same."""
     path = tmp_path / "state.pt"
     priors = [VonMisesFisher(torch.eye(3)[0], kappa) for kappa in (1.0, 500.0)]
-    models = [SphericalAutoencoder(*paper_networks(28, 3, 0.125, seed=0), SW(10), 1.0, prior) for prior in priors]
+    models = [
+        SphericalAutoencoder(*paper_networks(28, 3, 0.125, seed=0), SW(10), 1.0, latent_dim=3, prior=prior)
+        for prior in priors
+    ]
 
     def kill(done, total):
         if done == 2:
@@ -229,7 +230,7 @@ def test_callback_sees_epochs_and_stops():
 def test_last_batch_of_one_is_left_out():
     """Batch normalization has no variance of one image."""
     encoder, decoder = paper_networks(32, 4, width=0.0625, seed=0)
-    trained = SphericalAutoencoder(encoder, decoder, UniformSSW(10), 0.1)
+    trained = SphericalAutoencoder(encoder, decoder, UniformityLoss(n_projections=10), 0.1, latent_dim=4)
     color = torch.rand(9, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     seen = []
     train(trained, color, epochs=1, batch_size=4, progress=lambda done, total: seen.append((done, total)))
@@ -240,13 +241,16 @@ def test_vectors_can_be_trained_too():
     """Any encoder, decoder and shape: rows of a table."""
     torch.manual_seed(0)
     encoder, decoder = nn.Linear(5, 3), nn.Sequential(nn.Linear(3, 5), nn.Sigmoid())
-    trained = SphericalAutoencoder(encoder, decoder, SW(10), 1.0)
+    trained = SphericalAutoencoder(encoder, decoder, SW(10), 1.0, latent_dim=3)
     rows = torch.rand(30, 5, generator=torch.Generator().manual_seed(0))
     train(trained, rows, epochs=2, batch_size=10)
     assert encode_all(trained, rows, batch_size=7).shape == (30, 3)
 
 
-@pytest.mark.parametrize(("lr", "divergence"), [(1e6, UniformSSW(10)), (1e30, SW(10)), (1e30, UniformSSW(10))])
+@pytest.mark.parametrize(
+    ("lr", "divergence"),
+    [(1e6, UniformityLoss(n_projections=10)), (1e30, SW(10)), (1e30, UniformityLoss(n_projections=10))],
+)
 def test_a_diverging_training_is_told(lr, divergence, tmp_path):
     """The model has the last parameters with a finite loss, and the state does not stand in the way of another try."""
     trained = model(divergence)
@@ -272,7 +276,7 @@ def test_arrays_double_precision_and_volumes():
     encoder = nn.Sequential(nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(16, 3))
     decoder = nn.Sequential(nn.Linear(3, 64), nn.Unflatten(1, (1, 4, 4, 4)), nn.Sigmoid())
     volumes = torch.rand(8, 1, 4, 4, 4, generator=torch.Generator().manual_seed(0))
-    volumetric = SphericalAutoencoder(encoder, decoder, SW(10), 1.0)
+    volumetric = SphericalAutoencoder(encoder, decoder, SW(10), 1.0, latent_dim=3)
     train(volumetric, volumes, epochs=1, batch_size=4)
     assert encode_all(volumetric, volumes.numpy()).shape == (8, 3)
 
@@ -280,7 +284,7 @@ def test_arrays_double_precision_and_volumes():
 def test_evaluation_does_not_depend_on_batches():
     """Batch normalization uses its running statistics, and modes are put back."""
     encoder, decoder = paper_networks(32, 4, width=0.0625, seed=0)
-    trained = SphericalAutoencoder(encoder, decoder, UniformSSW(10), 0.1)
+    trained = SphericalAutoencoder(encoder, decoder, UniformityLoss(n_projections=10), 0.1, latent_dim=4)
     color = torch.rand(9, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(encode_all(trained, color), encode_all(trained, color, batch_size=2), atol=1e-5)
     one, two = (reconstruction_error(trained, color, batch_size=size) for size in (9, 2))
@@ -291,7 +295,7 @@ def test_evaluation_does_not_depend_on_batches():
 def test_modes_are_kept_during_training():
     """A callback that evaluates does not change what is trained; a frozen part stays frozen."""
     encoder, decoder = paper_networks(32, 4, width=0.0625, seed=0)
-    trained = SphericalAutoencoder(encoder, decoder, UniformSSW(10), 0.1)
+    trained = SphericalAutoencoder(encoder, decoder, UniformityLoss(n_projections=10), 0.1, latent_dim=4)
     encoder.layers[1].eval()
     color = torch.rand(8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     modes = []

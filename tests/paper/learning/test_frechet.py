@@ -15,15 +15,8 @@ from numpy.testing import assert_allclose
 from scipy import linalg
 from torch import nn
 
-from sphereot.autoencoders import (
-    EfficientNetFeatures,
-    FrechetDistance,
-    InceptionFeatures,
-    LeNet,
-    accuracy,
-    frechet_distance,
-    train_lenet,
-)
+from paper.learning.features import EfficientNetFeatures, InceptionFeatures, LeNet, accuracy, train_lenet
+from paper.learning.frechet import FrechetDistance, frechet_distance
 
 
 class Pixels(nn.Module):
@@ -128,7 +121,7 @@ def test_inception_without_its_packages_or_weights(tmp_path, monkeypatch):
         InceptionFeatures(tmp_path / "weights.pth")
     (tmp_path / "weights.pth").write_bytes(b"no weights")
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
-    with pytest.raises(ImportError, match=r"torch_fidelity: pip install 'sphereot\[autoencoders\]' torch-fidelity"):
+    with pytest.raises(ImportError, match=r"torch_fidelity: pip install 'sphereot\[paper\]' torch-fidelity"):
         InceptionFeatures(tmp_path / "weights.pth")
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from paper.learning import image_files, images
 from sphereot import datasets
-from sphereot.datasets import image_files, images
 
 FOLDER = os.environ.get("SPHEREOT_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -83,7 +83,7 @@ def server(tmp_path):
 @needs_data
 @pytest.mark.parametrize("name", SHAPES)
 def test_published_facts(name):
-    data = datasets.load_images(name)
+    data = images.load_images(name)
     assert (data.name, data.title) == (name, TITLES[name])
     assert data.source
     for part, shape, counts in zip((data.train, data.test), SHAPES[name], COUNTS[name], strict=True):
@@ -104,16 +104,16 @@ def test_channels_are_moved_not_mixed():
     """Pixel (row, column, channel) of the file is pixel (channel, row, column) of the set."""
     with np.load(Path(FOLDER, "images", "cifar10_10k.npz"), allow_pickle=False) as file:
         x = file["x_test"]
-    pixels = datasets.load_images("cifar10_10k").test.images
+    pixels = images.load_images("cifar10_10k").test.images
     for index, row, column, channel in [(0, 0, 0, 0), (7, 3, 30, 1), (1999, 31, 5, 2)]:
         assert round(float(pixels[index, channel, row, column]) * 255) == x[index, row, column, channel]
 
 
 def test_names():
-    assert datasets.IMAGE_NAMES == ("mnist", "fashion", "cifar10", "cifar10_10k")
+    assert images.IMAGE_NAMES == ("mnist", "fashion", "cifar10", "cifar10_10k")
     for name in ("MNIST", None):
         with pytest.raises(ValueError, match=f"name: got {name!r}; give one of mnist, fashion, cifar10, cifar10_10k"):
-            datasets.load_images(name)
+            images.load_images(name)
 
 
 # ---- idx files and the CIFAR10 archive, written byte by byte ----
@@ -276,7 +276,7 @@ def test_idx_files_are_downloaded_once(nowhere, server, monkeypatch, name):
     x, y, x_test, y_test = write_idx_sets(folder)
     served_files(monkeypatch, name, folder, url)
     for _ in range(2):
-        data = datasets.load_images(name)
+        data = images.load_images(name)
         assert_set(data.train, x[:, None], y)
         assert_set(data.test, x_test[:, None], y_test)
     assert data.title == TITLES[name]
@@ -289,7 +289,7 @@ def test_cifar_is_downloaded_once(nowhere, server, monkeypatch):
     _, labels = cifar_archive(folder / "cifar-10-binary.tar.gz")
     served_files(monkeypatch, "cifar10", folder, url)
     for _ in range(2):
-        data = datasets.load_images("cifar10")
+        data = images.load_images("cifar10")
         assert (data.title, data.train.images.shape) == ("CIFAR10", (10, 3, 32, 32))
         assert_array_equal(data.test.labels, labels["test_batch"])
     assert requests == ["/cifar-10-binary.tar.gz"]
@@ -302,12 +302,12 @@ def test_public_files_in_a_folder(nowhere, monkeypatch, below):
     x = write_idx_sets(own / below)[0]
     monkeypatch.setenv("SPHEREOT_DATA", str(own))
     served_files(monkeypatch, "mnist", own / below, "http://127.0.0.1:9")
-    assert_array_equal(datasets.load_images("mnist").train.images, x[:, None] / np.float32(255))
+    assert_array_equal(images.load_images("mnist").train.images, x[:, None] / np.float32(255))
     with pytest.raises(OSError, match=r"images/fashion/train-images.*gz: is neither in SPHEREOT_DATA \(.*own\)"):
-        datasets.load_images("fashion")
+        images.load_images("fashion")
     (own / below / "t10k-labels-idx1-ubyte.gz").write_bytes(b"another file")
     with pytest.raises(ValueError, match=r"t10k-labels.*gz: got sha256 .*put the right file there"):
-        datasets.load_images("mnist")
+        images.load_images("mnist")
 
 
 def test_npz_comes_first_and_its_checksum_is_verified(nowhere, monkeypatch):
@@ -315,29 +315,29 @@ def test_npz_comes_first_and_its_checksum_is_verified(nowhere, monkeypatch):
     own.mkdir()
     save(own / "cifar10_10k.npz", **colors())
     monkeypatch.setenv("SPHEREOT_DATA", str(own))
-    with pytest.raises(ValueError, match=r"cifar10_10k\.npz: got sha256 .* is expected; .*datasets\.read_images\."):
-        datasets.load_images("cifar10_10k")
+    with pytest.raises(ValueError, match=r"cifar10_10k\.npz: got sha256 .* is expected; .*read_images\."):
+        images.load_images("cifar10_10k")
     sha256 = hashlib.sha256((own / "cifar10_10k.npz").read_bytes()).hexdigest()
     monkeypatch.setitem(images._RECORDS, "cifar10_10k", images._Record("title", "source", sha256))
-    assert len(datasets.load_images("cifar10_10k").train) == 6
+    assert len(images.load_images("cifar10_10k").train) == 6
     (own / "cifar10.npz").write_bytes(b"is not looked at")
     with pytest.raises(OSError, match=r"images/cifar-10-binary\.tar\.gz: is neither in SPHEREOT_DATA"):
-        datasets.load_images("cifar10")
+        images.load_images("cifar10")
 
 
 def test_the_subset_cannot_be_downloaded(nowhere, monkeypatch):
     message = r'cifar10_10k\.npz: is not in SPHEREOT_DATA \({}\), and cannot be downloaded.*load_images\("cifar10"\)'
     with pytest.raises(FileNotFoundError, match=message.format("not set")):
-        datasets.load_images("cifar10_10k")
+        images.load_images("cifar10_10k")
     monkeypatch.setenv("SPHEREOT_DATA", str(nowhere))
     with pytest.raises(FileNotFoundError, match=message.format(nowhere)):
-        datasets.load_images("cifar10_10k")
+        images.load_images("cifar10_10k")
 
 
 def test_neither_file_nor_network(nowhere):
     for name, host in [("mnist", "storage.googleapis"), ("fashion", "raw.githubuser"), ("cifar10", "www.cs.toronto")]:
         with pytest.raises(OSError, match=rf"cannot be downloaded from https://{host}.*set SPHEREOT_DATA"):
-            datasets.load_images(name)
+            images.load_images(name)
 
 
 def test_checksums_have_the_form_of_sha256():
@@ -368,7 +368,7 @@ def colors():
 
 def test_gray_images(tmp_path):
     arrays = grays()
-    data = datasets.read_images(str(save(tmp_path / "own.npz", **arrays)))
+    data = images.read_images(str(save(tmp_path / "own.npz", **arrays)))
     assert (data.name, data.title, data.source) == ("own", "own.npz", str(tmp_path / "own.npz"))
     assert_set(data.train, arrays["x_train"][:, None], arrays["y_train"])
     assert_set(data.test, arrays["x_test"][:, None], arrays["y_test"])
@@ -376,7 +376,7 @@ def test_gray_images(tmp_path):
 
 def test_color_images(tmp_path):
     arrays = colors()
-    data = datasets.read_images(save(tmp_path / "own.npz", **arrays))
+    data = images.read_images(save(tmp_path / "own.npz", **arrays))
     expected = np.stack([arrays["x_train"][..., channel] for channel in range(3)], 1)
     assert_set(data.train, expected, arrays["y_train"])
     assert data.train.images.flags.c_contiguous
@@ -388,7 +388,7 @@ def test_floats_are_taken_as_they_are(tmp_path, dtype, trailing):
     x = np.linspace(0, 1, 40).reshape(2, 5, 4, *trailing).astype(dtype)
     y = np.array([3, 0], ">i2")
     np.savez_compressed(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    part = datasets.read_images(tmp_path / "own.npz").test
+    part = images.read_images(tmp_path / "own.npz").test
     assert part.images.dtype == np.float32
     assert part.images.dtype.isnative
     assert_array_equal(part.images, x.reshape(2, 1, 5, 4).astype(np.float32))
@@ -426,7 +426,7 @@ def test_floats_are_taken_as_they_are(tmp_path, dtype, trailing):
 )
 def test_bad_arrays(tmp_path, changed, message):
     with pytest.raises(ValueError, match=rf"own\.npz: {message}") as refused:
-        datasets.read_images(save(tmp_path / "own.npz", **grays(**changed)))
+        images.read_images(save(tmp_path / "own.npz", **grays(**changed)))
     assert str(refused.value).endswith(".")
 
 
@@ -437,7 +437,7 @@ def test_missing_arrays(tmp_path, missing):
         ValueError,
         match=rf"own\.npz: has no {', '.join(missing)}; it needs the arrays x_train, y_train, x_test, y_test\.",
     ):
-        datasets.read_images(save(tmp_path / "own.npz", other=np.zeros(1), **arrays))
+        images.read_images(save(tmp_path / "own.npz", other=np.zeros(1), **arrays))
 
 
 def flipped(content):
@@ -458,7 +458,7 @@ def test_damaged_npz(tmp_path, damage, reason):
     path = save(tmp_path / "own.npz", **grays())
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=rf"own\.npz: is not a \.npz archive, or is damaged \(.*{reason}.*\); save"):
-        datasets.read_images(path)
+        images.read_images(path)
 
 
 def npy_header(shape):
@@ -474,7 +474,7 @@ def test_sound_archive_with_a_bad_array(tmp_path, content):
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("x_train.npy", content)
     with pytest.raises(ValueError, match=r"own\.npz: is not a \.npz archive, or is damaged \(.+\); save"):
-        datasets.read_images(path)
+        images.read_images(path)
 
 
 def test_archive_made_to_exhaust_memory(tmp_path, monkeypatch):
@@ -483,12 +483,12 @@ def test_archive_made_to_exhaust_memory(tmp_path, monkeypatch):
     arrays = grays(x_train=zeros, y_train=np.zeros(2000, int), x_test=zeros, y_test=np.zeros(2000, int))
     np.savez_compressed(tmp_path / "own.npz", **arrays)
     with pytest.raises(ValueError, match=r"own\.npz: x_train\.npy takes 2 MB in memory, more than 100 times its 0\.00"):
-        datasets.read_images(tmp_path / "own.npz")
-    assert len(datasets.read_images(save(tmp_path / "own.npz", **arrays)).train) == 2000
+        images.read_images(tmp_path / "own.npz")
+    assert len(images.read_images(save(tmp_path / "own.npz", **arrays)).train) == 2000
 
 
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.npz"):
-        datasets.read_images(tmp_path / "missing.npz")
+        images.read_images(tmp_path / "missing.npz")
     with pytest.raises(IsADirectoryError):
-        datasets.read_images(tmp_path)
+        images.read_images(tmp_path)

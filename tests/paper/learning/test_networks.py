@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sphereot.autoencoders import Decoder28, Decoder32, Encoder28, Encoder32, paper_networks
+from paper.learning.networks import Decoder28, Decoder32, Encoder28, Encoder32, paper_networks
 
 
 def count(network):

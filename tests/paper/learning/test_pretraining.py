@@ -9,16 +9,13 @@ pytest.importorskip("kornia")
 
 from torch import nn
 
+from paper.learning.augmentations import Augmentation
+from paper.learning.linear_evaluation import linear_evaluation
+from paper.learning.pretraining import embed_all, pretrain, train_classifier
+from paper.learning.resnet import ResNet18
+from paper.learning.view_losses import NTXentLoss, SWUniformityLoss
 from sphereot._support.checkpoints import DivergenceError, StateFile
-from sphereot.self_supervised import (
-    Augmentation,
-    ResNet18,
-    embed_all,
-    linear_evaluation,
-    pretrain,
-    train_classifier,
-)
-from sphereot.torch import AlignmentUniformityLoss, NTXentLoss, SWUniformityLoss, UniformityLoss
+from sphereot.torch import AlignmentUniformityLoss, UniformityLoss
 
 
 def stripes(n=48, size=16, seed=0):
