@@ -1,7 +1,8 @@
 """Train an autoencoder whose codes cover the sphere S^2, and draw them: MNIST in two minutes on two cores.
 
 The codes are pushed to the uniform distribution by SSW_2 without slices, so that every point of the sphere decodes to
-a digit. MNIST is downloaded at the first run, or read from the folder that SPHEREOT_DATA names.
+a digit. Run it in a clone, by `python -m examples.latent_sphere`: networks and training are those of the folder paper.
+MNIST is downloaded at the first run, or read from the folder that SPHEREOT_DATA names.
 """
 
 import argparse
@@ -13,10 +14,11 @@ import numpy as np
 import torch
 
 from paper.learning.autoencoder_training import encode_all, train
-from paper.learning.baselines import UniformSSW
+from paper.learning.image_files import ImageSet
+from paper.learning.images import load_images
 from paper.learning.networks import paper_networks
-from sphereot import datasets, plotting, sphere, ssw_uniform
-from sphereot.torch import SphericalAutoencoder
+from sphereot import plotting, sphere, ssw_uniform
+from sphereot.torch import SphericalAutoencoder, UniformityLoss
 
 COLORS = [*plotting.PALETTE, "#8C6BB1", "#8C510A"]  # one per digit
 
@@ -24,7 +26,7 @@ COLORS = [*plotting.PALETTE, "#8C6BB1", "#8C510A"]  # one per digit
 def fit(images: torch.Tensor, seconds: float, *, width: float = 0.25, **options: Any) -> SphericalAutoencoder:
     """Train for about so many seconds; whole epochs, at least one."""
     encoder, decoder = paper_networks(28, latent_dim=3, width=width, seed=0)
-    model = SphericalAutoencoder(encoder, decoder, UniformSSW(method="exact"), weight=10.0)
+    model = SphericalAutoencoder(encoder, decoder, UniformityLoss(method="exact"), weight=10.0, latent_dim=3)
     start = time.perf_counter()
 
     def out_of_time(epoch: int, loss: float, model: SphericalAutoencoder) -> bool:
@@ -36,7 +38,7 @@ def fit(images: torch.Tensor, seconds: float, *, width: float = 0.25, **options:
     return model
 
 
-def draw(model: SphericalAutoencoder, test: datasets.ImageSet, folder: Path) -> list[Path]:
+def draw(model: SphericalAutoencoder, test: ImageSet, folder: Path) -> list[Path]:
     """Draw the codes of test images by digit, images decoded all over the sphere, and a page with a globe."""
     from matplotlib.figure import Figure
 
@@ -88,7 +90,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0, help="time to train (default: 120)")
     parser.add_argument("--out", type=Path, default=Path("out", "latent_sphere"), help="folder for the pictures")
     arguments = parser.parse_args()
-    data = datasets.load_images("mnist")
+    data = load_images("mnist")
     model = fit(torch.from_numpy(data.train.images), arguments.seconds)
     codes = encode_all(model, torch.from_numpy(data.test.images))
     print(f"SSW_2^2 of the test codes to uniform: {float(ssw_uniform(codes, method='exact')):.5f} (at most 0.0833)")

@@ -1,8 +1,9 @@
 """Learn image embeddings without labels: alignment of two views and SSW to the uniform distribution, in five minutes.
 
 An encoder learns from augmented views of CIFAR10 (the 10k subset) or MNIST; its features are then compared by the
-accuracy of their nearest neighbors, before and after. The data are read from the folder that SPHEREOT_DATA names;
-MNIST is downloaded otherwise.
+accuracy of their nearest neighbors, before and after. Run it in a clone, by `python -m examples.self_supervised`:
+network and training are those of the folder paper. The data are read from the folder that SPHEREOT_DATA names; MNIST is
+downloaded otherwise.
 """
 
 import argparse

@@ -146,11 +146,9 @@ def test_command_without_its_extra():
 
 
 LAZY = {
-    "autoencoders": "SphericalAutoencoder",
     "datasets": "read_points",
     "density": "SphericalKDE",
     "distributions": "VonMisesFisher",
-    "experiments": "find",
     "flows": "Flow",
     "jax": "__doc__",
     "metrics": "Uniformity",
@@ -158,21 +156,18 @@ LAZY = {
     "plotting": "density_map",
     "report": "drift_page",
     "sampling": "langevin",
-    "self_supervised": "pretrain",
     "stats": "drift_test",
     "torch": "SSWLoss",
 }
 EXTRAS = {
-    "autoencoders": ("torch", "autoencoders"),
     "distributions": ("torch", "torch"),
     "flows": ("torch", "torch"),
     "jax": ("jax", "jax"),
-    "metrics": ("torchmetrics", "self_supervised"),
+    "metrics": ("torchmetrics", "metrics"),
     "optim": ("torch", "torch"),
     "plotting": ("matplotlib", "plot"),
     "report": ("matplotlib", "plot"),
     "sampling": ("torch", "torch"),
-    "self_supervised": ("torch", "self_supervised"),
     "torch": ("torch", "torch"),
 }
 

@@ -38,7 +38,7 @@ NEEDED_IN_SOURCE = {
     "tests/conftest.py",
 }
 GENERATED = (".coverage", ".venv", "build/", "dist/", "docs/api/", "docs/gallery/")
-NOT_IN_SOURCE = (*GENERATED, ".ci/", ".github/", "docs/figures/", "results/")
+NOT_IN_SOURCE = (*GENERATED, ".ci/", ".github/", "docs/figures/", "paper/results/")
 
 
 def version() -> str:

@@ -14,10 +14,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import sphereot
-from paper.learning.autoencoder_training import encode_all, train
-from paper.learning.baselines import UniformSSW
 from sphereot import plotting, sphere
-from sphereot.torch import SphericalAutoencoder
+from sphereot.torch import SphericalAutoencoder, UniformityLoss
 
 # %%
 # The model is any encoder and any decoder, a divergence, and its weight in the loss. `method="exact"` is SSW_2^2 to the
@@ -33,8 +31,13 @@ def fit(weight):
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 3))
     hidden = [nn.Linear(3, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
     decoder = nn.Sequential(*hidden, nn.Linear(256, 64), nn.Sigmoid(), nn.Unflatten(1, (1, 8, 8)))
-    model = SphericalAutoencoder(encoder, decoder, UniformSSW(method="exact"), weight)
-    train(model, images, epochs=60, batch_size=200, lr=2e-3, seed=0)
+    model = SphericalAutoencoder(encoder, decoder, UniformityLoss(method="exact"), weight, latent_dim=3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for _ in range(60):
+        for batch in images[torch.randperm(len(images))].split(200):
+            optimizer.zero_grad()
+            model.losses(batch).total.backward()
+            optimizer.step()
     return model
 
 
@@ -47,7 +50,7 @@ models = {weight: fit(weight) for weight in (0.0, 10.0)}
 with plotting.style():
     fig = plt.figure(figsize=(7, 3.6))
     for k, (weight, model) in enumerate(models.items()):
-        codes = encode_all(model, images).numpy()
+        codes = model.encode(images).detach().numpy()
         ax = plotting.sphere_axes(fig.add_subplot(1, 2, k + 1, projection="3d"))
         for digit, color in enumerate([*plotting.PALETTE, "#8C6BB1", "#8C510A"]):
             plotting.scatter_sphere(codes[digits.target == digit], ax=ax, color=color, size=3, label=str(digit))

@@ -90,10 +90,10 @@ def train(
     --------
     >>> import torch
     >>> from paper.learning.autoencoder_training import train
-    >>> from paper.learning.baselines import UniformSSW
     >>> from paper.learning.networks import paper_networks
-    >>> from sphereot.torch.latent import SphericalAutoencoder
-    >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
+    >>> from sphereot.torch import SphericalAutoencoder, UniformityLoss
+    >>> networks = paper_networks(28, 3, width=0.25, seed=0)
+    >>> model = SphericalAutoencoder(*networks, UniformityLoss(n_projections=50), weight=10.0, latent_dim=3)
     >>> images = torch.rand(40, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     >>> history = train(model, images, epochs=2, batch_size=20)
     >>> len(history.reconstruction)
@@ -157,10 +157,10 @@ def encode_all(model: SphericalAutoencoder, images: Tensor, batch_size: int = 10
     --------
     >>> import torch
     >>> from paper.learning.autoencoder_training import encode_all
-    >>> from paper.learning.baselines import UniformSSW
     >>> from paper.learning.networks import paper_networks
-    >>> from sphereot.torch.latent import SphericalAutoencoder
-    >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
+    >>> from sphereot.torch import SphericalAutoencoder, UniformityLoss
+    >>> networks = paper_networks(28, 3, width=0.25, seed=0)
+    >>> model = SphericalAutoencoder(*networks, UniformityLoss(n_projections=50), weight=10.0, latent_dim=3)
     >>> encode_all(model, torch.rand(5, 1, 28, 28)).shape
     torch.Size([5, 3])
     """
@@ -175,10 +175,10 @@ def reconstruction_error(model: SphericalAutoencoder, images: Tensor, batch_size
     --------
     >>> import torch
     >>> from paper.learning.autoencoder_training import reconstruction_error
-    >>> from paper.learning.baselines import UniformSSW
     >>> from paper.learning.networks import paper_networks
-    >>> from sphereot.torch.latent import SphericalAutoencoder
-    >>> model = SphericalAutoencoder(*paper_networks(28, 3, width=0.25, seed=0), UniformSSW(50), weight=10.0)
+    >>> from sphereot.torch import SphericalAutoencoder, UniformityLoss
+    >>> networks = paper_networks(28, 3, width=0.25, seed=0)
+    >>> model = SphericalAutoencoder(*networks, UniformityLoss(n_projections=50), weight=10.0, latent_dim=3)
     >>> reconstruction_error(model, torch.rand(5, 1, 28, 28)) > 0
     True
     """

@@ -132,7 +132,7 @@ def test_problems_of_a_wheel_are_named(added, removed, problem):
 
 def test_problems_of_a_source_distribution_are_named():
     assert check_distribution.problems_of_source(SOURCE) == []
-    for name in ("results/kappa/values.json", ".github/workflows/tests.yml", "docs/figures/slice.png"):
+    for name in ("paper/results/kappa/values.json", ".github/workflows/tests.yml", "docs/figures/slice.png"):
         assert check_distribution.problems_of_source(SOURCE | {name}) == [f"{name} does not belong there"]
     assert check_distribution.problems_of_source(SOURCE - {"LICENSE"}) == ["LICENSE is missing"]
 

@@ -4,6 +4,8 @@ import csv
 import itertools
 import json
 import os
+from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +18,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 import paper
-from paper.__main__ import app
+from paper.__main__ import RESULTS, app
 from paper.common import means, select
 from paper.experiment import run_experiment
 from paper.run_context import RunContext, UnitLog
@@ -178,6 +180,38 @@ def test_listing_names_every_experiment_with_presets_and_data():
     words = set(done.output.replace(",", " ").replace(";", " ").split())
     assert all(set(paper.find(name).presets) <= words for name in paper.NAMES)
     assert {"MNIST", "CIFAR10", "SPHEREOT_DATA"} <= words
+
+
+@pytest.mark.parametrize("name", paper.NAMES)
+def test_comparison_shows_every_committed_record(name):
+    """The tables of the records, and what the paper reports; nothing is computed."""
+    done = run("compare", name, terminal_width=300)
+    assert done.exit_code == 0, done.output
+    records = [json.loads(path.read_text()) for path in RESULTS.glob("*/result.json")]
+    presets = [record["preset"] for record in records if record["experiment"] == name]
+    assert presets
+    assert all(f"preset {preset}, seed 0" in done.output for preset in presets)
+    assert "The paper:" in done.output
+
+
+def test_all_runs_every_experiment(tmp_path, monkeypatch):
+    """Each into a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(paper, "NAMES", ("kappa", "flow_vmf"))
+    done = run("all", "--seed", "1")
+    assert done.exit_code == 0, done.output
+    assert {path.parent.name for path in Path("out", "paper").glob("*/result.json")} == {
+        "kappa-quick",
+        "flow_vmf-quick",
+    }
+
+
+def test_committed_records_fit_their_experiments():
+    """Their configurations are those of a preset: the figures can be drawn again."""
+    for path in RESULTS.glob("*/result.json"):
+        record = json.loads(path.read_text())
+        config = paper.find(record["experiment"]).presets[record["preset"]]
+        assert set(record["configuration"]) <= set(json.loads(json.dumps(asdict(config))))
 
 
 def test_errors_of_arguments_stand_alone():

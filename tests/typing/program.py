@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import sphereot
-from paper.learning.baselines import UniformSSW
 from sphereot import circle, datasets, plotting, radon, sphere
 from sphereot.compat import pot
 from sphereot.density import SphericalKDE
@@ -21,7 +20,7 @@ from sphereot.optim import FlowResult, RiemannianAdam
 from sphereot.report import drift_page
 from sphereot.sketch.dask import sketch as dask_sketch
 from sphereot.stats import drift_test, two_sample_test, uniformity_test
-from sphereot.torch import SSWLoss
+from sphereot.torch import SSWLoss, UniformityLoss
 
 x: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=0)
 y: NDArray[np.float64] = sphereot.sphere.random_uniform(10, 3, seed=1)
@@ -92,7 +91,7 @@ pot_value = pot.sliced_wasserstein_sphere(x, y, seed=np.random.RandomState(0), l
 pot_nested = pot.sliced_wasserstein_sphere([[1.0, 0.0]], [[1.0, 0.0]])
 pot_listed = pot.wasserstein_circle([0.1, 0.2], [0.3])
 pot_costs: NDArray[np.float64] = pot.wasserstein_circle(turns[0], turns[1], p=2)
-divergence: torch.Tensor = UniformSSW(50)(t, seed=torch.Generator())
+divergence: torch.Tensor = UniformityLoss(n_projections=50)(t, seed=torch.Generator())
 optimizer = RiemannianAdam([t], lr=0.1, retraction="normalize")
 loss: torch.Tensor = SSWLoss(reduction="sum")(t, t)
 

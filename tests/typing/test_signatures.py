@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import pytest
 
 MODULES = (
-    "sphereot", "sphereot.autoencoders", "sphereot.circle", "sphereot.compat.pot", "sphereot.compat.sklearn",
-    "sphereot.datasets", "sphereot.density", "sphereot.distributions", "sphereot.experiments", "sphereot.flows",
+    "sphereot", "sphereot.circle", "sphereot.compat.pot", "sphereot.compat.sklearn",
+    "sphereot.datasets", "sphereot.density", "sphereot.distributions", "sphereot.flows",
     "sphereot.metrics", "sphereot.metrics.functional", "sphereot.optim", "sphereot.plotting",
-    "sphereot.radon", "sphereot.report", "sphereot.sampling", "sphereot.self_supervised", "sphereot.sketch",
+    "sphereot.radon", "sphereot.report", "sphereot.sampling", "sphereot.sketch",
     "sphereot.sketch.dask", "sphereot.sketch.spark", "sphereot.slicing.circles", "sphereot.sphere", "sphereot.stats",
     "sphereot.torch", "sphereot.torch.euclidean",
 )  # fmt: skip

@@ -87,7 +87,6 @@ class SphericalAutoencoder(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from paper.learning.baselines import UniformSSW
     >>> from torch import nn
     >>> from sphereot.torch import SphericalAutoencoder, UniformityLoss
     >>> encoder = nn.Sequential(nn.Flatten(), nn.Linear(784, 11))
