@@ -16,7 +16,7 @@ from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 from sphereot.flows import ExponentialMapFlow, Flow, RealNVP, StandardNormal, StereographicFlow
 from sphereot.flows import _inverse as newton
 from sphereot.flows._expmap import differential, moments, move_with_log_det, stumpff
-from sphereot.flows.stereographic import stereographic_log_det
+from sphereot.flows.realnvp import stereographic_log_det
 
 F64 = torch.float64
 

@@ -9,11 +9,8 @@ from sphereot._support.extras import require
 require("torch", "sphereot.flows")
 
 from sphereot.flows.exponential import Components, ExponentialMapFlow
-from sphereot.flows.flow import Flow
-from sphereot.flows.normal import StandardNormal
-from sphereot.flows.realnvp import RealNVP
-from sphereot.flows.stereographic import StereographicFlow
-from sphereot.flows.transform import FlowTransform
+from sphereot.flows.flow import Flow, FlowTransform, StandardNormal
+from sphereot.flows.realnvp import RealNVP, StereographicFlow
 
 __all__ = [
     "Components",

@@ -23,37 +23,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Stumpff",
-    "differential",
-    "moments",
-    "move",
-    "move_with_log_det",
-    "refuse_second_derivatives",
-    "stumpff",
-]
-
 Stumpff = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 _TERMS = {torch.float32: 5, torch.float64: 8}  # of series at q at most 1, where the next term is below rounding
 
 
 def moments(x: Tensor, slopes: Tensor, loads: Tensor) -> Tensor:
-    """Sums over components of exp(<slope, (x, 1)>) times a load.
+    """Sums over components of exp(<slope, (x, 1)>) times a load: g (d, n), and H (d^2, n) if `loads` has it.
 
-    Parameters
-    ----------
-    x : tensor, shape (d, n)
-        Points.
-    slopes : tensor, shape (K, d + 1)
-        Rows (beta mu, -beta) of a block.
-    loads : tensor, shape (K, m)
-        Rows alpha mu, for g; followed by alpha beta mu mu^T, for H.
-
-    Returns
-    -------
-    tensor, shape (m, n)
-        g, of d rows, and H, of d^2 rows, if `loads` has it.
+    `x` are points (d, n), `slopes` rows (beta mu, -beta) of a block, shape (K, d + 1), and `loads` rows alpha mu, for
+    g, followed by alpha beta mu mu^T, for H.
     """
     return _Moments.apply(x, slopes, loads)
 
@@ -64,22 +43,7 @@ def move(x: Tensor, g: Tensor) -> Tensor:
 
 
 def move_with_log_det(x: Tensor, moments_at_x: Tensor) -> tuple[Tensor, Tensor]:
-    """Move points by one block, and compute the log-determinant of the block, from its moments.
-
-    Parameters
-    ----------
-    x : tensor, shape (d, n)
-        Points.
-    moments_at_x : tensor, shape (d + d^2, n)
-        Gradient and Hessian of the potential, as `moments` gives.
-
-    Returns
-    -------
-    y : tensor, shape (d, n)
-        exp_x(v).
-    log_det : tensor, shape (n,)
-        Logarithm of the determinant of the differential between the tangent spaces.
-    """
+    """exp_x(v), shape (d, n), and the log-determinant (n,) of the block, from its moments at points x (d, n)."""
     if x.shape[0] == 3:
         return _MoveOnS2.apply(x, moments_at_x)
     log_det: Tensor = torch.linalg.slogdet(differential(x, moments_at_x))[1]
@@ -87,18 +51,9 @@ def move_with_log_det(x: Tensor, moments_at_x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def differential(x: Tensor, moments_at_x: Tensor) -> Tensor:
-    """M of the module's description as matrices of the space around, with M x = x.
+    """M of the module's description as matrices (n, d, d) of the space around.
 
-    Parameters
-    ----------
-    x, moments_at_x
-        As in `move_with_log_det`.
-
-    Returns
-    -------
-    tensor, shape (n, d, d)
-        The differential of the block in the tangent space at x, and 1 on the line through x: the determinant is that
-        of the differential, and the inverse too keeps the tangent space.
+    They have M x = x: the determinant is that of the differential, and the inverse too keeps the tangent space.
     """
     dim = x.shape[0]
     g, hessian = moments_at_x[:dim].T, moments_at_x[dim:].T.reshape(-1, dim, dim)

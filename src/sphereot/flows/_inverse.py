@@ -11,8 +11,6 @@ from torch import Tensor
 from sphereot import sphere
 from sphereot.flows._expmap import differential, moments, move
 
-__all__ = ["attach_gradient", "solve"]
-
 _STEPS = 200
 _SMALLEST_SHARE = 2.0**-40
 # Lengths of y - T(x): at which to stop, and beyond which the inverse has failed.
@@ -22,26 +20,9 @@ _LIMIT = {torch.float32: 1e-4, torch.float64: 1e-9}
 
 @torch.no_grad()
 def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
-    """Solve T(x) = y for x.
+    """Solve T(x) = y for unit vectors x (d, n), given images y (d, n) and the slopes and loads of the block.
 
-    Parameters
-    ----------
-    y : tensor, shape (d, n)
-        Images.
-    slopes, loads
-        Of the block, as in `moments`, with the rows of the Hessian.
-    block : int
-        Index of the block, for the message.
-
-    Returns
-    -------
-    tensor, shape (d, n)
-        Unit vectors.
-
-    Raises
-    ------
-    RuntimeError
-        If T(x) misses y.
+    Raises RuntimeError, which names the block, if T(x) misses y.
     """
     y = y.T
     x, residual = y.clone(), y.new_full((y.shape[0],), torch.inf)
@@ -59,7 +40,10 @@ def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
         x[accepted], residual[accepted] = trial[closer], distance[closer]
         share[pending] = torch.where(closer, (2 * share[pending]).clamp(max=1), 0.5 * share[pending])
         columns = trial[closer].T.contiguous()
-        step[accepted] = _newton_step(columns, at_trial[:, closer], image[closer], y[accepted])
+        # The step in the tangent space that takes the image to y to first order.
+        image = image[closer]
+        toward = sphere.parallel_transport(image, columns.T, sphere.log(image, y[accepted]))
+        step[accepted] = torch.linalg.solve(differential(columns, at_trial[:, closer]), toward)
         pending = pending[(residual[pending] > _TARGET[y.dtype]) & (share[pending] > _SMALLEST_SHARE)]
     missed = ~(residual <= _LIMIT[y.dtype])
     if bool(missed.any()):
@@ -82,10 +66,3 @@ def attach_gradient(x: Tensor, y: Tensor, slopes: Tensor, loads: Tensor) -> Tens
     matrix = differential(x, at_x.detach())
     remainder = sphere.parallel_transport(image.detach().T, x.T, y.T - image.T)
     return x + torch.linalg.solve(matrix, remainder).T
-
-
-def _newton_step(x: Tensor, at_x: Tensor, image: Tensor, y: Tensor) -> Tensor:
-    """The step at x, in the tangent space there, that takes the image to y to first order; rows."""
-    toward = sphere.parallel_transport(image, x.T, sphere.log(image, y))
-    step: Tensor = torch.linalg.solve(differential(x, at_x), toward)
-    return step

@@ -2,22 +2,21 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize, softplus
 
-from sphereot._arrays.libraries import full_precision
+from sphereot._arrays.libraries import full_precision, in_host_memory
 from sphereot._arrays.validation import as_int
+from sphereot._backends import native
+from sphereot._backends.native.expmap import Record, flow_backward, flow_forward
 from sphereot.distributions import HypersphericalUniform
-from sphereot.distributions.axial import wide
-from sphereot.flows._expmap import moments, move, move_with_log_det
+from sphereot.distributions.axial import checked_points, wide
+from sphereot.flows._expmap import moments, move, move_with_log_det, refuse_second_derivatives
 from sphereot.flows._inverse import attach_gradient, solve
-from sphereot.flows._kernel import kernel_forward, kernel_forward_and_log_det, kernel_serves
-from sphereot.flows._potential import coefficients, constrained
-from sphereot.flows._validation import flow_points, require_unit_columns
-from sphereot.flows.transform import FlowTransform
-
-__all__ = ["Components", "ExponentialMapFlow"]
+from sphereot.flows.flow import FlowTransform, flow_points
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class ExponentialMapFlow(FlowTransform):
 
     def components(self) -> Components:
         """alpha, beta and mu of all blocks, differentiable in the parameters."""
-        return Components(*constrained(self.alpha_logits, self.beta_roots, self.mu_vectors))
+        return Components(*_constrain(self.alpha_logits, self.beta_roots, self.mu_vectors))
 
     def forward(self, x: Tensor) -> Tensor:
         """Move points through all blocks, without the determinant.
@@ -133,8 +132,8 @@ class ExponentialMapFlow(FlowTransform):
         columns, dtype = self._columns("x", x)
         with full_precision(x):
             slopes, loads = self._coefficients(dtype, hessian=False)
-            if kernel_serves(columns, slopes):
-                columns = kernel_forward(columns, slopes, loads)
+            if _kernel_serves(columns, slopes):
+                columns = _KernelFlow.apply(columns, slopes, loads)[0]
             else:
                 for block in zip(slopes.unbind(0), loads.unbind(0), strict=True):
                     columns = move(columns, moments(columns, *block))
@@ -158,8 +157,8 @@ class ExponentialMapFlow(FlowTransform):
         columns, dtype = self._columns("x", x)
         with full_precision(x):
             slopes, loads = self._coefficients(dtype, hessian=True)
-            if kernel_serves(columns, slopes):
-                columns, log_det = kernel_forward_and_log_det(columns, slopes, loads)
+            if _kernel_serves(columns, slopes):
+                columns, log_det = _KernelFlow.apply(columns, slopes, loads)
             else:
                 log_det = columns.new_zeros(columns.shape[1])
                 for block in zip(slopes.unbind(0), loads.unbind(0), strict=True):
@@ -186,7 +185,7 @@ class ExponentialMapFlow(FlowTransform):
             If the image of a solution is not `y`: the flow is then too steep for its precision.
         """
         columns, dtype = self._columns("y", y)
-        columns = nn.functional.normalize(wide(columns), dim=0)  # unit vectors in the wider type too
+        columns = normalize(wide(columns), dim=0)  # unit vectors in the wider type too
         with full_precision(y):
             all_slopes, all_loads = self._coefficients(columns.dtype, hessian=True)
             for k in reversed(range(self.n_blocks)):
@@ -202,17 +201,116 @@ class ExponentialMapFlow(FlowTransform):
         return HypersphericalUniform(self.dim, validate_args=False, **like)
 
     def _coefficients(self, dtype: torch.dtype, *, hessian: bool) -> tuple[Tensor, Tensor]:
-        """Slopes (B, K, d + 1) and loads (B, K, d), or (B, K, d + d^2), of all blocks."""
+        """Slopes (B, K, d + 1), and loads (B, K, d), or (B, K, d + d^2) with the Hessian, of all blocks."""
         free = (p.to(dtype) for p in (self.alpha_logits, self.beta_roots, self.mu_vectors))
-        return coefficients(*free, hessian=hessian)
+        return _Coefficients.apply(*free, hessian)
 
     def _columns(self, name: str, points: Tensor) -> tuple[Tensor, torch.dtype]:
         """Validated points as columns (d, n), in the wider type of points and parameters."""
         points = flow_points(name, points, self.dim, self.mu_vectors)
         columns = torch.stack(points.reshape(-1, self.dim).unbind(1))  # half the time of .T.contiguous()
-        require_unit_columns(name, columns, points)
+        if columns.numel() > 0 and in_host_memory(columns):
+            squares = (columns.detach() * columns.detach()).sum(0)
+            # A fraction of the time of the check that finds out what is wrong; NaN is not below anything.
+            if not squares.sub_(1.0).abs_().max().item() < 2e-6:
+                checked_points(name, points)
         return columns, points.dtype
 
 
 def _rows(columns: Tensor) -> Tensor:
     return torch.stack(columns.unbind(0), dim=1)
+
+
+def _constrain(logits: Tensor, roots: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Map free parameters to the weights alpha, concentrations beta and centers mu of the potentials.
+
+    Weights (B, K) are a softmax with one more term, of logit 0, that takes the rest of the sum; concentrations (B, K) a
+    softplus; centers (B, K, d) directions.
+    """
+    rest = logits.new_zeros(logits.shape[0], 1)
+    alpha = torch.softmax(torch.cat([logits, rest], dim=-1), dim=-1)[..., :-1]
+    return alpha, softplus(roots), normalize(vectors, dim=-1)
+
+
+class _Coefficients(torch.autograd.Function):
+    """Slopes (beta mu, -beta), and loads alpha mu, followed by alpha beta mu mu^T for the Hessian, of all blocks.
+
+    Gradients are written by hand: the arrays are small, and autograd would spend longer on its records than on numbers.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, roots: Tensor, vectors: Tensor, hessian: bool) -> tuple[Tensor, Tensor]:
+        alpha, beta, mu = _constrain(logits, roots, vectors)
+        ctx.save_for_backward(alpha, beta, mu, roots, vectors)
+        alpha, beta = alpha[..., None], beta[..., None]
+        slopes = torch.cat([beta * mu, -beta], dim=-1)
+        loads = alpha * mu
+        if hessian:
+            outer = mu[..., :, None] * (beta * loads)[..., None, :]
+            loads = torch.cat([loads, outer.flatten(-2)], dim=-1)
+        return slopes, loads
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        refuse_second_derivatives()
+        d_slopes, d_loads = cotangents
+        alpha, beta, mu, roots, vectors = ctx.saved_tensors
+        dim = mu.shape[-1]
+        d_beta_mu, d_alpha_mu = d_slopes[..., :dim], d_loads[..., :dim]
+        d_mu = (beta[..., None] * d_beta_mu).addcmul_(alpha[..., None], d_alpha_mu)
+        d_alpha = (mu * d_alpha_mu).sum(-1)
+        d_beta = (mu * d_beta_mu).sum(-1).sub_(d_slopes[..., dim])
+        if d_loads.shape[-1] > dim:
+            d_outer = d_loads[..., dim:].unflatten(-1, (dim, dim))
+            pull = ((d_outer + d_outer.mT) * mu[..., None, :]).sum(-1)
+            d_product = (mu * pull).sum(-1).mul_(0.5)  # of alpha beta
+            d_mu.addcmul_((alpha * beta)[..., None], pull)
+            d_alpha.addcmul_(beta, d_product)
+            d_beta.addcmul_(alpha, d_product)
+        d_logits = alpha * (d_alpha - (alpha * d_alpha).sum(-1, keepdim=True))
+        d_vectors = torch.addcmul(d_mu, mu, (mu * d_mu).sum(-1, keepdim=True), value=-1)
+        d_vectors.div_(torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))
+        return d_logits, d_beta.mul_(torch.sigmoid(roots)), d_vectors, None
+
+
+def _kernel_serves(columns: Tensor, slopes: Tensor) -> bool:
+    """Whether the kernel can take points (d, n) through blocks: those on S^2, in host memory, outside torch.compile."""
+    return (
+        native.serves(columns)
+        and columns.shape[0] == 3
+        and columns.shape[1] > 0
+        and columns.dtype == slopes.dtype
+        and not torch.compiler.is_compiling()
+    )
+
+
+class _KernelFlow(torch.autograd.Function):
+    """Images (3, n) under all blocks, and log-determinants (n,) if loads are 12 wide, in one call of the kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slopes: Tensor, loads: Tensor) -> tuple[Tensor, Tensor | None]:
+        arrays = [tensor.detach().contiguous().numpy() for tensor in (x, slopes, loads)]
+        record = flow_forward(*arrays)
+        saved = [record.states, record.moments, *([] if record.determinants is None else [record.determinants])]
+        ctx.save_for_backward(slopes, loads, *map(torch.from_numpy, saved))
+        ctx.set_materialize_grads(False)
+        log_det = None if record.determinants is None else torch.from_numpy(record.determinants).log().sum(0)
+        return torch.from_numpy(record.states[-1].copy()), log_det
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
+        slopes, loads, states, moments, *determinants = ctx.saved_tensors
+        d_y, d_log_det = cotangents
+        d_y = states.new_zeros(states.shape[1:]) if d_y is None else d_y
+        if determinants and d_log_det is None:
+            d_log_det = states.new_zeros(states.shape[2])
+        record = Record(states.numpy(), moments.numpy(), determinants[0].numpy() if determinants else None)
+        gradients = flow_backward(
+            record,
+            slopes.contiguous().numpy(),
+            loads.contiguous().numpy(),
+            d_y.contiguous().numpy(),
+            None if d_log_det is None else d_log_det.contiguous().numpy(),
+        )
+        return tuple(map(torch.from_numpy, gradients))

@@ -1,16 +1,45 @@
-"""A probability distribution made of a transform and a base distribution: densities and samples, with gradients."""
+"""Normalizing flows: distributions made of a transform and a base distribution; base classes and the normal base."""
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.distributions import Distribution
+from torch import Size, Tensor, nn
+from torch.distributions import Distribution, constraints
 
 from sphereot._arrays.random import torch_generator
-from sphereot.flows.transform import FlowTransform
+from sphereot.distributions.axial import checked_points
 
-__all__ = ["Flow"]
+
+class FlowTransform(nn.Module):
+    """Invertible map with a log-determinant: base class of the transforms of normalizing flows.
+
+    `forward` moves points and nothing else: where only samples are needed, as for a sliced distance as the loss, no
+    determinant is computed.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images of points."""
+        raise NotImplementedError
+
+    def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Images of points (..., d), and log |det J| of the map there, shape (...)."""
+        raise NotImplementedError
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """The points whose images are `y`."""
+        raise NotImplementedError
+
+    def inverse_and_log_det(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The points whose images are `y`, and log |det J| of the inverse map at `y`, shape (...)."""
+        x = self.inverse(y)
+        return x, -self.forward_and_log_det(x)[1]
+
+    def default_base(self) -> Distribution:
+        """The default base distribution, in the dtype and on the device of the parameters."""
+        raise NotImplementedError
 
 
 class Flow(nn.Module):
@@ -125,3 +154,59 @@ class Flow(nn.Module):
         with torch.random.fork_rng(devices):
             torch.manual_seed(int(torch.randint(2**63 - 1, (), generator=generator, device=generator.device)))
             return draw(shape)
+
+
+class StandardNormal(Distribution):
+    """Standard normal distribution N(0, I) on R^m, which takes a seed; `torch.distributions.Normal` takes none.
+
+    Parameters
+    ----------
+    features : int
+        The dimension m.
+    dtype, device
+        Of samples; torch's defaults if None.
+
+    Examples
+    --------
+    >>> import torch
+    >>> StandardNormal(2).log_prob(torch.zeros(1, 2))
+    tensor([-1.8379])
+    """
+
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, features: int, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> None:
+        self._like = torch.empty(0, dtype=dtype, device=device)
+        super().__init__(Size(), Size((features,)), validate_args=False)
+
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw vectors (*sample_shape, m); `seed` is an int, a torch.Generator, or None to draw afresh."""
+        shape, like = self._extended_shape(Size(sample_shape)), self._like
+        generator = torch_generator(seed, like.device)
+        return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
+
+    def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw vectors (*sample_shape, m), as `rsample`: there are no parameters to take gradients in."""
+        return self.rsample(sample_shape, seed=seed)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithm of the density at vectors (..., m)."""
+        return -0.5 * ((value * value).sum(-1) + value.shape[-1] * math.log(2.0 * math.pi))
+
+
+def flow_points(name: str, points: Tensor, dim: int, like: Tensor) -> Tensor:
+    """Points (..., d) for a flow on the device of `like`, in the wider type of both; their length is not looked at."""
+    if not isinstance(points, Tensor) or points.ndim == 0 or points.dtype not in (torch.float32, torch.float64):
+        points = torch.nn.functional.normalize(checked_points(name, points), dim=-1)
+    if points.shape[-1] != dim:
+        raise ValueError(
+            f"{name}: got points in dimension {points.shape[-1]}, but the flow is in dimension {dim}; both must lie on "
+            "the same sphere."
+        )
+    if points.device != like.device:
+        raise ValueError(f"{name}: got points on {points.device}, but the flow is on {like.device}; move one of them.")
+    return points.to(torch.promote_types(points.dtype, like.dtype))

@@ -1,18 +1,19 @@
-"""RealNVP on R^m: affine coupling layers that move one half of the coordinates by a function of the other."""
+"""RealNVP on R^m, and after a stereographic projection of the sphere: the model "Stereo" of the paper (Appendix B.4).
 
+RealNVP has affine coupling layers that move one half of the coordinates by a function of the other.
+"""
+
+import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from sphereot import sphere
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_int
-from sphereot.flows.normal import StandardNormal
-from sphereot.flows.transform import FlowTransform
-
-__all__ = ["RealNVP"]
+from sphereot.flows.flow import FlowTransform, StandardNormal, flow_points
 
 _SLOPE = 0.2  # of the leaky rectifier, as in the paper
 _LARGEST_LOG_SCALE = 5.0
@@ -86,7 +87,7 @@ class RealNVP(FlowTransform):
             held, moved = self._halves(x, k)
             log_scale = self._log_scale(k, held)
             moved = moved * torch.exp(log_scale) + self.shifts[k](held)
-            x = self._joined(held, moved, k)
+            x = self._merge_halves(held, moved, k)
             log_det = log_det + log_scale.sum(-1)
         return x, log_det
 
@@ -95,7 +96,7 @@ class RealNVP(FlowTransform):
         y = self._vectors("y", y)
         for k in reversed(range(self.n_blocks)):
             held, moved = self._halves(y, k)
-            y = self._joined(held, (moved - self.shifts[k](held)) * torch.exp(-self._log_scale(k, held)), k)
+            y = self._merge_halves(held, (moved - self.shifts[k](held)) * torch.exp(-self._log_scale(k, held)), k)
         return y
 
     def default_base(self) -> StandardNormal:
@@ -111,14 +112,13 @@ class RealNVP(FlowTransform):
         first, second = x[..., : self.features // 2], x[..., self.features // 2 :]
         return (first, second) if k % 2 == 0 else (second, first)
 
-    def _joined(self, held: Tensor, moved: Tensor, k: int) -> Tensor:
+    def _merge_halves(self, held: Tensor, moved: Tensor, k: int) -> Tensor:
         return torch.cat([held, moved] if k % 2 == 0 else [moved, held], dim=-1)
 
     def _vectors(self, name: str, vectors: Tensor) -> Tensor:
         if not isinstance(vectors, Tensor) or not vectors.is_floating_point():
-            raise TypeError(
-                f"{name}: got {_kind(vectors)}; pass a floating torch tensor, shape (..., {self.features})."
-            )
+            got = f"dtype {vectors.dtype}" if isinstance(vectors, Tensor) else type(vectors).__name__
+            raise TypeError(f"{name}: got {got}; pass a floating torch tensor, shape (..., {self.features}).")
         if vectors.ndim == 0 or vectors.shape[-1] != self.features:
             raise ValueError(
                 f"{name}: got shape {tuple(vectors.shape)}, but the flow takes vectors of shape (..., {self.features})."
@@ -126,8 +126,103 @@ class RealNVP(FlowTransform):
         return vectors
 
 
-def _kind(value: Any) -> str:
-    return f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+class StereographicFlow(FlowTransform):
+    """Normalizing flow from the sphere S^{d-1} to R^{d-1}: stereographic projection from (-1, 0, ..., 0), then RealNVP.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension d of the space around the sphere S^{d-1}, at least 3: couplings need two coordinates.
+    n_blocks, hidden, seed, dtype, device
+        As in `RealNVP`.
+
+    Notes
+    -----
+    Images are vectors of R^{d-1}, to be compared with the standard normal distribution there. The untrained flow is the
+    projection alone. The missing point is taken as its neighbor at the distance of rounding: its density is
+    vanishingly small, and finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.flows import StereographicFlow
+    >>> StereographicFlow(3)(torch.tensor([[0.0, 0.6, 0.8]])).detach()
+    tensor([[0.6000, 0.8000]])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_blocks: int = 10,
+        hidden: Sequence[int] = (25, 25, 25),
+        *,
+        seed: int | torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim = as_int("dim", dim, 3, "the dimension of the space around the sphere")
+        self.plane = RealNVP(self.dim - 1, n_blocks, hidden, seed=seed, dtype=dtype, device=device)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images of unit vectors (..., d), shape (..., d-1)."""
+        images: Tensor = self.plane(self._project(x))
+        return images
+
+    def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Images of unit vectors (..., d), shape (..., d-1), and log |det J| (...)."""
+        u = self._project(x)
+        z, log_det = self.plane.forward_and_log_det(u)
+        return z, log_det + stereographic_log_det(u)
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """Unit vectors (..., d) whose images are `y` (..., d-1)."""
+        points: Tensor = sphere.inverse_stereographic(self.plane.inverse(y))
+        return points
+
+    def inverse_and_log_det(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Unit vectors (..., d) whose images are `y` (..., d-1), and log |det J| of the inverse map (...)."""
+        u, log_det = self.plane.inverse_and_log_det(y)
+        return sphere.inverse_stereographic(u), log_det - stereographic_log_det(u)
+
+    def default_base(self) -> StandardNormal:
+        """The standard normal distribution on R^{d-1}."""
+        return self.plane.default_base()
+
+    def _project(self, x: Tensor) -> Tensor:
+        x = flow_points("x", x, self.dim, next(self.parameters()))
+        at_pole = (x[..., :1] < 0) & (x[..., 1:] == 0).all(-1, keepdim=True)
+        beside = torch.eye(1, self.dim, dtype=x.dtype, device=x.device)[0].neg()
+        beside[1] = torch.finfo(x.dtype).eps
+        projected: Tensor = sphere.stereographic(torch.where(at_pole, beside, x))
+        return projected
+
+
+def stereographic_log_det(u: Tensor) -> Tensor:
+    """Log-determinant of the stereographic projection at the point that is mapped to `u`.
+
+    Parameters
+    ----------
+    u : tensor, shape (..., d-1)
+        Images rho(x).
+
+    Returns
+    -------
+    tensor, shape (...)
+        (d - 1) log((1 + |u|^2) / 2).
+
+    Notes
+    -----
+    The projection stretches every direction of the tangent space by (1 + |u|^2) / 2, and there are d - 1 of them. The
+    paper prints the exponent d, with which densities on S^{d-1} do not integrate to 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> stereographic_log_det(torch.tensor([[0.0, 1.0], [1.0, 1.0]]))  # the equator, where lengths are kept; beyond it
+    tensor([0.0000, 0.8109])
+    """
+    return u.shape[-1] * (torch.log1p((u * u).sum(-1)) - math.log(2.0))
 
 
 def _network(
