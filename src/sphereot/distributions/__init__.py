@@ -10,8 +10,7 @@ from sphereot._support.extras import require
 
 require("torch", "sphereot.distributions")
 
-from sphereot.distributions import divergences as _divergences  # noqa: F401
-from sphereot.distributions.constraints import unit_vector
+from sphereot.distributions.axial import unit_vector
 from sphereot.distributions.power_spherical import PowerSpherical
 from sphereot.distributions.projected import projected_von_mises_fisher_density
 from sphereot.distributions.uniform import HypersphericalUniform

@@ -1,4 +1,4 @@
-"""Base class of the distributions that are symmetric around a mean direction.
+"""Base class of the distributions that are symmetric around a mean direction, and what all distributions share.
 
 The cosine <loc, x> of a point has a distribution of its own; among the points of one cosine all are equally likely.
 """
@@ -10,15 +10,38 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
+from torch.distributions.constraints import Constraint
 
 from sphereot._arrays.libraries import readable
 from sphereot._arrays.random import torch_generator
+from sphereot._arrays.unit_length import unit_length_tolerance
 from sphereot._arrays.validation import as_points, require_same_dim
-from sphereot.distributions.constraints import is_validating, unit_vector
-
-__all__ = ["AxialDistribution", "checked_points", "wide"]
 
 _BLOCK = 2**18  # coordinates drawn at a time: intermediate arrays stay in cache, and memory beyond the result bounded
+
+
+class UnitVector(Constraint):
+    """Vectors of length 1 along the last dimension, to the rounding of vectors normalized in their own precision.
+
+    Examples
+    --------
+    >>> import torch
+    >>> unit_vector.check(torch.tensor([[0.6, 0.8], [0.6, 0.9]]))
+    tensor([ True, False])
+    """
+
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each vector has unit length: a tensor without the last dimension."""
+        # The same tolerance as for the points of `sphereot.ssw`.
+        half = value.dtype in (torch.float16, torch.bfloat16)
+        tolerance = unit_length_tolerance(torch.finfo(value.dtype).eps, half=half)
+        length = torch.linalg.vector_norm(value.float() if half else value, dim=-1)
+        return (length - 1.0).abs() <= tolerance
+
+
+unit_vector = UnitVector()
 
 
 class AxialDistribution(Distribution):
@@ -44,7 +67,14 @@ class AxialDistribution(Distribution):
     def __init__(self, loc: Tensor, concentration: Tensor | float, *, validate_args: bool | None = None) -> None:
         validate = is_validating(validate_args)
         loc, concentration = _parameters(loc, concentration, validate)
-        batch_shape = _common_shape(loc.shape[:-1], concentration.shape)
+        try:
+            batch_shape = torch.broadcast_shapes(loc.shape[:-1], concentration.shape)
+        except RuntimeError as error:
+            raise ValueError(
+                f"loc: got a batch of shape {tuple(loc.shape[:-1])}, but concentration has shape "
+                f"{tuple(concentration.shape)}; give shapes that broadcast, such as one concentration for each mean "
+                "direction."
+            ) from error
         self.loc = loc.expand(*batch_shape, loc.shape[-1])
         self.concentration = concentration.expand(batch_shape)
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=False)  # checked above, with our messages
@@ -135,8 +165,16 @@ class AxialDistribution(Distribution):
         raise NotImplementedError
 
     def _validate_sample(self, value: Tensor) -> None:
-        checked_points("value", value)
+        check_points("value", value)
         require_same_dim("value", value, "loc", self.loc)
+
+
+def is_validating(validate_args: bool | None) -> bool:
+    """Whether a distribution with this argument checks its values: by default always but in a trace of torch.compile.
+
+    torch's own default is not read: the first call of torch.compile sets it to False for the whole process.
+    """
+    return not torch.compiler.is_compiling() if validate_args is None else validate_args
 
 
 def wide(tensor: Tensor) -> Tensor:
@@ -144,7 +182,7 @@ def wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.device.type == "mps" else tensor.double()
 
 
-def checked_points(name: str, value: Any) -> Tensor:
+def check_points(name: str, value: Any) -> Tensor:
     """Validate unit vectors (..., d) and return them as a tensor of float32 or float64."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: got {type(value).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
@@ -159,7 +197,7 @@ def _parameters(loc: Any, concentration: Any, validate: bool) -> tuple[Tensor, T
     """Both parameters as tensors of one floating type, on the device of `loc`."""
     is_half = isinstance(loc, Tensor) and loc.dtype in (torch.float16, torch.bfloat16)
     if validate or not isinstance(loc, Tensor):
-        loc = checked_points("loc", loc)
+        loc = check_points("loc", loc)
     if is_half:  # computed in float32, where the rounding of half types would show
         loc = torch.nn.functional.normalize(loc.float(), dim=-1)
     if not isinstance(concentration, Tensor):
@@ -175,32 +213,16 @@ def _parameters(loc: Any, concentration: Any, validate: bool) -> tuple[Tensor, T
             raise ValueError(
                 f"concentration: got a tensor on {concentration.device}, but loc is on {loc.device}; move one of them."
             )
-        concentration = _valid_concentration(concentration)
+        valid = (concentration >= 0) & torch.isfinite(concentration)
+        readable_valid = readable(valid)
+        if readable_valid is None:
+            concentration = torch.where(valid, concentration, torch.nan)
+        elif not readable_valid.all():
+            raise ValueError(
+                f"concentration: got {float(concentration[~valid][0]):.4g}, but it must be finite and at least 0 (the "
+                "uniform distribution); to concentrate on the other side, pass -loc."
+            )
     return loc, concentration
-
-
-def _valid_concentration(concentration: Tensor) -> Tensor:
-    """Raise an error for numbers that are no concentrations; where values cannot be read, they become NaN."""
-    valid = (concentration >= 0) & torch.isfinite(concentration)
-    readable_valid = readable(valid)
-    if readable_valid is None:
-        return torch.where(valid, concentration, torch.nan)
-    if not readable_valid.all():
-        raise ValueError(
-            f"concentration: got {float(concentration[~valid][0]):.4g}, but it must be finite and at least 0 (the "
-            "uniform distribution); to concentrate on the other side, pass -loc."
-        )
-    return concentration
-
-
-def _common_shape(loc: Size, concentration: Size) -> Size:
-    try:
-        return torch.broadcast_shapes(loc, concentration)
-    except RuntimeError as error:
-        raise ValueError(
-            f"loc: got a batch of shape {tuple(loc)}, but concentration has shape {tuple(concentration)}; give "
-            "shapes that broadcast, such as one concentration for each mean direction."
-        ) from error
 
 
 # ---- drawing: a direction around the first axis, then a reflection that takes this axis to the mean direction ----

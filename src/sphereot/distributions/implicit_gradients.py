@@ -18,8 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["COSINE", "LOG_COSINE", "Statistic", "drop_derivative", "with_quantile_gradient"]
-
 _NODES = 48
 _WIDTHS = 12.0
 

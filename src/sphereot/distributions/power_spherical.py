@@ -9,8 +9,6 @@ from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.implicit_gradients import LOG_COSINE, with_quantile_gradient
 from sphereot.sphere.maps import log_area
 
-__all__ = ["PowerSpherical"]
-
 
 class PowerSpherical(AxialDistribution):
     """Power spherical distribution on S^{d-1}: density proportional to (1 + <loc, x>)^concentration.

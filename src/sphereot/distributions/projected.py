@@ -11,25 +11,16 @@ from numbers import Real
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, to_kind
 from sphereot._arrays.types import ArrayLike, ArrayT, Frame, Frames, Numbers, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_points, as_turns, require_same_kind
 from sphereot._support.bessel import log_mean_exponential
 
-__all__ = ["projected_von_mises_fisher_density"]
-
 _NODES = 96  # Gauss-Legendre nodes in the window where the integrand lives
 _CELLS, _ZOOMS = 32, 3  # how that window is found: three times, one of 32 cells and its neighbors
 _NEGLIGIBLE = 45.0  # exp(-45) of the peak is below the rounding of the sum
 _BLOCK = 1 << 14  # turns at a time: memory stays at some tens of megabytes
-
-
-@overload
-def projected_von_mises_fisher_density(
-    turns: NDArray[Any], mean_direction: Numbers, concentration: float | SupportsDLPack, frame: Frame | Frames
-) -> NDArray[Any]: ...
 
 
 @overload

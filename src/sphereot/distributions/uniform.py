@@ -1,4 +1,8 @@
-"""The uniform distribution on the sphere."""
+"""The uniform distribution on the sphere, and closed-form divergences between all distributions of the package.
+
+The Kullback-Leibler divergences are registered for `torch.distributions.kl_divergence`. The divergence of von
+Mises-Fisher to the uniform distribution is that of Appendix C.1.
+"""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -6,14 +10,13 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, register_kl
 
 from sphereot._arrays.random import torch_generator
-from sphereot.distributions.axial import checked_points
-from sphereot.distributions.constraints import is_validating, unit_vector
+from sphereot.distributions.axial import AxialDistribution, check_points, is_validating, unit_vector, wide
+from sphereot.distributions.power_spherical import PowerSpherical
+from sphereot.distributions.von_mises_fisher import VonMisesFisher
 from sphereot.sphere.maps import log_area
-
-__all__ = ["HypersphericalUniform"]
 
 
 class HypersphericalUniform(Distribution):
@@ -121,9 +124,53 @@ class HypersphericalUniform(Distribution):
         return torch.full(shape, value, dtype=self._like.dtype, device=self._like.device)
 
     def _validate_sample(self, value: Tensor) -> None:
-        checked_points("value", value)
+        check_points("value", value)
         if value.shape[-1] != self.dim:
             raise ValueError(
                 f"value: got points in dimension {value.shape[-1]}, but the distribution is in dimension {self.dim}; "
                 "both must lie on the same sphere."
             )
+
+
+def _batch_shape(
+    p: AxialDistribution | HypersphericalUniform, q: AxialDistribution | HypersphericalUniform
+) -> torch.Size:
+    """Broadcast the batch shapes of two distributions on the same sphere."""
+    if p.dim != q.dim:
+        raise ValueError(
+            f"q: got a distribution in dimension {q.dim}, but p has dimension {p.dim}; both must be on the same sphere."
+        )
+    return torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+
+
+@register_kl(HypersphericalUniform, HypersphericalUniform)
+def _uniform_uniform(p: HypersphericalUniform, q: HypersphericalUniform) -> Tensor:
+    return p.entropy().new_zeros(_batch_shape(p, q))
+
+
+@register_kl(VonMisesFisher, HypersphericalUniform)
+@register_kl(PowerSpherical, HypersphericalUniform)
+def _axial_uniform(p: VonMisesFisher | PowerSpherical, q: HypersphericalUniform) -> Tensor:
+    return p._relative_entropy().to(p.loc.dtype).expand(_batch_shape(p, q))
+
+
+@register_kl(HypersphericalUniform, VonMisesFisher)
+def _uniform_von_mises_fisher(p: HypersphericalUniform, q: VonMisesFisher) -> Tensor:
+    return q._log_mean_exponential().to(q.loc.dtype).expand(_batch_shape(p, q))
+
+
+@register_kl(HypersphericalUniform, PowerSpherical)
+def _uniform_power_spherical(p: HypersphericalUniform, q: PowerSpherical) -> Tensor:
+    kappa = wide(q.concentration)
+    ends = torch.digamma(kappa.new_tensor([0.5 * (q.dim - 1), q.dim - 1.0]))
+    return (q._log_mean_power() - kappa * (ends[0] - ends[1])).to(q.loc.dtype).expand(_batch_shape(p, q))
+
+
+@register_kl(VonMisesFisher, VonMisesFisher)
+@register_kl(PowerSpherical, VonMisesFisher)
+def _axial_von_mises_fisher(p: VonMisesFisher | PowerSpherical, q: VonMisesFisher) -> Tensor:
+    _batch_shape(p, q)
+    cosine, kappa = p._cosine_moments()[0], wide(q.concentration)
+    apart = wide(q._drop_of(p.loc))
+    cross = q._log_mean_exponential() - kappa * cosine * (1.0 - apart)
+    return (p._relative_entropy() + cross).to(p.loc.dtype)

@@ -1,15 +1,21 @@
-"""The von Mises-Fisher distribution (Appendix B.3), the analog of a Gaussian on the sphere."""
+"""The von Mises-Fisher distribution (Appendix B.3), the analog of a Gaussian on the sphere.
+
+Its cosines <loc, x> are drawn exactly: by the inverse cdf on S^2, by Wood's rejection elsewhere. The numbers drawn are
+drops, 1 - <loc, x>, in double precision: where the concentration is large, cosines crowd just below 1, and the drop
+keeps the digits that the cosine would lose.
+"""
+
+import math
 
 import torch
 from torch import Size, Tensor
 
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions.axial import AxialDistribution, wide
-from sphereot.distributions.cosine_sampling import draw_drops
 from sphereot.distributions.implicit_gradients import COSINE, with_quantile_gradient
 from sphereot.sphere.maps import log_area
 
-__all__ = ["VonMisesFisher"]
+_MAX_ROUNDS = 200  # two of three proposals are accepted in the worst case: beyond any sample that fits in memory
 
 
 class VonMisesFisher(AxialDistribution):
@@ -76,7 +82,52 @@ class VonMisesFisher(AxialDistribution):
 
     def _drops(self, shape: Size, generator: torch.Generator) -> Tensor:
         kappa = wide(self.concentration)
-        drops = draw_drops(kappa, self.dim, tuple(shape), generator)
+        fixed = kappa.detach()
+        if self.dim == 3:
+            fixed = fixed.clamp(min=1e-150)  # the limit at 0, 2v, is reached to the last digit
+            v = torch.rand(tuple(shape), generator=generator, dtype=kappa.dtype, device=kappa.device)
+            drops = v.mul_(torch.expm1(-2.0 * fixed)).log1p_().div_(-fixed)
+        else:
+            drops = _draw_by_rejection(fixed.expand(shape).reshape(-1), self.dim, generator).reshape(shape)
+        # Never a pole, where the length of the tangent has no derivative.
+        kind = torch.finfo(drops.dtype)
+        drops.clamp_(kind.tiny, 2.0 - 2.0 * kind.eps)
         return with_quantile_gradient(
             drops, kappa, self.dim, COSINE, lambda k: k * bessel_ratio_slope(k, self.dim) - 1.0
         )
+
+
+def _draw_by_rejection(concentration: Tensor, dim: int, generator: torch.Generator) -> Tensor:
+    """Rejection from the envelope of Wood (1994), in whole arrays: each round redraws what the last one rejected."""
+    drops = torch.full_like(concentration, math.nan)
+    pending, kappa = None, concentration
+    for _ in range(_MAX_ROUNDS):
+        proposed, accepted = _propose(kappa, dim, generator)
+        if pending is None:
+            drops = torch.where(accepted, proposed, drops)
+            pending = torch.nonzero(~accepted).squeeze(-1)
+        else:
+            drops[pending] = torch.where(accepted, proposed, math.nan)
+            pending = pending[~accepted]
+        if pending.numel() == 0:
+            break
+        kappa = concentration[pending]
+    return drops
+
+
+def _propose(kappa: Tensor, dim: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Drops from the envelope, one for each `kappa`, and whether each is accepted."""
+    b = (dim - 1.0) / (2.0 * kappa + torch.sqrt(4.0 * kappa * kappa + (dim - 1.0) ** 2))
+    x0 = (1.0 - b) / (1.0 + b)
+    gap = 2.0 * b / (1.0 + b)  # 1 - x0
+    # Uniform in (0, 1]: the logarithm is finite.
+    u, v, w = 1.0 - torch.rand((3, *kappa.shape), generator=generator, dtype=kappa.dtype, device=kappa.device)
+    # A symmetric Beta((d-1)/2, (d-1)/2) from two uniforms (Ulrich, 1984).
+    cosine = torch.cos(2.0 * math.pi * v)
+    if dim > 2:
+        cosine = cosine * torch.sqrt(-torch.expm1(torch.log(u) * (2.0 / (dim - 2))))
+    beta = 0.5 + 0.5 * cosine
+    drop = 2.0 * b * beta / ((0.5 - 0.5 * cosine) + b * beta)
+    excess = drop / gap - 1.0
+    accepted = (dim - 1.0) * torch.log1p(excess * (x0 / (1.0 + x0))) - kappa * gap * excess >= torch.log(w)
+    return drop, accepted

@@ -13,7 +13,7 @@ from sphereot._arrays.validation import as_int
 from sphereot._backends import native
 from sphereot._backends.native.expmap import Record, flow_backward, flow_forward
 from sphereot.distributions import HypersphericalUniform
-from sphereot.distributions.axial import checked_points, wide
+from sphereot.distributions.axial import check_points, wide
 from sphereot.flows._expmap import moments, move, move_with_log_det, refuse_second_derivatives
 from sphereot.flows._inverse import attach_gradient, solve
 from sphereot.flows.flow import FlowTransform, flow_points
@@ -213,7 +213,7 @@ class ExponentialMapFlow(FlowTransform):
             squares = (columns.detach() * columns.detach()).sum(0)
             # A fraction of the time of the check that finds out what is wrong; NaN is not below anything.
             if not squares.sub_(1.0).abs_().max().item() < 2e-6:
-                checked_points(name, points)
+                check_points(name, points)
         return columns, points.dtype
 
 

@@ -10,7 +10,7 @@ from torch import Size, Tensor, nn
 from torch.distributions import Distribution, constraints
 
 from sphereot._arrays.random import torch_generator
-from sphereot.distributions.axial import checked_points
+from sphereot.distributions.axial import check_points
 
 
 class FlowTransform(nn.Module):
@@ -201,7 +201,7 @@ class StandardNormal(Distribution):
 def flow_points(name: str, points: Tensor, dim: int, like: Tensor) -> Tensor:
     """Points (..., d) for a flow on the device of `like`, in the wider type of both; their length is not looked at."""
     if not isinstance(points, Tensor) or points.ndim == 0 or points.dtype not in (torch.float32, torch.float64):
-        points = torch.nn.functional.normalize(checked_points(name, points), dim=-1)
+        points = torch.nn.functional.normalize(check_points(name, points), dim=-1)
     if points.shape[-1] != dim:
         raise ValueError(
             f"{name}: got points in dimension {points.shape[-1]}, but the flow is in dimension {dim}; both must lie on "
