@@ -343,7 +343,7 @@ FAULTS = {
         ValueError,
         r"turns: got shape \(2, 4\), but 1 frames need shape \(n,\) or \(1, n\)",
     ),
-    "no nodes": (lambda: radon_transform(bumpy, EQUATOR, TURNS, n_nodes=0), ValueError, "n_nodes: got 0; give"),
+    "no nodes": (lambda: radon_transform(bumpy, EQUATOR, TURNS, n_nodes=0), ValueError, "n_nodes: got 0, .*give"),
     "half a node": (lambda: radon_transform(bumpy, EQUATOR, TURNS, n_nodes=1.5), ValueError, "n_nodes: got 1.5"),
     "no directions": (
         lambda: hemispherical_transform(bumpy, np.eye(8), n_directions=0),

@@ -7,8 +7,7 @@ Gauss rules on the half subsphere.
 """
 
 import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, overload
@@ -22,14 +21,12 @@ from sphereot._arrays.types import (
     ArrayT,
     Frame,
     Frames,
-    NumpyArrayLike,
-    NumpyPoints,
     Points,
     ResultT,
     Seed,
     SupportsDLPack,
 )
-from sphereot._arrays.validation import as_frames, as_points, as_slice_count, as_turns, require_same_kind
+from sphereot._arrays.validation import as_frames, as_int, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing.circles import great_circles, project
 from sphereot.sphere.maps import log_area
 
@@ -38,18 +35,6 @@ __all__ = ["IntegrationSet", "dual_radon_transform", "hemispherical_transform", 
 _HIGHEST_PRODUCT_DIM = 5  # of the half sphere: the Radon transform of S^5 integrates over halves of S^4
 _NODES = {4: 40, 5: 16}  # by dimension of the half sphere, so that a product rule has at most 131,072 nodes; else 48
 _COORDINATES_PER_CALL = 1 << 22  # of the function: 32 MB
-
-
-@overload
-def radon_transform(
-    f: Callable[[NDArray[Any]], SupportsDLPack],
-    projections: NDArray[Any] | Sequence[Sequence[Sequence[float]]],
-    turns: NumpyArrayLike,
-    *,
-    n_nodes: int | None = ...,
-    n_directions: int = ...,
-    seed: Seed = ...,
-) -> NDArray[Any]: ...
 
 
 @overload
@@ -161,17 +146,6 @@ def radon_transform(
 
 @overload
 def dual_radon_transform(
-    g: Callable[[NDArray[Any], NDArray[Any]], SupportsDLPack],
-    x: NumpyPoints,
-    *,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    seed: Seed = ...,
-) -> NDArray[Any]: ...
-
-
-@overload
-def dual_radon_transform(
     g: Callable[[ArrayT, ArrayT], SupportsDLPack],
     x: ArrayT,
     *,
@@ -242,18 +216,7 @@ def dual_radon_transform(
         frames = as_frames(projections, points)
         as_slice_count(n_projections, frames)
     turns = project(points, frames)
-    return namespace(points).mean(_checked("g", g(turns, frames), tuple(turns.shape)), axis=0)
-
-
-@overload
-def hemispherical_transform(
-    f: Callable[[NDArray[Any]], SupportsDLPack],
-    directions: NumpyPoints,
-    *,
-    n_nodes: int | None = ...,
-    n_directions: int = ...,
-    seed: Seed = ...,
-) -> NDArray[Any]: ...
+    return namespace(points).mean(_check_shape("g", g(turns, frames), tuple(turns.shape)), axis=0)
 
 
 @overload
@@ -344,17 +307,6 @@ class IntegrationSet(Generic[ResultT]):
 
 @overload
 def integration_set(
-    frame: NDArray[Any] | Sequence[Sequence[float]],
-    turn: float,
-    *,
-    n_nodes: int | None = ...,
-    n_directions: int = ...,
-    seed: Seed = ...,
-) -> IntegrationSet[NDArray[Any]]: ...
-
-
-@overload
-def integration_set(
     frame: ArrayT, turn: float, *, n_nodes: int | None = ..., n_directions: int = ..., seed: Seed = ...
 ) -> IntegrationSet[ArrayT]: ...
 
@@ -412,7 +364,7 @@ def _integrals(f: Callable[[Array], Array], poles: Array, sides: Array, rule: In
     integrals = []
     for start in range(0, poles.shape[0], step):
         points = _nodes_around(rule, poles[start : min(start + step, poles.shape[0]), :], sides)
-        integrals.append(xp.sum(_checked("f", f(points), tuple(points.shape[:-1])) * weights, axis=-1))
+        integrals.append(xp.sum(_check_shape("f", f(points), tuple(points.shape[:-1])) * weights, axis=-1))
     return xp.concat(integrals)
 
 
@@ -425,15 +377,21 @@ def _nodes_around(rule: IntegrationSet, poles: Array, sides: Array) -> Array:
 
 def _rule(dim: int, moment: int, n_nodes: int | None, n_directions: int, seed: Any) -> IntegrationSet:
     """Rule for y_1^moment times the surface measure on the half y_1 > 0 of S^{dim-1}."""
-    n_nodes = _positive_int("n_nodes", _NODES.get(dim, 48) if n_nodes is None else n_nodes)
-    n_directions = _positive_int("n_directions", n_directions)
+    n_nodes = as_int("n_nodes", _NODES.get(dim, 48) if n_nodes is None else n_nodes, 1, "the number of nodes")
+    n_directions = as_int("n_directions", n_directions, 1, "the number of directions")
     if dim == 1:  # On the circle S^1 one point projects to each turn: itself.
         return IntegrationSet(np.ones((1, 1)), np.ones(1))
     heights, polar_weights = _gauss_in_cosine(n_nodes, moment, dim - 2, math.pi / 2)
     if dim <= _HIGHEST_PRODUCT_DIM:
         directions, direction_weights = _product_rule(dim - 1, n_nodes)
     else:
-        directions, direction_weights = _rotated_bases(dim - 1, n_directions, seed)
+        # Axes, in both directions, of randomly rotated orthonormal bases: at least `n_directions` nodes on S^{dim-2}.
+        block = (dim - 1) // 2 if dim % 2 == 1 else dim - 1  # planes per orthogonal block, to have complete bases
+        planes = block * -(-n_directions // (4 * block))
+        frames = great_circles(planes, dim - 1, method="orthogonal", seed=seed)
+        axes = np.moveaxis(frames, 1, 2).reshape(-1, dim - 1)
+        directions = np.concatenate([axes, -axes])
+        direction_weights = np.full(2 * len(axes), math.exp(log_area(dim - 1)) / (2 * len(axes)))
     return IntegrationSet(_cones(heights, directions), np.outer(polar_weights, direction_weights).reshape(-1))
 
 
@@ -454,14 +412,6 @@ def _cones(heights: NDArray[np.float64], directions: NDArray[np.float64]) -> NDA
     lengths = np.sqrt(1.0 - heights**2)
     orthogonal = np.multiply.outer(lengths, directions).reshape(-1, directions.shape[1])
     return np.concatenate([np.repeat(heights, len(directions))[:, None], orthogonal], axis=1)
-
-
-def _rotated_bases(dim: int, n_directions: int, seed: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Axes, in both directions, of randomly rotated orthonormal bases: at least `n_directions` nodes on S^{dim-1}."""
-    block = dim // 2 if dim % 2 == 0 else dim  # planes per orthogonal block, so that it consists of complete bases
-    planes = block * -(-n_directions // (4 * block))
-    axes = np.moveaxis(great_circles(planes, dim, method="orthogonal", seed=seed), 1, 2).reshape(-1, dim)
-    return np.concatenate([axes, -axes]), np.full(2 * len(axes), math.exp(log_area(dim)) / (2 * len(axes)))
 
 
 @lru_cache(maxsize=64)
@@ -522,19 +472,9 @@ def _as_frames(name: str, value: Any, like: Array | None) -> Array:
     return frames if like is None else namespace(frames).astype(frames, like.dtype, copy=False)
 
 
-def _checked(name: str, values: Any, expected: tuple[int, ...]) -> Array:
+def _check_shape(name: str, values: Any, expected: tuple[int, ...]) -> Array:
     """Values of the function `name`, of the expected shape."""
     shape = tuple(np.shape(values))
     if shape != expected:
         raise ValueError(f"{name}: got values of shape {shape}, but the function must return shape {expected}.")
     return values
-
-
-def _positive_int(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if isinstance(value, bool) or number < 1:
-        raise ValueError(f"{name}: got {value!r}; give an int of at least 1.")
-    return number
