@@ -4,10 +4,8 @@ from sphereot._support.extras import require
 
 require("torch", "sphereot.sampling")
 
-from sphereot.sampling.importance_weights import effective_sample_size
-from sphereot.sampling.langevin import Chains, langevin
-from sphereot.sampling.samplers import NetworkSampler, PowerSphericalSampler
-from sphereot.sampling.variational import SamplerFit, fit_sampler
+from sphereot.sampling.langevin import Chains, effective_sample_size, langevin
+from sphereot.sampling.variational import NetworkSampler, PowerSphericalSampler, SamplerFit, fit_sampler
 
 __all__ = [
     "Chains",

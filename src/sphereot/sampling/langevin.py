@@ -1,17 +1,15 @@
-"""Langevin dynamics on the sphere (Appendix C.5), with or without Metropolis correction."""
+"""Langevin dynamics on the sphere (Appendix C.5), with or without Metropolis correction; importance weights."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_int, as_unit_vectors
-
-__all__ = ["Chains", "Potential", "as_positive", "langevin"]
+from sphereot._arrays.validation import as_int, as_positive, as_unit_vectors
+from sphereot.optim.riemannian import tangent_part
 
 Potential = Callable[[Tensor], Tensor]
 """V of points (..., d), shape (...): the density is proportional to exp(-V). In torch, and differentiable once."""
@@ -142,6 +140,56 @@ def langevin(
     return Chains(x, None if accepted is None else accepted / steps, kept_points)
 
 
+def effective_sample_size(log_weights: Tensor, *, relative: bool = False) -> Tensor:
+    """Effective sample size of importance weights, (sum of w)^2 / sum of w^2.
+
+    Parameters
+    ----------
+    log_weights : tensor, shape (..., n)
+        Logarithms of unnormalized weights: for points x drawn from a density q, and a target proportional to exp(-V),
+        -V(x) - log q(x). A weight of zero is -inf.
+    relative : bool
+        As a share of the n points, in (0, 1], instead of a number of points.
+
+    Returns
+    -------
+    tensor, shape (...)
+        Between 1 (one point has all the weight) and n (equal weights: q is the target).
+
+    Notes
+    -----
+    The paper reports it as a percentage (Appendix C.5). Its weights, printed as exp(-beta u / q), are exp(-beta u) / q.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.sampling import effective_sample_size
+    >>> effective_sample_size(torch.tensor([0.0, 0.0, 0.0, -torch.inf]))
+    tensor(3.)
+    >>> effective_sample_size(torch.tensor([0.0, 0.0, 0.0, -torch.inf]), relative=True)
+    tensor(0.7500)
+    """
+    if not isinstance(log_weights, Tensor):
+        raise TypeError(f"log_weights: got {type(log_weights).__name__}; pass a torch tensor of shape (..., n).")
+    if not log_weights.is_floating_point():
+        raise TypeError(
+            f"log_weights: got dtype {log_weights.dtype}, but a floating dtype is needed; convert with .float()."
+        )
+    if log_weights.ndim == 0 or log_weights.shape[-1] == 0:
+        raise ValueError(
+            f"log_weights: got shape {tuple(log_weights.shape)}; give at least one weight, shape (..., n)."
+        )
+    largest = log_weights.amax(dim=-1, keepdim=True)
+    if not bool(torch.isfinite(largest).all()) or bool(torch.isnan(log_weights).any()):
+        raise ValueError(
+            "log_weights: got NaN, +inf, or nothing but zero weights; give logarithms of finite weights, some of them "
+            "positive."
+        )
+    weights = torch.exp(log_weights - largest)
+    size = weights.sum(-1).square() / weights.square().sum(-1)
+    return size / log_weights.shape[-1] if relative else size
+
+
 @dataclass(frozen=True)
 class _Proposal:
     """A step from `x` to `point` = exp_x(v), with the length of v and the normals it was made of."""
@@ -156,7 +204,7 @@ class _Proposal:
 def _propose(x: Tensor, gradient: Tensor, step_size: float, generator: torch.Generator) -> _Proposal:
     noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
     v = noise.mul(math.sqrt(2.0 * step_size)).sub_(gradient, alpha=step_size)
-    v = v - (x * v).sum(-1, keepdim=True) * x
+    v = tangent_part(x, v)
     length = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
     moved = torch.cos(length) * x + torch.sinc(length / math.pi) * v
     # Rounding must not add up over many steps.
@@ -166,14 +214,10 @@ def _propose(x: Tensor, gradient: Tensor, step_size: float, generator: torch.Gen
 def _log_proposal_ratio(proposal: _Proposal, new_gradient: Tensor, step_size: float) -> Tensor:
     """Compute log q(x | y) - log q(y | x), in which the Jacobians of the exponential map cancel."""
     x, y, length = proposal.x, proposal.point, proposal.length
-    forth = _tangent_part(x, proposal.noise)  # v - m(x) = sqrt(2 gamma) times this
+    forth = tangent_part(x, proposal.noise)  # v - m(x) = sqrt(2 gamma) times this
     back = length * torch.sin(length) * x - torch.cos(length) * proposal.v
-    back = _tangent_part(y, back + step_size * new_gradient)
+    back = tangent_part(y, back + step_size * new_gradient)
     return 0.5 * (forth * forth).sum(-1) - (back * back).sum(-1) / (4.0 * step_size)
-
-
-def _tangent_part(x: Tensor, v: Tensor) -> Tensor:
-    return v - (x * v).sum(-1, keepdim=True) * x
 
 
 def _value_and_gradient(potential: Potential, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,35 +225,16 @@ def _value_and_gradient(potential: Potential, x: Tensor) -> tuple[Tensor, Tensor
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         value = potential(leaf)
-        _check_values(value, leaf)
+        if not isinstance(value, Tensor) or value.shape != x.shape[:-1]:
+            got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(
+                f"potential: got {got} for points of shape {tuple(x.shape)}; return one value per point, shape "
+                f"{tuple(x.shape[:-1])}."
+            )
+        if not value.requires_grad:
+            raise ValueError(
+                "potential: got values without a gradient in the points; compute them with torch operations on the "
+                "points. For a constant potential, return 0 * x.sum(-1)."
+            )
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
     return value.detach(), gradient
-
-
-def _check_values(value: Any, points: Tensor) -> None:
-    if not isinstance(value, Tensor) or value.shape != points.shape[:-1]:
-        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(
-            f"potential: got {got} for points of shape {tuple(points.shape)}; return one value per point, shape "
-            f"{tuple(points.shape[:-1])}."
-        )
-    if not value.requires_grad:
-        raise ValueError(
-            "potential: got values without a gradient in the points; compute them with torch operations on the points. "
-            "For a constant potential, return 0 * x.sum(-1)."
-        )
-
-
-def as_positive(name: str, value: Any, what: str) -> float:
-    """Validate a positive, finite number; `what` describes it in the message.
-
-    >>> as_positive("step_size", 1, "the step")
-    1.0
-    """
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 < number < math.inf:
-        raise ValueError(f"{name}: got {value!r}, but {what} must be positive and finite; give such a number.")
-    return number

@@ -5,30 +5,117 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.validation import as_int, as_points, as_slice_count
+from sphereot._arrays.validation import as_int, as_points, as_positive, as_slice_count
 from sphereot._support.checkpoints import (
     Callback,
     CheckpointStore,
     DivergenceError,
+    LastGood,
     StateFile,
-    asks_to_stop,
     digest,
     require_same_work,
+    run_steps,
     store_name,
 )
-from sphereot._support.extras import Progress, progress_bar
+from sphereot._support.extras import Progress
 from sphereot.distance import ssw
-from sphereot.sampling.langevin import Potential, as_positive, langevin
-from sphereot.sampling.samplers import Sampler
+from sphereot.distributions import HypersphericalUniform, PowerSpherical
+from sphereot.sampling.langevin import Potential, langevin
 from sphereot.torch.euclidean import sliced_wasserstein
 
-__all__ = ["SamplerFit", "fit_sampler"]
+
+class Sampler(Protocol):
+    """What `fit_sampler` needs of a sampler: `rsample`, as distributions and normalizing flows have it."""
+
+    def rsample(self, sample_shape: Sequence[int], *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw unit vectors (*sample_shape, d) that have gradients in the parameters."""
+
+
+class PowerSphericalSampler(nn.Module):
+    """Power spherical distribution with learnable mean direction and concentration.
+
+    Parameters
+    ----------
+    loc : tensor, shape (d,)
+        Mean direction to start from; scaled to unit length.
+    concentration : float
+        kappa to start from, positive.
+
+    Notes
+    -----
+    The parameters are `loc` and `concentration`. The distribution takes loc / |loc|, so that an optimizer that leaves
+    the sphere does no harm, and |concentration|, so that a step across zero is reflected.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.sampling import PowerSphericalSampler
+    >>> sampler = PowerSphericalSampler(torch.ones(3), 0.1)
+    >>> sampler.rsample((5,), seed=0).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, loc: Tensor, concentration: float) -> None:
+        super().__init__()
+        loc = torch.as_tensor(loc).detach()
+        if not concentration > 0:
+            raise ValueError(f"concentration: got {concentration}, but the start must be positive; give such a number.")
+        start = PowerSpherical(loc / torch.linalg.vector_norm(loc), concentration)
+        self.loc = nn.Parameter(start.loc.clone())
+        self.concentration = nn.Parameter(start.concentration.clone())
+
+    def distribution(self) -> PowerSpherical:
+        """The distribution with the current parameters, and gradients in them."""
+        # Not validated: whoever runs the optimizer looks for NaN in the parameters.
+        return PowerSpherical(
+            self.loc / torch.linalg.vector_norm(self.loc), self.concentration.abs(), validate_args=False
+        )
+
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw points (*sample_shape, d) with gradients in the parameters."""
+        return self.distribution().rsample(sample_shape, seed=seed)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithm of the density at points (..., d)."""
+        return self.distribution().log_prob(value)
+
+
+class NetworkSampler(nn.Module):
+    """Sampler that maps uniform noise on a sphere by a network, whose output is scaled to unit length.
+
+    Parameters
+    ----------
+    network : nn.Module
+        From (n, noise_dim) to (n, d); any multilayer perceptron will do. A zero output has no direction.
+    noise_dim : int
+        Dimension of the space around the sphere that the noise is from.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.sampling import NetworkSampler
+    >>> network = torch.nn.Sequential(torch.nn.Linear(3, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+    >>> NetworkSampler(network, 3).rsample((5,), seed=0).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, network: nn.Module, noise_dim: int) -> None:
+        super().__init__()
+        self.network = network
+        self.noise_dim = as_int("noise_dim", noise_dim, 2, "the dimension of the noise")
+
+    def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
+        """Draw points (*sample_shape, d) with gradients in the network's parameters."""
+        like: Any = next(self.network.parameters(), torch.empty(0))
+        noise = HypersphericalUniform(self.noise_dim, dtype=like.dtype, device=like.device)
+        points = self.network(noise.sample(sample_shape, seed=seed))
+        return points / torch.linalg.vector_norm(points, dim=-1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -180,12 +267,10 @@ def fit_sampler(
             )
     elif evaluate is not None:
         state.fit.records.append((0, evaluate(0, sampler)))
-    last_good = [parameter.detach().clone() for parameter in parameters]
+    last_good = LastGood(parameters)
 
     def diverged(what: str) -> DivergenceError:
-        with torch.no_grad():
-            for parameter, good in zip(parameters, last_good, strict=True):
-                parameter.copy_(good)
+        last_good.restore()
         rates = ", ".join(f"{group['lr']:g}" for group in groups if "lr" in group)
         return DivergenceError(
             f"{what} in step {state.fit.steps + 1}: the optimizer's learning rate ({rates or 'not named'}) or the "
@@ -194,67 +279,66 @@ def fit_sampler(
             state.fit,
         )
 
-    with progress_bar(progress, "fit_sampler", steps, state.fit.steps) as show:
-        for step in range(state.fit.steps + 1, steps + 1):
-            points = sampler.rsample((n_particles,), seed=generator)
-            if not bool(torch.isfinite(points.detach()).all()):
-                raise diverged("the sampler returned NaN")
-            if step == 1:
-                _check_points(points)
-            try:
-                drifted = langevin(
-                    potential,
-                    points.detach(),
-                    steps=settings["mcmc_steps"],
-                    step_size=settings["step_size"],
-                    metropolis=settings["metropolis"],
-                    seed=generator,
-                ).points
-            except FloatingPointError:
-                raise diverged("the Langevin chains became NaN") from None
-            if store is not None and state.probe is None:
-                state.probe = _values_at(potential, points.detach())
-            value = _LOSSES[loss](points, drifted, settings["n_projections"], generator)
-            loss_value = value.item()
-            if not math.isfinite(loss_value):
-                raise diverged(f"the loss is {loss_value}")
-            for parameter, good in zip(parameters, last_good, strict=True):
-                good.copy_(parameter.detach())
-            for each in optimizers:
-                each.zero_grad()
-            value.backward()
-            for each in optimizers:
-                each.step()
-            if step == steps and not all(bool(torch.isfinite(parameter).all()) for parameter in parameters):
-                raise diverged("a parameter is NaN")
-            state.fit.losses.append(loss_value)
-            if evaluate is not None and step % every == 0:
-                state.fit.records.append((step, evaluate(step, sampler)))
-            show(step)
-            if asks_to_stop(callback, step, loss_value, sampler):
-                break
-            if store is not None and step < steps:
-                store.save(state.as_dict)
+    def take(step: int) -> float:
+        points = sampler.rsample((n_particles,), seed=generator)
+        if not bool(torch.isfinite(points.detach()).all()):
+            raise diverged("the sampler returned NaN")
+        if step == 1:
+            as_points("sampler", points)
+            if not points.requires_grad:
+                raise ValueError(
+                    "sampler: got points that have no gradient in the parameters; make rsample differentiable."
+                )
+        try:
+            drifted = langevin(
+                potential,
+                points.detach(),
+                steps=settings["mcmc_steps"],
+                step_size=settings["step_size"],
+                metropolis=settings["metropolis"],
+                seed=generator,
+            ).points
+        except FloatingPointError:
+            raise diverged("the Langevin chains became NaN") from None
+        if store is not None and state.probe is None:
+            state.probe = _values_at(potential, points.detach())
+        value = _LOSSES[loss](points, drifted, settings["n_projections"], generator)
+        loss_value = value.item()
+        if not math.isfinite(loss_value):
+            raise diverged(f"the loss is {loss_value}")
+        last_good.keep()
+        for each in optimizers:
+            each.zero_grad()
+        value.backward()
+        for each in optimizers:
+            each.step()
+        if step == steps and not all(bool(torch.isfinite(parameter).all()) for parameter in parameters):
+            raise diverged("a parameter is NaN")
+        state.fit.losses.append(loss_value)
+        if evaluate is not None and step % every == 0:
+            state.fit.records.append((step, evaluate(step, sampler)))
+        return loss_value
+
+    run_steps(
+        take,
+        steps,
+        label="fit_sampler",
+        done=state.fit.steps,
+        progress=progress,
+        callback=callback,
+        state=lambda: sampler,
+        store=store,
+        saved_state=state.as_dict,
+    )
     if store is not checkpoint and isinstance(store, StateFile):
         store.remove()
     return state.fit
 
 
-# ---- the two losses ----
-
-
-def _spherical(x: Tensor, y: Tensor, n_projections: int, generator: torch.Generator) -> Tensor:
-    value: Tensor = ssw(x, y, n_projections=n_projections, seed=generator)
-    return value
-
-
 _LOSSES: dict[str, Callable[[Tensor, Tensor, int, torch.Generator], Tensor]] = {
-    "ssw": _spherical,
+    "ssw": lambda x, y, n_projections, generator: ssw(x, y, n_projections=n_projections, seed=generator),
     "sw": sliced_wasserstein,
 }
-
-
-# ---- the state of a fit ----
 
 
 @dataclass
@@ -349,9 +433,3 @@ def _optimizers(given: Any, sampler: Any, lr: float) -> Sequence[torch.optim.Opt
             "is to be fitted."
         )
     return [torch.optim.Adam(parameters, lr=as_positive("lr", lr, "the learning rate"))]
-
-
-def _check_points(points: Any) -> None:
-    as_points("sampler", points)
-    if not points.requires_grad:
-        raise ValueError("sampler: got points that have no gradient in the parameters; make rsample differentiable.")
