@@ -93,7 +93,14 @@ def projected_von_mises_fisher_density(
     True
     """
     given = as_turns("turns", turns)
-    mean = _as_mean_direction(mean_direction, given)
+    vector: Any = mean_direction
+    if len(np.shape(vector)) != 1:
+        raise ValueError(
+            f"mean_direction: got shape {np.shape(vector)}, but one unit vector is needed; pass an array of shape (d,)."
+        )
+    mean = as_points("mean_direction", [vector] if isinstance(vector, list | tuple) else vector[None, :])[0, :]
+    require_same_kind(turns=given, mean_direction=mean)
+    mean = namespace(mean).astype(mean, given.dtype, copy=False)
     frames = _as_frame(frame, mean)
     xp = namespace(given)
     kappa = _as_concentration(concentration, given)
@@ -115,7 +122,9 @@ def projected_von_mises_fisher_density(
     dim = int(mean.shape[0])
     shape = tuple(along.shape)
     if dim == 2:
-        return xp.exp(-kappa * _below_one(along, across) - log_mean_exponential(kappa, 2, scaled=True))
+        # 1 - along for a point (along, across) of the unit circle, without cancellation near 1.
+        drop = xp.where(along > 0, across * across / (1.0 + xp.abs(along)), 1.0 - along)
+        return xp.exp(-kappa * drop - log_mean_exponential(kappa, 2, scaled=True))
     flat = [xp.reshape(xp.broadcast_to(part, shape), (-1, 1)) for part in (along, across, sine)]
     count = int(flat[0].shape[0])
     blocks = [
@@ -173,13 +182,6 @@ def _legendre(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return (nodes + 1) / 2, weights / 2
 
 
-def _below_one(along: Array, across: Array) -> Array:
-    """1 - along for a point (along, across) of the unit circle, without cancellation near 1."""
-    xp = namespace(along)
-    near = across * across / (1.0 + xp.abs(along))
-    return xp.where(along > 0, near, 1.0 - along)
-
-
 def _root(square: Array) -> Array:
     """The square root, with derivative 0 instead of infinity at 0."""
     xp = namespace(square)
@@ -188,18 +190,6 @@ def _root(square: Array) -> Array:
 
 
 # ---- arguments ----
-
-
-def _as_mean_direction(value: Any, turns: Array) -> Array:
-    """The mean direction (d,), in the dtype of the turns."""
-    shape = np.shape(value)
-    if len(shape) != 1:
-        raise ValueError(
-            f"mean_direction: got shape {shape}, but one unit vector is needed; pass an array of shape (d,)."
-        )
-    mean = as_points("mean_direction", [value] if isinstance(value, list | tuple) else value[None, :])[0, :]
-    require_same_kind(turns=turns, mean_direction=mean)
-    return namespace(mean).astype(mean, turns.dtype, copy=False)
 
 
 def _as_frame(value: Any, mean: Array) -> Array:

@@ -102,7 +102,19 @@ def _draw_by_rejection(concentration: Tensor, dim: int, generator: torch.Generat
     drops = torch.full_like(concentration, math.nan)
     pending, kappa = None, concentration
     for _ in range(_MAX_ROUNDS):
-        proposed, accepted = _propose(kappa, dim, generator)
+        b = (dim - 1.0) / (2.0 * kappa + torch.sqrt(4.0 * kappa * kappa + (dim - 1.0) ** 2))
+        x0 = (1.0 - b) / (1.0 + b)
+        gap = 2.0 * b / (1.0 + b)  # 1 - x0
+        # Uniform in (0, 1]: the logarithm is finite.
+        u, v, w = 1.0 - torch.rand((3, *kappa.shape), generator=generator, dtype=kappa.dtype, device=kappa.device)
+        # A symmetric Beta((d-1)/2, (d-1)/2) from two uniforms (Ulrich, 1984).
+        cosine = torch.cos(2.0 * math.pi * v)
+        if dim > 2:
+            cosine = cosine * torch.sqrt(-torch.expm1(torch.log(u) * (2.0 / (dim - 2))))
+        beta = 0.5 + 0.5 * cosine
+        proposed = 2.0 * b * beta / ((0.5 - 0.5 * cosine) + b * beta)
+        excess = proposed / gap - 1.0
+        accepted = (dim - 1.0) * torch.log1p(excess * (x0 / (1.0 + x0))) - kappa * gap * excess >= torch.log(w)
         if pending is None:
             drops = torch.where(accepted, proposed, drops)
             pending = torch.nonzero(~accepted).squeeze(-1)
@@ -113,21 +125,3 @@ def _draw_by_rejection(concentration: Tensor, dim: int, generator: torch.Generat
             break
         kappa = concentration[pending]
     return drops
-
-
-def _propose(kappa: Tensor, dim: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Drops from the envelope, one for each `kappa`, and whether each is accepted."""
-    b = (dim - 1.0) / (2.0 * kappa + torch.sqrt(4.0 * kappa * kappa + (dim - 1.0) ** 2))
-    x0 = (1.0 - b) / (1.0 + b)
-    gap = 2.0 * b / (1.0 + b)  # 1 - x0
-    # Uniform in (0, 1]: the logarithm is finite.
-    u, v, w = 1.0 - torch.rand((3, *kappa.shape), generator=generator, dtype=kappa.dtype, device=kappa.device)
-    # A symmetric Beta((d-1)/2, (d-1)/2) from two uniforms (Ulrich, 1984).
-    cosine = torch.cos(2.0 * math.pi * v)
-    if dim > 2:
-        cosine = cosine * torch.sqrt(-torch.expm1(torch.log(u) * (2.0 / (dim - 2))))
-    beta = 0.5 + 0.5 * cosine
-    drop = 2.0 * b * beta / ((0.5 - 0.5 * cosine) + b * beta)
-    excess = drop / gap - 1.0
-    accepted = (dim - 1.0) * torch.log1p(excess * (x0 / (1.0 + x0))) - kappa * gap * excess >= torch.log(w)
-    return drop, accepted

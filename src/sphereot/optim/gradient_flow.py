@@ -356,7 +356,16 @@ class ParticleFlow:
                 require_same_dim(f"target[{j}]", target, "start", start)
         self.particles = start.detach().clone().requires_grad_()
         self.targets = [target.detach().to(start.dtype) for target in targets]
-        self.weights = _as_shares(weights, len(self.targets))
+        values = [1.0] * len(self.targets) if weights is None else [float(weight) for weight in weights]
+        if len(values) != len(self.targets):
+            raise ValueError(
+                f"weights: got {len(values)} for {len(self.targets)} target samples; give one weight per sample."
+            )
+        if not all(0 <= weight < math.inf for weight in values) or (values and sum(values) == 0):
+            raise ValueError(
+                f"weights: got {values}, but weights must be finite, at least 0, and not all zero; give such numbers."
+            )
+        self.weights = [weight / sum(values) for weight in values]
         self.p, self.n_projections = as_order(p), as_slice_count(n_projections)
         self.method, self.seed = as_method(method), as_int("seed", seed, 0, "the seed")
         self.batch_size = None if batch_size is None else as_int("batch_size", batch_size, 1, "a batch")
@@ -501,17 +510,3 @@ def _int_seed(seed: Any, like: Array) -> int:
         return int(np.random.SeedSequence(bits.view(np.uint32).tolist()).generate_state(1, np.uint64)[0] >> 1)
     normal_source(seed)  # raises for what is no seed
     return int(seed)
-
-
-def _as_shares(weights: Sequence[float] | None, count: int) -> list[float]:
-    """Validate the weights of `count` targets, and scale them to a total of 1."""
-    if weights is None:
-        return [1.0 / count] * count if count else []
-    values = [float(weight) for weight in weights]
-    if len(values) != count:
-        raise ValueError(f"weights: got {len(values)} for {count} target samples; give one weight per sample.")
-    if not all(0 <= weight < math.inf for weight in values) or sum(values) == 0:
-        raise ValueError(
-            f"weights: got {values}, but weights must be finite, at least 0, and not all zero; give such numbers."
-        )
-    return [weight / sum(values) for weight in values]

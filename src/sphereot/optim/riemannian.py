@@ -32,7 +32,22 @@ class _SphereOptimizer(Optimizer):
         validated = param_group.pop("validated", False)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        _require_options(group)
+        if not 0 <= float(group["lr"]) < float("inf"):
+            raise ValueError(
+                f"lr: got {group['lr']}, but the learning rate must be finite and at least 0; give such a number."
+            )
+        if group["retraction"] not in RETRACTIONS:
+            choices = ", ".join(map(repr, RETRACTIONS))
+            raise ValueError(f"retraction: got {group['retraction']!r}; choose one of {choices}.")
+        shares = {"momentum": group["momentum"]} if "momentum" in group else {}
+        shares |= {f"betas[{k}]": beta for k, beta in enumerate(group.get("betas", ()))}
+        for name, share in shares.items():
+            if not 0 <= share < 1:
+                raise ValueError(f"{name}: got {share}, but a number in [0, 1) is needed; give such a number.")
+        if group.get("nesterov") and group["momentum"] == 0:
+            raise ValueError("nesterov: got True without momentum; give momentum too, e.g. 0.9.")
+        if "eps" in group and not group["eps"] > 0:
+            raise ValueError(f"eps: got {group['eps']}, but a positive number is needed; give such a number.")
         if not validated:
             for k, points in enumerate(group["params"]):
                 as_unit_vectors(f"params[{k}]", points)
@@ -212,24 +227,6 @@ class RiemannianAdam(_SphereOptimizer):
         square = state["square"].mul_(second).add_(squared_length, alpha=1 - second)
         mean, mean_square = momentum / (1 - first ** state["step"]), square / (1 - second ** state["step"])
         return mean / (mean_square.sqrt() + group["eps"])
-
-
-def _require_options(group: dict[str, Any]) -> None:
-    if not 0 <= float(group["lr"]) < float("inf"):
-        raise ValueError(
-            f"lr: got {group['lr']}, but the learning rate must be finite and at least 0; give such a number."
-        )
-    if group["retraction"] not in RETRACTIONS:
-        raise ValueError(f"retraction: got {group['retraction']!r}; choose one of {', '.join(map(repr, RETRACTIONS))}.")
-    shares = {"momentum": group["momentum"]} if "momentum" in group else dict(enumerate(group.get("betas", ())))
-    for key, share in shares.items():
-        name = key if isinstance(key, str) else f"betas[{key}]"
-        if not 0 <= share < 1:
-            raise ValueError(f"{name}: got {share}, but a number in [0, 1) is needed; give such a number.")
-    if group.get("nesterov") and group["momentum"] == 0:
-        raise ValueError("nesterov: got True without momentum; give momentum too, e.g. 0.9.")
-    if "eps" in group and not group["eps"] > 0:
-        raise ValueError(f"eps: got {group['eps']}, but a positive number is needed; give such a number.")
 
 
 @dataclass(frozen=True)

@@ -114,18 +114,26 @@ def langevin(
     accepted = torch.zeros_like(value) if metropolis else None
     history = []
     for step in range(1, steps + 1):
-        proposal = _propose(x, gradient, step_size, generator)
+        noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
+        v = tangent_part(x, noise.mul(math.sqrt(2.0 * step_size)).sub_(gradient, alpha=step_size))
+        length = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
+        y = torch.cos(length) * x + torch.sinc(length / math.pi) * v
+        y = y / torch.linalg.vector_norm(y, dim=-1, keepdim=True)  # rounding must not add up over many steps
         if accepted is None:
-            x = proposal.point
+            x = y
             if step < steps:
                 value, gradient = _value_and_gradient(potential, x)
         else:
-            new_value, new_gradient = _value_and_gradient(potential, proposal.point)
-            log_ratio = value - new_value + _log_proposal_ratio(proposal, new_gradient, step_size)
+            new_value, new_gradient = _value_and_gradient(potential, y)
+            # log q(x | y) - log q(y | x), in which the Jacobians of the exponential map cancel.
+            forth = tangent_part(x, noise)  # v - m(x) = sqrt(2 gamma) times this
+            back = tangent_part(y, length * torch.sin(length) * x - torch.cos(length) * v + step_size * new_gradient)
+            log_proposals = 0.5 * (forth * forth).sum(-1) - (back * back).sum(-1) / (4.0 * step_size)
+            log_ratio = value - new_value + log_proposals
             chance = torch.rand(value.shape, generator=generator, dtype=value.dtype, device=value.device)
             # A NaN compares as false: where V or its gradient is not a number the chain stays.
-            accept = (chance.log() < log_ratio) & (proposal.length[..., 0] < math.pi)
-            x = torch.where(accept[..., None], proposal.point, x)
+            accept = (chance.log() < log_ratio) & (length[..., 0] < math.pi)
+            x = torch.where(accept[..., None], y, x)
             gradient = torch.where(accept[..., None], new_gradient, gradient)
             value = torch.where(accept, new_value, value)
             accepted += accept
@@ -188,36 +196,6 @@ def effective_sample_size(log_weights: Tensor, *, relative: bool = False) -> Ten
     weights = torch.exp(log_weights - largest)
     size = weights.sum(-1).square() / weights.square().sum(-1)
     return size / log_weights.shape[-1] if relative else size
-
-
-@dataclass(frozen=True)
-class _Proposal:
-    """A step from `x` to `point` = exp_x(v), with the length of v and the normals it was made of."""
-
-    point: Tensor
-    length: Tensor
-    noise: Tensor
-    x: Tensor
-    v: Tensor
-
-
-def _propose(x: Tensor, gradient: Tensor, step_size: float, generator: torch.Generator) -> _Proposal:
-    noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
-    v = noise.mul(math.sqrt(2.0 * step_size)).sub_(gradient, alpha=step_size)
-    v = tangent_part(x, v)
-    length = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
-    moved = torch.cos(length) * x + torch.sinc(length / math.pi) * v
-    # Rounding must not add up over many steps.
-    return _Proposal(moved / torch.linalg.vector_norm(moved, dim=-1, keepdim=True), length, noise, x, v)
-
-
-def _log_proposal_ratio(proposal: _Proposal, new_gradient: Tensor, step_size: float) -> Tensor:
-    """Compute log q(x | y) - log q(y | x), in which the Jacobians of the exponential map cancel."""
-    x, y, length = proposal.x, proposal.point, proposal.length
-    forth = tangent_part(x, proposal.noise)  # v - m(x) = sqrt(2 gamma) times this
-    back = length * torch.sin(length) * x - torch.cos(length) * proposal.v
-    back = tangent_part(y, back + step_size * new_gradient)
-    return 0.5 * (forth * forth).sum(-1) - (back * back).sum(-1) / (4.0 * step_size)
 
 
 def _value_and_gradient(potential: Potential, x: Tensor) -> tuple[Tensor, Tensor]:
