@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from sphereot._arrays.libraries import product
 from sphereot._arrays.random import seed_of_draw, torch_generator
-from sphereot._arrays.validation import as_int, as_positive
-from sphereot._support.checkpoints import InvalidValuesError
+from sphereot._arrays.validation import InvalidValuesError, as_int, as_positive
 from sphereot.sphere import random_uniform
 from sphereot.torch.euclidean import sliced_wasserstein
 from sphereot.torch.views import (

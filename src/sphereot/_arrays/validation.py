@@ -42,10 +42,10 @@ from sphereot._arrays.libraries import (
 )
 from sphereot._arrays.orders import LARGEST_ORDER
 from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
-from sphereot._support.checkpoints import InvalidValuesError
 from sphereot._support.column_names import listed
 
 __all__ = [
+    "InvalidValuesError",
     "as_circle_weights",
     "as_frames",
     "as_int",
@@ -77,6 +77,10 @@ __all__ = [
 DEFAULT_SLICES = 200
 _MISSING = {"None", "nan", "NaT", "<NA>"}  # as text: labels of pandas, too, whose NA does not compare
 _MISSING_TEXTS = {"", "nan", "NaN"}  # numbers that are read as labels, from files too
+
+
+class InvalidValuesError(ValueError):
+    """Values of points or weights are not valid: NaN, infinity, other lengths than 1, negative weights."""
 
 
 def require_same_kind(**arrays: Array | None) -> None:

@@ -19,10 +19,6 @@ _DIGEST = "sha256:"
 _REMEDY = "remove the file to start again (--fresh on the command line)"
 
 
-class InvalidValuesError(ValueError):
-    """Values of points or weights are not valid: NaN, infinity, other lengths than 1, negative weights."""
-
-
 class NotFiniteError(ValueError):
     """A network returned NaN or infinity."""
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from sphereot._arrays.validation import as_positive, as_weight_factor
-from sphereot._support.checkpoints import InvalidValuesError
+from sphereot._arrays.validation import InvalidValuesError, as_positive, as_weight_factor
 from sphereot.torch.losses import UniformityLoss
 from sphereot.torch.views import LossParts, as_views, described, nan_of, options_of, shared_mean
 

@@ -15,6 +15,7 @@ from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted
 from sphereot._arrays.random import seed_of_draw
 from sphereot._arrays.types import Method, UniformMethod
 from sphereot._arrays.validation import (
+    InvalidValuesError,
     as_int,
     as_method,
     as_order,
@@ -26,7 +27,6 @@ from sphereot._arrays.validation import (
 from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch import backend
-from sphereot._support.checkpoints import InvalidValuesError
 from sphereot.distance.arguments import require_exact_options, two_measures
 from sphereot.slicing.circles import fresh_circles, great_circles
 from sphereot.slicing.operators import next_great_circles_operator

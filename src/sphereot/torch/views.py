@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sphereot._arrays.validation import as_points
-from sphereot._support.checkpoints import InvalidValuesError
+from sphereot._arrays.validation import InvalidValuesError, as_points
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, require_like_batches
 
 __all__ = [
