@@ -27,7 +27,7 @@ def cloud(n, dim, seed):
 
 def day(seed, shift):
     """A sketch with groups of 400 points near the north pole."""
-    x = np.random.default_rng(seed).normal(size=(400, 3)) + [0, 0, shift]
+    x = np.random.default_rng(seed).normal(size=(400, 3)) + np.array([0, 0, shift])
     sketch = sphereot.Sketch(3, n_projections=20, bins=128, groups=32)
     return sketch.update(sphereot.sphere.normalize(x), groups=np.arange(400))
 
