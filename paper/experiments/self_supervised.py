@@ -19,8 +19,8 @@ from paper.learning.pretraining import embed_all, pretrain, train_classifier
 from paper.learning.resnet import ResNet18
 from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
 from paper.run_context import Row, RunContext
-from sphereot.metrics import functional as metrics
 from sphereot.torch import AlignmentUniformityLoss, UniformityLoss
+from sphereot.torch.metrics import effective_rank, knn_accuracy, uniformity
 
 # Each loss by its parameter: the weight of the uniformity, or the temperature of SimCLR.
 _LOSSES: dict[str, Callable[[float, int], nn.Module]] = {
@@ -206,7 +206,7 @@ def _neighbor_accuracy(
         nn.functional.normalize(embed_all(encoder.features, part[0]) + 1e-12, dim=1) for part in (test, reference)
     )
     k = min(neighbors, len(others))
-    return float(metrics.knn_accuracy(points, test[1], others, reference[1], k=k))
+    return float(knn_accuracy(points, test[1], others, reference[1], k=k))
 
 
 def _evaluate(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, config: Config, seed: int) -> Row:
@@ -225,8 +225,8 @@ def _evaluate(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, config
             seed=seed,
         )
         row |= {f"accuracy_{name}": result.accuracy, f"best_{name}": result.best}
-    row["uniformity"] = float(metrics.uniformity(test_points))
-    row["effective_rank"] = float(metrics.effective_rank(test_points))
+    row["uniformity"] = float(uniformity(test_points))
+    row["effective_rank"] = float(effective_rank(test_points))
     return row
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from sphereot import density as density
     from sphereot import distributions as distributions
     from sphereot import flows as flows
-    from sphereot import jax as jax
-    from sphereot import metrics as metrics
     from sphereot import optim as optim
     from sphereot import plotting as plotting
     from sphereot import report as report
@@ -68,8 +66,6 @@ _LAZY_MODULES: dict[str, tuple[str, ...]] = {
     "density": (),
     "distributions": ("torch",),
     "flows": ("torch",),
-    "jax": ("jax",),
-    "metrics": ("torch", "torchmetrics"),
     "optim": ("torch",),
     "plotting": ("matplotlib",),
     "report": ("matplotlib",),

@@ -45,9 +45,9 @@ def kind(request):
     if name != "torch":
         yield library.numpy.asarray if name == "jax" else library.asarray
         return
-    from sphereot._backends.torch.backend import portable_path
+    from sphereot._backends.torch.backend import array_api_backend
 
-    with portable_path(force=path == "portable"):
+    with array_api_backend(force=path == "portable"):
         yield lambda array: library.from_numpy(np.asarray(array))
 
 
@@ -121,14 +121,14 @@ def test_order_just_above_the_plain_ones_agrees():
 def gradients(problem, p, dtype=np.float64, portable=False):
     """SSW_p of losses, with its gradients in the points and, by the kernel, in the weights."""
     torch = pytest.importorskip("torch")
-    from sphereot._backends.torch.backend import mean_cost, portable_path
+    from sphereot._backends.torch.backend import array_api_backend, mean_cost
 
     arrays = (problem.x, problem.y, problem.a, problem.b)
     x, y, a, b = (torch.tensor(t.astype(dtype), requires_grad=True) for t in arrays)
     frames = torch.tensor(problem.frames.astype(dtype))
     weights = [t.detach() if portable else t for t in (a, b)]
     wanted = [x, y] if portable else [x, y, a, b]
-    with portable_path(force=portable):
+    with array_api_backend(force=portable):
         between = mean_cost([Measure(x, weights[0]), Measure(y, weights[1])], frames, p, root=True)
         to_uniform = mean_cost([Measure(x, a)], frames, p, root=True)
     result = [*torch.autograd.grad(between, wanted), *torch.autograd.grad(to_uniform, [x, a])]

@@ -27,9 +27,9 @@ def gradient(x, backend, dtype=np.float64, dim=3):
     x, y, frames = (t.astype(dtype) for t in (x, y, frames))
     if backend == "jax.numpy":
         return traced_gradient(x, y, frames)
-    from sphereot._backends.torch.backend import portable_path
+    from sphereot._backends.torch.backend import array_api_backend
 
-    with portable_path(force=backend == "portable"):
+    with array_api_backend(force=backend == "portable"):
         points = torch.tensor(x, requires_grad=True)
         sphereot.ssw(points, torch.tensor(y), projections=torch.tensor(frames)).backward()
     return points.grad.numpy()

@@ -16,7 +16,6 @@ def test_returns_the_package():
     ("module", "package", "message"),
     [
         ("torch", "torch", "sphereot.torch needs PyTorch: pip install 'sphereot[torch]'."),
-        ("jax", "jax", "sphereot.jax needs JAX: pip install 'sphereot[jax]'."),
         ("plotting", "matplotlib", "sphereot.plotting needs matplotlib: pip install 'sphereot[plot]'."),
     ],
 )

@@ -94,12 +94,12 @@ def test_gradients_are_slopes(portable, dim, unbiased, rng):
     """In points and weights, along random directions; the value does not depend on the length of a point."""
     torch = pytest.importorskip("torch")
     from sphereot._backends.protocol import Measure
-    from sphereot._backends.torch.backend import pair_cost, portable_path
+    from sphereot._backends.torch.backend import array_api_backend, pair_cost
 
     x, a = sphere_sample(rng, 70, dim), rng.random(70) + 0.5
 
     def cost(points, weights):
-        with portable_path(force=portable):
+        with array_api_backend(force=portable):
             return pair_cost(Measure(torch.as_tensor(points), torch.as_tensor(weights)), unbiased=unbiased)
 
     leaves = [torch.tensor(t, requires_grad=True) for t in (x, a)]

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from helpers.tensors import points
 
 from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
-from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, portable_path
+from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, array_api_backend
 
 N, DIM = 4096, 64
 SCALE = 65536.0  # the first scale of torch.amp.GradScaler
@@ -52,7 +52,7 @@ def assert_close(found, expected):
 def test_gradients_have_full_precision(name, portable):
     """Also if the backward pass itself runs under autocast."""
     batches = sample(name, 512 if name in ALL_PAIRS else N)
-    with portable_path(force=portable):
+    with array_api_backend(force=portable):
         value = scaled_loss(name, batches)
         expected = torch.autograd.grad(value, batches)
         for dtype in (torch.float16, torch.bfloat16):
@@ -74,7 +74,7 @@ def test_second_derivatives_have_full_precision(name, portable):
         with torch.autocast("cpu", dtype=dtype, enabled=dtype is not None):
             return torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), batches)
 
-    with portable_path(force=portable):
+    with array_api_backend(force=portable):
         expected = penalty_gradient(None)
         for dtype in (torch.float16, torch.bfloat16):
             assert_close(penalty_gradient(dtype), expected)
@@ -85,7 +85,7 @@ def test_second_derivatives_have_full_precision(name, portable):
 def test_compiled_and_transformed(name):
     """In a compiled graph and under torch.func, where the derivative is traced together with the value."""
     (x,) = sample(name, 256)
-    with portable_path(force=True):
+    with array_api_backend(force=True):
         loss = LOSSES[name]()
         loss(x)  # fixed circles are drawn outside of the transforms
         expected = torch.autograd.grad(SCALE * loss(x), x)

@@ -11,7 +11,7 @@ from helpers.tensors import points, weights
 
 import sphereot
 from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
-from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, portable_path
+from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, array_api_backend
 
 LOSSES = {
     "uniformity": lambda **options: UniformityLoss(n_projections=5, seed=0, **options),
@@ -58,7 +58,7 @@ def test_error_or_nan(name, fault):
 def test_nan_where_values_cannot_be_read(name, fault, portable):
     """Compiled and under torch.func the default gives what the option gives: NaN, and good members keep theirs."""
     bad, good = batches(name, fault), batches(name)
-    with portable_path(force=portable):
+    with array_api_backend(force=portable):
         loss = LOSSES[name]()
         torch.compiler.reset()
         compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")

@@ -16,7 +16,7 @@ from helpers.tensors import points, weights
 
 import sphereot
 from sphereot._arrays.random import seed_of_draw
-from sphereot.torch import SSWLoss, UniformityLoss, portable_path
+from sphereot.torch import SSWLoss, UniformityLoss, array_api_backend
 
 ORDERS = [1, 1.5, 2, 3]
 normalize = torch.nn.functional.normalize
@@ -60,7 +60,7 @@ def test_mean_over_fresh_slices_is_unbiased(dtype, d, way):
     def value():
         if way == "vmap":
             return torch.func.vmap(loss, randomness="same")(x[None])[0]
-        with portable_path(force=way == "portable"):
+        with array_api_backend(force=way == "portable"):
             return loss(x)
 
     losses = np.array([float(value()) for _ in range(60)])
@@ -168,7 +168,7 @@ def test_unnormalized_input():
         (lambda: SSWLoss(method="sobol"), ValueError, "method: got 'sobol'"),
         (lambda: SSWLoss(reduction="max"), ValueError, "reduction: got 'max'"),
         (lambda: SSWLoss(block_size=0), ValueError, "block_size: got 0"),
-        (lambda: portable_path(block_size=-1).__enter__(), ValueError, "block_size: got -1"),
+        (lambda: array_api_backend(block_size=-1).__enter__(), ValueError, "block_size: got -1"),
         (lambda: UniformityLoss()(torch.ones(0, 5, 3)), ValueError, r"x: shape is \(0, 5, 3\), a batch of no samples"),
         (lambda: UniformityLoss()(torch.ones(5, 1)), ValueError, "x: points have 1 coordinate"),
         (

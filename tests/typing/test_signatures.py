@@ -12,10 +12,10 @@ import pytest
 MODULES = (
     "sphereot", "sphereot.circle", "sphereot.compat.pot", "sphereot.compat.sklearn",
     "sphereot.datasets", "sphereot.density", "sphereot.distributions", "sphereot.flows",
-    "sphereot.metrics", "sphereot.metrics.functional", "sphereot.optim", "sphereot.plotting",
+    "sphereot.optim", "sphereot.plotting",
     "sphereot.radon", "sphereot.report", "sphereot.sampling", "sphereot.sketch",
     "sphereot.sketch.dask", "sphereot.sketch.spark", "sphereot.slicing.circles", "sphereot.sphere", "sphereot.stats",
-    "sphereot.torch", "sphereot.torch.euclidean",
+    "sphereot.torch", "sphereot.torch.euclidean", "sphereot.torch.metrics",
 )  # fmt: skip
 
 # What really takes anything.

@@ -6,15 +6,21 @@
 the options, and the sharing of a batch over processes.
 """
 
+from typing import TYPE_CHECKING
+
 from sphereot._support.extras import require
+from sphereot._support.lazy_modules import import_on_use
 
 require("torch", "sphereot.torch")
 
-from sphereot._backends.torch.backend import portable_path
+from sphereot._backends.torch.backend import array_api_backend
 from sphereot.torch.alignment_uniformity import AlignmentUniformityLoss
 from sphereot.torch.latent import Losses, SphericalAutoencoder
 from sphereot.torch.losses import SSWLoss, UniformityLoss
 from sphereot.torch.views import LossParts
+
+if TYPE_CHECKING:
+    from sphereot.torch import metrics as metrics
 
 __all__ = [
     "AlignmentUniformityLoss",
@@ -23,5 +29,7 @@ __all__ = [
     "SSWLoss",
     "SphericalAutoencoder",
     "UniformityLoss",
-    "portable_path",
+    "array_api_backend",
 ]
+
+__getattr__ = import_on_use(__name__, "metrics")

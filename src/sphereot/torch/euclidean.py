@@ -7,6 +7,8 @@ from sphereot import circle
 from sphereot._arrays.libraries import product
 from sphereot._arrays.random import torch_generator
 
+__all__ = ["mean_line_cost", "random_directions", "sliced_wasserstein"]
+
 _REACH = 0.2499  # a little less than a quarter turn: rounding must not carry a point across 0, where the circle closes
 
 

@@ -12,7 +12,7 @@ import sphereot
 from sphereot import circle
 from sphereot._backends.native import backend as native
 from sphereot._backends.protocol import Measure
-from sphereot.torch import portable_path
+from sphereot.torch import array_api_backend
 
 ORDERS = [1, 1.5, 2, 3]
 normalize = torch.nn.functional.normalize
@@ -94,7 +94,7 @@ def test_native_gradient_equals_array_api_gradient(p, n, m):
 
     expected = gradients()
     for block_size in (None, 3):
-        with portable_path(force=True, block_size=block_size):
+        with array_api_backend(force=True, block_size=block_size):
             for got, kernel in zip(gradients(), expected, strict=True):
                 assert_allclose(got.detach(), kernel.detach(), rtol=1e-9, atol=1e-12)
 
@@ -119,7 +119,7 @@ def test_gradients_are_finite_at_degenerate_points(path, p, dtype):
         "orthogonal": (torch.cat([pole, x]), torch.cat([x, pole]), equator),
         "one each": (x[:1], -x[:1], None),
     }
-    with portable_path(force=path == "portable"):
+    with array_api_backend(force=path == "portable"):
         for name, (one, other, frames) in cases.items():
             for root in (False, True):
                 one, other = one.clone().requires_grad_(), other.clone().requires_grad_()
@@ -204,7 +204,7 @@ def test_values_equal_those_of_the_kernel():
 @pytest.mark.parametrize("portable", [False, True])
 def test_double_backward_is_an_error(portable):
     x, y = points(10, 3, grad=True), points(10, 3, shift=1)
-    with portable_path(force=portable, block_size=7):
+    with array_api_backend(force=portable, block_size=7):
         (gradient,) = torch.autograd.grad(sphereot.ssw(x, y, seed=0), x, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward"):
         gradient.square().sum().backward()
@@ -217,5 +217,5 @@ def test_backward_without_grad():
 
 def test_weight_gradients_without_the_kernel_are_an_error():
     x, a = points(5, 3), weights(5, grad=True)
-    with portable_path(force=True), pytest.raises(RuntimeError, match="detach the weights"):
+    with array_api_backend(force=True), pytest.raises(RuntimeError, match="detach the weights"):
         sphereot.ssw(x, x, x_weights=a, seed=0)

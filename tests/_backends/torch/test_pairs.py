@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from helpers.tensors import points, weights
 
 import sphereot
-from sphereot.torch import UniformityLoss, portable_path
+from sphereot.torch import UniformityLoss, array_api_backend
 
 normalize = torch.nn.functional.normalize
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own, in forward mode
@@ -24,7 +24,7 @@ def cost(x, w=None, unbiased=False):
 def test_derivatives_by_finite_differences(d, unbiased, portable):
     """First and second derivatives in points and weights, in reverse and in forward mode."""
     inputs = points(5, d, grad=True), weights(5, grad=True)
-    with portable_path(force=portable):
+    with array_api_backend(force=portable):
         assert torch.autograd.gradcheck(lambda x, w: cost(x, w, unbiased), inputs, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(lambda x, w: cost(x, w, unbiased), inputs)
 
@@ -34,7 +34,7 @@ def test_derivatives_by_finite_differences(d, unbiased, portable):
 def test_every_way_to_a_hessian(d, portable):
     """Those of torch.func and autograd, mixed ones too, are one matrix."""
     x = points(5, d)
-    with portable_path(force=portable):
+    with array_api_backend(force=portable):
         expected = torch.autograd.functional.hessian(cost, x)
         ways = {
             "hessian": torch.func.hessian(cost)(x),
@@ -73,7 +73,7 @@ def test_coincident_points_have_finite_second_derivatives(dtype, portable):
     x = points(6, 4, dtype=dtype)
     x[1] = x[0]
     x.requires_grad_()
-    with portable_path(force=portable):
+    with array_api_backend(force=portable):
         loss = UniformityLoss(method="exact")
         (gradient,) = torch.autograd.grad(loss(x), x, create_graph=True)
         (second,) = torch.autograd.grad(gradient.square().sum(), x)

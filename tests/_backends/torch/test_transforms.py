@@ -12,7 +12,7 @@ import sphereot
 from sphereot import circle
 from sphereot._backends.torch import operators as ops
 from sphereot.slicing import operators as circles
-from sphereot.torch import SSWLoss, UniformityLoss, portable_path
+from sphereot.torch import SSWLoss, UniformityLoss, array_api_backend
 
 ORDERS = [1, 1.5, 2, 3]
 normalize = torch.nn.functional.normalize
@@ -42,7 +42,7 @@ def test_compiles_as_one_graph(path):
     def loss(x, y):
         return sphereot.ssw(x, y, seed=0, n_projections=6) + sphereot.ssw_uniform(x, seed=1, n_projections=6)
 
-    with portable_path(force=path == "portable"):
+    with array_api_backend(force=path == "portable"):
         torch.compiler.reset()
         compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
         assert_allclose(compiled(x, y).detach(), loss(x, y).detach(), rtol=1e-12)
@@ -120,7 +120,7 @@ def test_blocks_of_the_array_api_backend_under_transforms():
         return sphereot.ssw(x, y, projections=frames)
 
     expected = torch.autograd.grad(cost(x, y), (x, y))
-    with portable_path(force=True, block_size=4):
+    with array_api_backend(force=True, block_size=4):
         value = cost(x, y)
         for _ in range(2):
             result = torch.autograd.grad(3 * value, (x, y), retain_graph=True)
@@ -147,7 +147,7 @@ def test_invalid_values_under_a_trace_give_nan(path, fault):
     def cost(x, w):
         return sphereot.ssw(x, y, x_weights=w, seed=0), sphereot.ssw_uniform(x, weights=w, p=3, seed=0)
 
-    with portable_path(force=path == "portable"):
+    with array_api_backend(force=path == "portable"):
         result = torch.func.vmap(cost)(torch.stack([x, points(20, 3)]), torch.stack([bad, w]))
         assert all(torch.isnan(f[0]) and torch.isfinite(f[1]) for f in result)
         torch.compiler.reset()
@@ -181,7 +181,7 @@ def test_checkpoints_and_batched_gradients(block_size):
         return sphereot.ssw(x, y, seed=0)
 
     (expected,) = torch.autograd.grad(cost(x), x)
-    with portable_path(force=block_size is not None, block_size=block_size):
+    with array_api_backend(force=block_size is not None, block_size=block_size):
         (result,) = torch.autograd.grad(torch.utils.checkpoint.checkpoint(cost, x, use_reentrant=False), x)
         assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
     jacobian = torch.autograd.functional.jacobian(lambda x: cost(x)[None] * torch.ones(3), x, vectorize=True)
@@ -202,7 +202,7 @@ def test_circles_are_not_differentiated():
     x, y = points(10, 3, grad=True), points(8, 3, shift=1)
     frames = sphereot.great_circles(6, 3, seed=0, like=x).requires_grad_()
     for block_size in (None, 2):
-        with portable_path(force=block_size is not None, block_size=block_size):
+        with array_api_backend(force=block_size is not None, block_size=block_size):
             assert not sphereot.ssw(x.detach(), y, projections=frames).requires_grad
             (result,) = torch.autograd.grad(sphereot.ssw(x, y, projections=frames), frames, allow_unused=True)
             assert result is None

@@ -31,12 +31,12 @@ from sphereot._backends.torch.derivatives import differentiable_once
 from sphereot._backends.torch.pairs import has_tangent, is_differentiated_again, portable_pair_cost
 
 __all__ = [
+    "array_api_backend",
     "circle_costs",
     "circle_plan",
     "mean_cost",
     "pair_cost",
     "pairwise_costs",
-    "portable_path",
     "project",
     "relabeled_costs",
     "resampled_costs",
@@ -58,7 +58,7 @@ _settings = _Settings()
 
 
 @contextmanager
-def portable_path(*, force: bool | None = None, block_size: int | None = None) -> Iterator[None]:
+def array_api_backend(*, force: bool | None = None, block_size: int | None = None) -> Iterator[None]:
     """Context manager: settings of the array-API backend, which computes on tensors off the CPU, in all threads.
 
     Parameters

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from torchmetrics import MetricCollection
 
 import sphereot
-from sphereot.metrics import Alignment, EffectiveRank, KNNAccuracy, SSWDistance, Uniformity, functional
+from sphereot.torch import metrics as functional
+from sphereot.torch.metrics import Alignment, EffectiveRank, KNNAccuracy, SSWDistance, Uniformity
 
 
 def points(n, dim, seed=0):
@@ -78,16 +79,16 @@ def test_near_neighbors_count_more():
     reference = torch.nn.functional.normalize(torch.tensor([[1.0, 0.01], [1.0, 0.6], [1.0, -0.6]]), dim=1)
     labels = torch.tensor([0, 1, 1])
     x = torch.tensor([[1.0, 0.0]])
-    assert functional.knn_votes(x, reference, labels, k=3, temperature=0.07).tolist() == [0]
-    assert functional.knn_votes(x, reference, labels, k=3, temperature=math.inf).tolist() == [1]
+    assert functional._vote(x, reference, labels, k=3, temperature=0.07).tolist() == [0]
+    assert functional._vote(x, reference, labels, k=3, temperature=math.inf).tolist() == [1]
 
 
 def test_blocks_of_neighbors(monkeypatch):
     reference, x = points(30, 4), points(20, 4, 1)
     labels = torch.arange(30) % 3
-    whole = functional.knn_votes(x, reference, labels, k=4, temperature=0.1)
+    whole = functional._vote(x, reference, labels, k=4, temperature=0.1)
     monkeypatch.setattr(functional, "_BLOCK", 90)
-    assert torch.equal(functional.knn_votes(x, reference, labels, k=4, temperature=0.1), whole)
+    assert torch.equal(functional._vote(x, reference, labels, k=4, temperature=0.1), whole)
 
 
 def test_in_a_collection():
