@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, ResultT, ScalarT
-from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns
+from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns, in_precision_of_order
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
@@ -73,7 +73,7 @@ def wasserstein(
     v : array, shape (..., m)
         Atoms of the second measure, in turns. Leading dimensions of `u` and `v` broadcast.
     p : float
-        Order, from 1 to 1000. W_p^p of a large order may lie below the range of its dtype, and is then 0.
+        Order, from 1 to 16. Above 4 the computation and the result are in float64.
     u_weights, v_weights : array, shape (n,) or (..., n), and (m,) or (..., m), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
 
@@ -103,7 +103,7 @@ def wasserstein(
     array([0.     , 0.03625])
     """
     p = as_order(p)
-    first, second = _two_measures(as_turns("u", u), as_turns("v", v), u_weights, v_weights)
+    first, second = _two_measures(as_turns("u", u), as_turns("v", v), u_weights, v_weights, p)
     shape, u_rows, v_rows = _flat_batches(first, second)
     atoms = first.points
     if 0 in shape:
@@ -133,7 +133,7 @@ def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None
     u : array, shape (..., n)
         Atoms, in turns.
     p : float
-        Order, from 1 to 1000. For p = 2 the value has a closed form (Proposition 1), here with weights too.
+        Order, from 1 to 16. For p = 2 the value has a closed form (Proposition 1), here with weights too.
     weights : array, shape (n,) or (..., n), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
 
@@ -152,7 +152,7 @@ def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None
     1.0
     """
     p = as_order(p)
-    atoms = as_turns("u", u)
+    atoms = in_precision_of_order(as_turns("u", u), p)
     shape, rows = _flat_batches(Measure(atoms, as_circle_weights("weights", weights, "u", atoms)))
     if 0 in shape:
         return namespace(atoms).zeros(shape, dtype=atoms.dtype, device=device(atoms))
@@ -240,7 +240,7 @@ def transport_plan(
     v : array, shape (m,)
         Atoms of the second measure, in turns.
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     u_weights, v_weights : array, shape (n,) and (m,), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
 
@@ -266,17 +266,17 @@ def transport_plan(
             raise ValueError(
                 f"{name}: shape is {tuple(turns.shape)}, but a plan needs one pair of measures, shape (n,)."
             )
-    first, second = _two_measures(atoms["u"], atoms["v"], u_weights, v_weights)
+    first, second = _two_measures(atoms["u"], atoms["v"], u_weights, v_weights, p)
     _, u_row, v_row = _flat_batches(first, second)
     return CirclePlan(*backend_for(first.points).circle_plan(u_row, v_row, p))
 
 
-def _two_measures(u: Array, v: Array, u_weights: Any, v_weights: Any) -> tuple[Measure, Measure]:
+def _two_measures(u: Array, v: Array, u_weights: Any, v_weights: Any, p: float) -> tuple[Measure, Measure]:
     """Measures of one library and dtype, from atoms and weights that may be None."""
     u, v = as_same_kind(u=u, v=v)
     xp = namespace(u)
     dtype = xp.result_type(u, v)
-    u, v = xp.astype(u, dtype), xp.astype(v, dtype)
+    u, v = (in_precision_of_order(xp.astype(t, dtype), p) for t in (u, v))
     a = as_circle_weights("u_weights", u_weights, "u", u)
     b = as_circle_weights("v_weights", v_weights, "v", v)
     return Measure(u, a), Measure(v, b)

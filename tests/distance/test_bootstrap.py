@@ -66,7 +66,5 @@ def test_messages():
         _ = plain.noise_floor
     with pytest.raises(ValueError, match="bootstrap"):
         sphereot.ssw_estimate(x, x, bootstrap=2)
-    with pytest.raises(ValueError, match="bootstrap: is for orders up to"):
-        sphereot.ssw_estimate(x, x, p=10, bootstrap=20)
     with pytest.raises(ValueError, match="level: got 2"):
         sphereot.ssw_estimate(x, x, seed=0, bootstrap=10).sampling_interval(2)

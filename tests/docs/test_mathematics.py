@@ -44,7 +44,7 @@ def test_opposite_points(rng):
 
 def test_grows_with_the_order(rng):
     x, y = random_uniform(30, 4, seed=rng), random_uniform(20, 4, seed=rng)
-    values = [sphereot.ssw(x, y, p=p, root=True, seed=0) for p in (1, 1.5, 2, 4, 20, 300)]
+    values = [sphereot.ssw(x, y, p=p, root=True, seed=0) for p in (1, 1.5, 2, 4, 8, 16)]
     assert values == sorted(values)
     assert values[-1] <= 0.5
 

@@ -16,7 +16,7 @@ from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, arr
 LOSSES = {
     "uniformity": lambda **options: UniformityLoss(n_projections=5, seed=0, **options),
     "rooted": lambda **options: UniformityLoss(n_projections=5, seed=0, root=True, **options),
-    "large order": lambda **options: UniformityLoss(50, n_projections=5, seed=0, root=True, **options),
+    "large order": lambda **options: UniformityLoss(16, n_projections=5, seed=0, root=True, **options),
     "exact": lambda **options: UniformityLoss(method="exact", **options),
     "two samples": lambda **options: SSWLoss(n_projections=5, seed=0, **options),
     "views": lambda **options: AlignmentUniformityLoss(2.0, **options),

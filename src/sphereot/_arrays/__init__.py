@@ -1,3 +1,3 @@
-"""Array utilities for every library: library detection, input validation, random numbers, large orders p."""
+"""Array utilities for every library: library detection, input validation, random numbers."""
 
 __all__: list[str] = []

@@ -35,8 +35,10 @@ __all__ = [
     "readable",
     "running_sums",
     "take_in_rows",
+    "take_root",
     "to_kind",
     "to_numpy",
+    "wide_dtype",
     "without_gradient",
 ]
 
@@ -114,6 +116,14 @@ def floating_dtype(like: Array) -> Any:
     return like.dtype if like.dtype in (xp.float32, xp.float64) else xp.float32
 
 
+def wide_dtype(like: Array) -> Any:
+    """float64 where the library and device have it, else the array's own type: masses and sums are kept in it."""
+    if str(device(like)).startswith("mps"):
+        return like.dtype  # torch lists float64 for every device, but this one refuses it
+    info = namespace(like).__array_namespace_info__()
+    return info.dtypes(kind="real floating").get("float64", like.dtype)
+
+
 def is_double(array: Array) -> bool:
     """Whether the dtype of an array is float64."""
     return bool(array.dtype == namespace(array).float64)
@@ -125,6 +135,16 @@ def take_in_rows(values: Array, indices: Array) -> Array:
         # `take_along_dim` would first wrap the indices, in three times the time of the gather itself.
         return values.expand(indices.shape[0], -1).gather(-1, indices)
     return namespace(values).take_along_axis(values, indices, axis=-1)
+
+
+def take_root(costs: Array, p: float, root: bool) -> Array:
+    """Costs, or their p-th roots if `root` is set; the gradient of a root at 0 is 0, and NaN stays NaN."""
+    if not root or p == 1:
+        return costs
+    xp = namespace(costs)
+    zero = costs <= 0
+    roots = xp.where(zero, xp.zeros_like(costs), xp.where(zero, xp.ones_like(costs), costs) ** (1.0 / p))
+    return roots[()] if roots.ndim == 0 else roots
 
 
 def running_sums(values: Array) -> Array:

@@ -39,8 +39,8 @@ from sphereot._arrays.libraries import (
     namespace,
     readable,
     to_numpy,
+    wide_dtype,
 )
-from sphereot._arrays.orders import LARGEST_ORDER
 from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
 from sphereot._support.column_names import listed
 
@@ -66,6 +66,7 @@ __all__ = [
     "as_vectors",
     "as_weight_factor",
     "as_weights",
+    "in_precision_of_order",
     "own_weights",
     "require_broadcast",
     "require_labels",
@@ -75,6 +76,8 @@ __all__ = [
 ]
 
 DEFAULT_SLICES = 200
+LARGEST_ORDER = 16.0
+LARGEST_SINGLE_ORDER = 4.0  # displacements in float32 are multiples of 2^-24: fourth powers are 2^-96 at least
 _MISSING = {"None", "nan", "NaT", "<NA>"}  # as text: labels of pandas, too, whose NA does not compare
 _MISSING_TEXTS = {"", "nan", "NaN"}  # numbers that are read as labels, from files too
 
@@ -576,10 +579,16 @@ def as_order(p: Any) -> float:
         raise ValueError(f"p: got {p}, but the order must be a finite number of at least 1.")
     if float(p) > LARGEST_ORDER:
         raise ValueError(
-            f"p: got {p}, but the order must be at most {LARGEST_ORDER:g}; there the distance is close to the largest "
-            "displacement already."
+            f"p: got {p}, but the order must be at most {LARGEST_ORDER:g}; give a smaller "
+            "p, for example 4, which follows the large displacements already."
         )
     return float(p)
+
+
+def in_precision_of_order(points: Array, p: float) -> Array:
+    """Points in float64 for orders above 4, whose powers underflow in float32; unchanged for others."""
+    xp = namespace(points)
+    return xp.astype(points, wide_dtype(points), copy=False) if p > LARGEST_SINGLE_ORDER else points
 
 
 def as_slice_count(n_projections: Any, projections: Array | None = None) -> int:

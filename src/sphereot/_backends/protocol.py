@@ -80,7 +80,7 @@ class Backend(Protocol):
         """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
 
     def mean_cost(self, measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
-        """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
+        """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
 
     def pair_cost(self, measure: Measure, *, unbiased: bool = False) -> Array:
         """SSW_2^2 to the uniform distribution without slices: the double sum of K_d over all pairs of points.
@@ -108,8 +108,7 @@ class Backend(Protocol):
     def resampled_costs(self, measures: Measures, repeats: Sequence[Repeats], frames: Array, p: float) -> Array:
         """W_p^p on each great circle for each of B resamples of one or two measures, shape (L, B).
 
-        A resample has each point as often as `repeats` of its measure says; weights of the measures are not used. For
-        orders up to `LARGEST_PLAIN_ORDER`.
+        A resample has each point as often as `repeats` of its measure says; weights of the measures are not used.
         """
 
 
@@ -137,8 +136,8 @@ class SketchBackend(Protocol):
         One histogram is compared with the uniform measure.
         """
 
-    def transport_distances(self, x: Any, y: Any, p: float, root: bool, n_slices: int) -> NDArray[np.float64]:
-        """W_p^p, or W_p with `root`, between atoms at the means of the bins, and what its error bound needs, (4, L).
+    def transport_distances(self, x: Any, y: Any, p: float, n_slices: int) -> NDArray[np.float64]:
+        """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L).
 
         The rows are the costs, the displacements of x and of y (the largest W_p^p to the atoms, in widths of a bin),
         and for p = 2 the ranges of partners (docs/sketch.md). With y None the other measure is uniform.

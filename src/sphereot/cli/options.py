@@ -45,11 +45,11 @@ SAMPLE = (
 Sample = Annotated[Path, typer.Argument(help=f"The points: {SAMPLE}.", show_default=False)]
 FirstFile = Annotated[Path, typer.Argument(help=f"The first sample: {SAMPLE}.", show_default=False)]
 SecondFile = Annotated[Path, typer.Argument(help="The second sample, given like the first.", show_default=False)]
-Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 1000.")]
+Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 16.")]
 OrderByData = Annotated[
     float | None,
     typer.Option(
-        "--p", help="Order p of the distance, from 1 to 1000.", show_default="2; 1 for locations, with --lonlat"
+        "--p", help="Order p of the distance, from 1 to 16.", show_default="2; 1 for locations, with --lonlat"
     ),
 ]
 Projections = Annotated[int, typer.Option("--projections", help="Number of great circles.")]

@@ -12,6 +12,7 @@ from sphereot._arrays.validation import (
     as_samples,
     as_slice_count,
     as_weights,
+    in_precision_of_order,
     own_weights,
     require_same_dim,
 )
@@ -27,8 +28,10 @@ def two_measures(
     x_weights: Array | None = None,
     y_weights: Array | None = None,
     columns: SampleColumns | None = None,
+    *,
+    p: float = 2,
 ) -> tuple[Measure, Measure]:
-    """Validate two samples and their weights, and convert them to a common dtype."""
+    """Validate two samples and their weights, and convert them to a common dtype; to float64 for orders above 4."""
     x_weights, y_weights = own_weights(x_weights, x), own_weights(y_weights, y)
     x, y = as_samples(columns, weighted=True, x=x, y=y)
     x, y = as_same_kind(x=x, y=y)
@@ -37,6 +40,7 @@ def two_measures(
         xp = namespace(x)
         dtype = xp.result_type(x, y)
         x, y = xp.astype(x, dtype, copy=False), xp.astype(y, dtype, copy=False)
+    x, y = in_precision_of_order(x, p), in_precision_of_order(y, p)
     return (
         Measure(x, as_weights("x_weights", x_weights, "x", x)),
         Measure(y, as_weights("y_weights", y_weights, "y", y)),

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER
 from sphereot._arrays.validation import as_int
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
@@ -59,8 +58,6 @@ def resampled(
 ) -> PointSampling:
     """Resample the points of validated measures `count` times, each measure by itself, with replacement."""
     count = as_int("bootstrap", count, 10, "the number of resamples")
-    if p > LARGEST_PLAIN_ORDER:
-        raise ValueError(f"bootstrap: is for orders up to {LARGEST_PLAIN_ORDER:g}, but p is {p:g}.")
     samples = [_Sample(to_numpy(measure.points), _shares(measure)) for measure in measures]
     points = samples[0].points
     drawn = frames_from_normals(generator.standard_normal, _CIRCLES, points.shape[1], "quasi")

@@ -13,7 +13,16 @@ from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import ArrayT, EstimateMethod, Frames, Numbers, NumpyPoints, Points, ResultT, Seed
-from sphereot._arrays.validation import as_int, as_method, as_order, as_samples, as_slice_count, as_weights, own_weights
+from sphereot._arrays.validation import (
+    as_int,
+    as_method,
+    as_order,
+    as_samples,
+    as_slice_count,
+    as_weights,
+    in_precision_of_order,
+    own_weights,
+)
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.extras import Progress, progress_bar
@@ -296,7 +305,7 @@ def ssw_estimate(
     ('quasi', 8)
     """
     p = as_order(p)
-    measures = _constant_measures(x, y, x_weights, y_weights, columns)
+    measures = _constant_measures(x, y, x_weights, y_weights, columns, p)
     points = measures[0].points
     chosen = None if method is None else as_method(method, also=("importance",))
     if projections is not None:
@@ -334,7 +343,7 @@ def _drawn_estimate(circles: "_Circles", count: int, limit: int, rtol: float | N
 
 
 def _constant_measures(
-    x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None, columns: SampleColumns | None
+    x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None, columns: SampleColumns | None, p: float
 ) -> Measures:
     """Validate the measures and detach them: an estimate with its standard error has no gradient."""
     measures: Measures
@@ -342,10 +351,10 @@ def _constant_measures(
         if y_weights is not None:
             raise ValueError("y_weights: got weights without y; pass y too, or leave y_weights out.")
         x_weights = own_weights(x_weights, x)
-        (x,) = as_samples(columns, weighted=True, x=x)
+        x = in_precision_of_order(as_samples(columns, weighted=True, x=x)[0], p)
         measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
     else:
-        measures = two_measures(x, y, x_weights, y_weights, columns)
+        measures = two_measures(x, y, x_weights, y_weights, columns, p=p)
     return without_gradients(measures)
 
 

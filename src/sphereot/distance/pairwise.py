@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import SampleColumns, is_table
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, SupportsDLPack
-from sphereot._arrays.validation import as_order, as_same_kind, as_samples, as_weights, own_weights, require_same_dim
+from sphereot._arrays.validation import (
+    as_order,
+    as_same_kind,
+    as_samples,
+    as_weights,
+    in_precision_of_order,
+    own_weights,
+    require_same_dim,
+)
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.keyword_options import options_by_name
@@ -83,7 +91,7 @@ def pairwise_ssw(
     measures : sequence of N arrays, shapes (n_i, d)
         Unit vectors; or one array of shape (N, n, d).
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     weights : sequence of N arrays, shapes (n_i,), or None
         Nonnegative weights of each sample; None stands for equal weights, of all or of one.
     n_projections, projections, method, seed, root
@@ -107,13 +115,13 @@ def pairwise_ssw(
     (True, True)
     """
     p = as_order(p)
-    validated = several_measures(measures, weights, columns)
+    validated = several_measures(measures, weights, columns, p=p)
     frames = frames_for(validated[0].points, n_projections, projections, seed, method)
     return pairwise_matrix(validated, frames, p, root=root)
 
 
 def several_measures(
-    measures: Any, weights: Sequence[Array | None] | None, columns: SampleColumns | None = None
+    measures: Any, weights: Sequence[Array | None] | None, columns: SampleColumns | None = None, *, p: float = 2
 ) -> Measures:
     """Validate several samples and their weights, and convert them to a common dtype."""
     if not isinstance(measures, Sequence) and not hasattr(measures, "__dlpack__") and is_table(measures):
@@ -131,7 +139,7 @@ def several_measures(
         require_same_dim(names[0], points[0], name, x)
     xp = namespace(points[0])
     dtype = xp.result_type(*points)
-    points = [xp.astype(x, dtype, copy=False) for x in points]
+    points = [in_precision_of_order(xp.astype(x, dtype, copy=False), p) for x in points]
     return [Measure(points[i], as_weights(f"weights[{i}]", masses[i], name, points[i])) for i, name in enumerate(names)]
 
 

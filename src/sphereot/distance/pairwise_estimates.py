@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.containers import SampleColumns
-from sphereot._arrays.libraries import Array, to_kind, to_numpy
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
+from sphereot._arrays.libraries import to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Method, Numbers, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_method, as_order
-from sphereot._backends.protocol import Measures
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
 from sphereot.distance.arguments import without_gradients
@@ -90,7 +88,7 @@ def pairwise_ssw_estimate(
     measures : sequence of N arrays, shapes (n_i, d)
         Unit vectors; or one array of shape (N, n, d).
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     weights : sequence of N arrays, shapes (n_i,), or None
         Nonnegative weights of each sample; None stands for equal weights, of all or of one.
     n_projections : int, optional
@@ -130,7 +128,7 @@ def pairwise_ssw_estimate(
     True
     """
     p, drawn = as_order(p), as_method(method)
-    validated = without_gradients(several_measures(measures, weights, columns))
+    validated = without_gradients(several_measures(measures, weights, columns, p=p))
     points = validated[0].points
     fresh, limit = circle_counts(n_projections, rtol, max_projections)
     generator = numpy_generator(seed, points)
@@ -142,7 +140,8 @@ def pairwise_ssw_estimate(
         with progress_bar(progress, "great circles", done + sum(fresh_sizes), done) as show:
             for size in fresh_sizes:
                 frames = frames_from_normals(generator.standard_normal, size, points.shape[1], drawn)
-                means.append(_pairwise_costs(validated, to_kind(frames, points), p))
+                costs = pairwise_matrix(validated, to_kind(frames, points), p, root=False)
+                means.append(to_numpy(costs).astype(np.float64))
                 sizes.append(size)
                 show(sum(sizes))
         values, errors = mean_and_error(np.array(sizes, dtype=np.float64), np.array(means))
@@ -159,11 +158,3 @@ def _group_sizes(count: int, dim: int, method: str) -> list[int]:
         return replicate_sizes(count, dim, method)
     groups = min(_INDEPENDENT_GROUPS, count)
     return [count // groups + (k < count % groups) for k in range(groups)]
-
-
-def _pairwise_costs(measures: Measures, frames: Array, p: float) -> NDArray[np.float64]:
-    """SSW_p^p of all pairs in float64; of a large order by way of SSW_p, which does not vanish in float32."""
-    is_large = p > LARGEST_PLAIN_ORDER
-    matrix = to_numpy(pairwise_matrix(measures, frames, p, root=is_large)).astype(np.float64)
-    costs: NDArray[np.float64] = costs_of(matrix[None], p)[0] if is_large else matrix
-    return costs

@@ -5,9 +5,9 @@ from typing import Any, overload
 import numpy as np
 
 from sphereot._arrays.containers import Columns, SampleColumns
-from sphereot._arrays.orders import rooted
+from sphereot._arrays.libraries import take_root
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, UniformMethod
-from sphereot._arrays.validation import as_order, as_points, as_weights, own_weights
+from sphereot._arrays.validation import as_order, as_points, as_weights, in_precision_of_order, own_weights
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
@@ -109,8 +109,7 @@ def ssw(
     y : array, shape (m, d)
         Unit vectors: the second sample, of the same array library and device.
     p : float
-        Order, from 1 to 1000. SSW_p^p of a large order is a tiny number, and 0 below the range of its dtype (1e-38 in
-        float32); use `root=True` there, which is right for all orders.
+        Order, from 1 to 16. Above 4 the computation and the result are in float64.
     x_weights, y_weights : array, shape (n,) and (m,), optional
         Nonnegative weights, scaled to a total of 1. By default those that a `PointSet` holds, else equal weights.
     n_projections : int, optional
@@ -134,7 +133,8 @@ def ssw(
     Returns
     -------
     array, shape ()
-        SSW_p^p in turns to the power p, of the inputs' library, device and dtype (float32 for half types).
+        SSW_p^p in turns to the power p, of the inputs' library, device and dtype (float32 for half types,
+        float64 for orders above 4).
 
     See Also
     --------
@@ -160,7 +160,7 @@ def ssw(
     True
     """
     p = as_order(p)
-    measures = two_measures(x, y, x_weights, y_weights, columns)
+    measures = two_measures(x, y, x_weights, y_weights, columns, p=p)
     points = measures[0].points
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost(measures, frames, p, root=root)
@@ -238,7 +238,7 @@ def ssw_uniform(
     x : array, shape (n, d)
         Unit vectors.
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     weights : array, shape (n,), optional
         Nonnegative weights, scaled to a total of 1; equal weights by default.
     method : {"iid", "orthogonal", "quasi", "exact"}
@@ -270,12 +270,13 @@ def ssw_uniform(
     0.004057
     """
     weights = own_weights(weights, x)
-    p, points = as_order(p), as_points("x", x, columns, weighted=True)
+    p = as_order(p)
+    points = in_precision_of_order(as_points("x", x, columns, weighted=True), p)
     measure = Measure(points, as_weights("weights", weights, "x", points))
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}
         require_exact_options(p, points.shape[0], root, unbiased, given)
-        return rooted(backend_for(points).pair_cost(measure, unbiased=unbiased), p, root)
+        return take_root(backend_for(points).pair_cost(measure, unbiased=unbiased), p, root)
     if unbiased:
         raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
     frames = frames_for(points, n_projections, projections, seed, method)

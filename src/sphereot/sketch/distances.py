@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, power_mean
 from sphereot._backends import sketch_backend
 from sphereot.sketch.bins import WEIGHT_UNIT, Bins, to_float
 from sphereot.sketch.layout import Layout
@@ -77,13 +76,12 @@ def distance(x: Bins, y: Bins | None, layout: Layout, p: float) -> SketchDistanc
     if p == 1:
         values, bounds = level_distances(parts, layout)
         return SketchDistance(float(values[0]), float(bounds[0]), p)
-    root = p > LARGEST_PLAIN_ORDER
     backend = sketch_backend()
     measures = [backend.histogram(*part.cells) for part in parts]
     costs, *moved, ranges = backend.transport_distances(
-        measures[0], measures[1] if len(measures) == 2 else None, p, root, layout.n_projections
+        measures[0], measures[1] if len(measures) == 2 else None, p, layout.n_projections
     )
-    value = float(power_mean(costs, p)) if root else _take_root(float(np.mean(costs)), p)
+    value = _take_root(float(np.mean(costs)), p)
     # Triangle inequality: SSW_p between each measure and its bin means, by Minkowski's inequality over slices.
     bound = sum(_take_root(float(np.mean(part)), p) for part in moved) / layout.bins
     if p == 2:  # the dual potentials bound SSW_2^2 by value^2 - below and value^2 + above

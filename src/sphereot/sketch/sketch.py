@@ -312,7 +312,7 @@ class Sketch:
         other : Sketch
             A sketch of the same great circles and bins; one may have weights and the other none.
         p : float
-            Order, from 1 to 1000.
+            Order, from 1 to 16.
 
         Returns
         -------
@@ -389,7 +389,7 @@ def pairwise(sketches: Sequence[Sketch], p: float = 2) -> PairwiseSketchDistance
     sketches : sequence of Sketch
         At least two sketches of the same great circles and bins; none of them empty.
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def row_contributions(
     x, y : array, shape (n, d) and (m, d)
         Unit vectors: the reference, and a sample that is compared with it.
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     n_projections, projections, method, seed
         Great circles, as in `two_sample_test`.
     columns : str, int or sequence of them, optional

@@ -203,7 +203,7 @@ def drift_test(
     labels : sequence of str, optional
         Names of the windows; "window 1" and so on by default.
     p : float
-        Order, from 1 to 1000. SSW_1 detects tight clusters that move two to three times as often as SSW_2. SSW_2 is
+        Order, from 1 to 16. SSW_1 detects tight clusters that move two to three times as often as SSW_2. SSW_2 is
         better at a change of concentration, and at sentence embeddings of one topic, which form a wide cloud.
     alpha : float
         Level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.

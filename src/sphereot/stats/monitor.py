@@ -63,7 +63,7 @@ class DriftMonitor:
     horizon : int
         Number of windows that share the level: 365 for a window per day and a level per year.
     p : float
-        Order of the distance, from 1 to 1000.
+        Order of the distance, from 1 to 16.
     permutations : int, optional
         Permutations of a window that differs: 4 `horizon` / `alpha` by default. A window gets 999 first, and all of
         them, drawn again, only if its p-value is then at most 0.02.

@@ -142,6 +142,6 @@ def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
         blocks = backend.level_distances(pairs, shape[0])
         costs = np.concatenate([cost[:, 0] for cost, _ in blocks])
     else:
-        costs = backend.transport_distances(pairs[0], pairs[1], p, False, shape[0])[0]
+        costs = backend.transport_distances(pairs[0], pairs[1], p, shape[0])[0]
     by_slice: Floats = costs.reshape(n_labelings, -1).T
     return by_slice

@@ -144,7 +144,7 @@ def two_sample_test(
     y : array, shape (m, d)
         Unit vectors: the second sample, of the same array library and device.
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     permutations : int
         Number of random splits of the pooled points, or of their groups. The p-value is at least
         1 / (1 + permutations).

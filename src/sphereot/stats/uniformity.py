@@ -180,7 +180,7 @@ def uniformity_test(
         Unit vectors: independent draws. If points of one group (a station, a user) depend on each other, pass one point
         of each group.
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     method : {"exact", "iid", "orthogonal", "quasi"}, optional
         "exact", for p = 2: the mean over all great circles, as in `ssw_uniform`. Otherwise how great circles are drawn.
         By default "exact" for p = 2, unless great circles are asked for; else "quasi", which gives more power than

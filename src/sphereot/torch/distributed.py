@@ -15,7 +15,6 @@ __all__ = [
     "gather_batch",
     "local_slices",
     "mean_over_ranks",
-    "power_mean_over_ranks",
     "require_like_batches",
     "world_size",
 ]
@@ -119,15 +118,3 @@ def mean_over_ranks(value: Tensor) -> Tensor:
     total = value.detach().clone()
     dist.all_reduce(total)
     return value / ranks + (total - value.detach()) / ranks
-
-
-def power_mean_over_ranks(value: Tensor, p: float) -> Tensor:
-    """The power mean (mean of value^p)^(1/p) over the ranks, the same on each."""
-    if world_size() == 1:
-        return value
-    largest = value.detach().clone()
-    dist.all_reduce(largest, dist.ReduceOp.MAX)
-    unit = torch.where(largest > 0, largest, 1.0)
-    # No gradient at 0, where the root has none.
-    mean = mean_over_ranks(torch.where(largest > 0, (value / unit) ** p, 1.0))
-    return largest * mean ** (1.0 / p)

@@ -10,8 +10,7 @@ from typing import Any, Literal, ParamSpec
 import torch
 from torch import Tensor, nn
 
-from sphereot._arrays.libraries import is_torch_traced
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted
+from sphereot._arrays.libraries import is_torch_traced, take_root
 from sphereot._arrays.random import seed_of_draw
 from sphereot._arrays.types import Method, UniformMethod
 from sphereot._arrays.validation import (
@@ -22,6 +21,7 @@ from sphereot._arrays.validation import (
     as_points,
     as_slice_count,
     as_weights,
+    in_precision_of_order,
     require_values,
 )
 from sphereot._backends.native.frames import FrameSeed
@@ -34,7 +34,6 @@ from sphereot.torch.distributed import (
     gather_batch,
     local_slices,
     mean_over_ranks,
-    power_mean_over_ranks,
     require_like_batches,
     world_size,
 )
@@ -221,19 +220,13 @@ class _SlicedLoss(nn.Module):
     def _over_ranks(self, frames: Tensor) -> Tensor:
         return local_slices(frames) if self.gather else frames
 
-    @property
-    def _rooted_at_once(self) -> bool:
-        return self.root and self.p > LARGEST_PLAIN_ORDER
-
     def _gathered(self, points: Tensor) -> Tensor:
         return gather_batch(points) if self.gather else points
 
     def _rooted(self, value: Tensor) -> Tensor:
-        if self._rooted_at_once:
-            return power_mean_over_ranks(value, self.p) if self.gather else value
         if self.gather:
             value = mean_over_ranks(value)
-        return torch.as_tensor(rooted(value, self.p, self.root))
+        return torch.as_tensor(take_root(value, self.p, self.root))
 
 
 class SSWLoss(_SlicedLoss):
@@ -242,7 +235,7 @@ class SSWLoss(_SlicedLoss):
     Parameters
     ----------
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     n_projections : int
         The number of great circles.
     method : {"iid", "orthogonal", "quasi"}
@@ -318,15 +311,15 @@ class SSWLoss(_SlicedLoss):
         return self._reduced(values, x.ndim == 3)
 
     def _between(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor) -> Tensor:
-        """SSW_p^p on frames that the loss has drawn, and that need no check of their own; or its root, at once."""
+        """SSW_p^p on frames that the loss has drawn, and that need no check of their own."""
         try:
-            measures = two_measures(x, y, a, b)
+            measures = two_measures(x, y, a, b, p=self.p)
         except InvalidValuesError as error:
             if self.nan_on_invalid:
                 return nan_of(x, y)
             raise with_option_normalize(error) from None
         frames = frames.to(measures[0].points.dtype)
-        return backend.mean_cost(measures, frames, self.p, root=self._rooted_at_once, block_size=self.block_size)
+        return backend.mean_cost(measures, frames, self.p, block_size=self.block_size)
 
 
 class UniformityLoss(_SlicedLoss):
@@ -426,7 +419,7 @@ class UniformityLoss(_SlicedLoss):
 
     def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FrameSeed | None) -> Tensor:
         try:
-            points = as_points("x", x)
+            points = in_precision_of_order(as_points("x", x), self.p)
             measure = Measure(points, as_weights("weights", weights, "x", points))
         except InvalidValuesError as error:
             if self.nan_on_invalid:
@@ -437,7 +430,7 @@ class UniformityLoss(_SlicedLoss):
             return backend.pair_cost(measure, unbiased=self.unbiased)
         if isinstance(frames, Tensor):
             frames = frames.to(points.dtype)
-        return backend.mean_cost((measure,), frames, self.p, root=self._rooted_at_once, block_size=self.block_size)
+        return backend.mean_cost((measure,), frames, self.p, block_size=self.block_size)
 
 
 def _outside_of_transforms(frames: Tensor) -> Tensor:

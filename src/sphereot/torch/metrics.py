@@ -246,7 +246,7 @@ class SSWDistance(Metric):
     Parameters
     ----------
     p : float
-        Order, from 1 to 1000.
+        Order, from 1 to 16.
     n_projections : int
         Number of great circles.
     seed : int

@@ -37,7 +37,7 @@ def call():
     "large order": """
 x = points(200_000)
 def call():
-    sphereot.ssw_uniform(x, p=50, n_projections=100, seed=0)
+    sphereot.ssw_uniform(x, p=16, n_projections=100, seed=0)
 """,
     "permutations": """
 from sphereot.stats import two_sample_test

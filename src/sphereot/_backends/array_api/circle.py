@@ -19,8 +19,7 @@ the weights get none: the best cut moves with them, and holding it would give a 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sphereot._arrays.libraries import Array, device, namespace, running_sums, take_in_rows
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, unit_of
+from sphereot._arrays.libraries import Array, device, namespace, running_sums, take_in_rows, wide_dtype
 from sphereot._backends.protocol import Measure, Measures, Plan
 
 __all__ = [
@@ -30,16 +29,11 @@ __all__ = [
     "circle_cost",
     "circle_cost_uniform",
     "circle_cut",
-    "circle_distance",
-    "circle_distance_uniform",
     "matching",
     "optimal_cut",
     "plan_of_cut",
     "power_difference",
     "row_costs",
-    "row_distances",
-    "trace_of_mass",
-    "wide_dtype",
 ]
 
 
@@ -64,20 +58,12 @@ class Atoms(NamedTuple):
     share: int | None  # units per atom if all weights are equal
 
 
-def row_costs(measures: Measures, p: float, length: Array | None = None) -> Array:
-    """W_p^p of each row of turns, between two measures or of one to uniform; `length` as in `circle_cost`."""
+def row_costs(measures: Measures, p: float) -> Array:
+    """W_p^p of each row of turns, between two measures or of one to uniform."""
     if len(measures) == 1:
-        return circle_cost_uniform(*measures[0], p, length)
+        return circle_cost_uniform(*measures[0], p)
     (u, a), (v, b) = measures
-    return circle_cost(u, v, a, b, p, length)
-
-
-def row_distances(measures: Measures, p: float) -> Array:
-    """W_p of each row of turns, for large orders. No gradient."""
-    if len(measures) == 1:
-        return circle_distance_uniform(*measures[0], p)
-    (u, a), (v, b) = measures
-    return circle_distance(u, v, a, b, p)
+    return circle_cost(u, v, a, b, p)
 
 
 def plan_of_cut(u: Measure, v: Measure, cut: Array, cost: Array) -> Plan:
@@ -88,45 +74,15 @@ def plan_of_cut(u: Measure, v: Measure, cut: Array, cost: Array) -> Plan:
     return Plan(pairs.source[0, :][moved], pairs.target[0, :][moved], mass[moved], cost[0], cut[0])
 
 
-def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float, length: Array | None = None) -> Array:
-    """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights.
-
-    For large orders (see `sphereot._arrays.orders`), with a `length`: (W_p / length)^p.
-    """
-
-    def cost(mass: Array, displacement: Array) -> Array:
-        xp = namespace(displacement)
-        return _sum(xp, mass * _power(xp, displacement, p, length))
-
-    return _of_pairs(cost, u, v, a, b, p)
-
-
-def circle_distance(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
-    """W_p of each row, for large orders: the cost is computed in units of the largest displacement. No gradient."""
-
-    def distance(mass: Array, displacement: Array) -> Array:
-        xp = namespace(displacement)
-        size = xp.where(mass > 0, xp.abs(displacement), xp.zeros_like(displacement))
-        largest = xp.max(size, axis=-1, keepdims=True)
-        return largest * _sum(xp, mass * (size / unit_of(largest)) ** p) ** (1 / p)
-
-    return _of_pairs(distance, u, v, a, b, p)
-
-
-def _of_pairs(
-    function: Callable[[Array, Array], Array], u: Array, v: Array, a: Array | None, b: Array | None, p: float
-) -> Array:
-    """`function` (B, 1) of the masses and displacements of the optimal coupling of each row."""
+def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
+    """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights."""
     xp = namespace(u, v)
     (a, fit_a), (b, fit_b) = _valid_weights(xp, a), _valid_weights(xp, b)
     source, target, unit = atoms_in_units(u, v, a, b)
     i, j, winding, mass = _pairs(source, target, unit, optimal_cut(source, target, unit, p))
-    trace = trace_of_mass(source, target, unit, p)
-    if trace:
-        mass = xp.where(mass > trace / unit, mass, xp.zeros_like(mass))
     displacement = _displacement(xp, take_in_rows(source.turn, i), take_in_rows(target.turn, j), winding)
-    values = xp.astype(function(mass, displacement)[:, 0], u.dtype)
-    return _nan_unless(xp, fit_b, _nan_unless(xp, fit_a, values))
+    costs = xp.astype(_sum(xp, mass * _power(xp, displacement, p))[:, 0], u.dtype)
+    return _nan_unless(xp, fit_b, _nan_unless(xp, fit_a, costs))
 
 
 def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
@@ -137,7 +93,7 @@ def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -
     """
     xp = namespace(u, v)
     source, target, unit = atoms_in_units(u, v, a, b)
-    return xp.astype(optimal_cut(source, target, unit, p)[:, 0], wide_dtype(xp, u)) / unit
+    return xp.astype(optimal_cut(source, target, unit, p)[:, 0], wide_dtype(u)) / unit
 
 
 def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -> Matching:
@@ -148,18 +104,18 @@ def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -
     """
     xp = namespace(u, v)
     source, target, unit = atoms_in_units(u, v, a, b)
-    units = xp.astype(xp.round(xp.astype(cut, wide_dtype(xp, u)) * unit), source.order.dtype)
+    units = xp.astype(xp.round(xp.astype(cut, wide_dtype(u)) * unit), source.order.dtype)
     i, j, winding, mass = _pairs(source, target, unit, units[:, None])
     i, j = take_in_rows(source.order, i), take_in_rows(target.order, j)
     lift = winding + take_in_rows(_turns(xp, u)[1], i) - take_in_rows(_turns(xp, v)[1], j)
     return Matching(i, j, lift, xp.broadcast_to(mass, i.shape))
 
 
-def circle_cost_uniform(u: Array, a: Array | None, p: float, length: Array | None = None) -> Array:
+def circle_cost_uniform(u: Array, a: Array | None, p: float) -> Array:
     """W_p^p of each row of u (B, n), with weights a, against the uniform measure on the circle.
 
     The uniform quantile is t, so C(alpha) adds up the integrals of |s|^p over the intervals of width w_i around
-    x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills. `length` as in `circle_cost`.
+    x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills.
     """
     xp = namespace(u)
     a, fit = _valid_weights(xp, a)
@@ -170,26 +126,13 @@ def circle_cost_uniform(u: Array, a: Array | None, p: float, length: Array | Non
         centered = offset - xp.sum(weight * offset, axis=-1, keepdims=True)
         terms = weight * (centered * centered + weight * weight / 12)
     else:
-        terms = _interval_integral(xp, offset - _uniform_cut(xp, offset, weight / 2, p), weight / 2, p, length)
+        terms = _interval_integral(xp, offset - _uniform_cut(xp, offset, weight / 2, p), weight / 2, p)
     return _nan_unless(xp, fit, xp.astype(xp.sum(terms, axis=-1), u.dtype))
-
-
-def circle_distance_uniform(u: Array, a: Array | None, p: float) -> Array:
-    """W_p of each row against the uniform measure, for large orders, as `circle_distance`."""
-    xp = namespace(u)
-    a, fit = _valid_weights(xp, a)
-    offset, weight = _offsets(xp, u, a)
-    center = offset - _uniform_cut(xp, offset, weight / 2, p)
-    reach = xp.where(weight > 0, xp.abs(center) + weight / 2, xp.zeros_like(center))
-    largest = xp.max(reach, axis=-1, keepdims=True)
-    terms = _interval_integral(xp, center, weight / 2, p, unit_of(largest))
-    distances = largest[:, 0] * xp.sum(terms, axis=-1) ** (1 / p)
-    return _nan_unless(xp, fit, xp.astype(distances, u.dtype))
 
 
 def _offsets(xp: Any, u: Array, a: Array | None) -> tuple[Array, Array]:
     """How far the sorted atoms lie from the middles of their levels, and their weights; both in wide precision."""
-    wide = wide_dtype(xp, u)
+    wide = wide_dtype(u)
     x, order = _sorted(xp, u)
     weight, level = _normalized(xp, u, order, a, wide)
     return xp.astype(x, wide) - (level - weight / 2), weight
@@ -224,21 +167,7 @@ def optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
         return _slope(xp, take_in_rows(x, source_index(tried)), y, next_y, p) < 0
 
     start = xp.zeros_like(source.order[:, :1])
-    trace = trace_of_mass(source, target, unit, p)
-    if trace:  # cuts are multiples of the trace, and slopes are looked at between them, where no levels meet
-        return trace * _count_while(2 * unit // trace, lambda tried: falls(trace * tried + trace // 2), start) - unit
     return _count_while(2 * unit, falls, start) - unit
-
-
-def trace_of_mass(source: Atoms, target: Atoms, unit: int, p: float) -> int:
-    """The mass, in units, that large orders ignore; 0 where masses are exact, or the order is not large.
-
-    Sums of weights are rounded. Levels that should meet then differ by a trace of mass, which goes to the next atom
-    instead of its own; and its share of the cost, mass times distance^p, may exceed all others.
-    """
-    if p <= LARGEST_PLAIN_ORDER or (source.share is not None and target.share is not None):
-        return 0
-    return 1 << (10 if unit > 1 << 32 else 3)
 
 
 def _level_median(source: Atoms, target: Atoms) -> Array:
@@ -254,7 +183,7 @@ def _level_median(source: Atoms, target: Atoms) -> Array:
     arc = xp.concat([z[:, 1:] - z[:, :-1], (1 - z[:, -1:]) + z[:, :1]], axis=-1)
 
     ascending = xp.argsort(difference, axis=-1, stable=False)
-    length = xp.astype(take_in_rows(arc, ascending), wide_dtype(xp, z))
+    length = xp.astype(take_in_rows(arc, ascending), wide_dtype(z))
     covered = running_sums(length)
     below = xp.astype(covered < covered[:, -1:] / 2, order.dtype)
     median = xp.sum(below, axis=-1, keepdims=True, dtype=order.dtype)
@@ -269,10 +198,7 @@ def _uniform_cut(xp: Any, offset: Array, half: Array, p: float) -> Array:
         return xp.astype(tried, offset.dtype) / grid - 1
 
     def falls(tried: Array) -> Array:
-        s = offset - alpha(tried)
-        if p > LARGEST_PLAIN_ORDER:  # an atom without mass must not be the largest
-            s = xp.where(half > 0, s, xp.zeros_like(s))
-        return _slope(xp, s, -half, half, p) < 0
+        return _slope(xp, offset - alpha(tried), -half, half, p) < 0
 
     start = xp.zeros((offset.shape[0], 1), dtype=_positions(xp, offset).dtype, device=device(offset))
     return alpha(_count_while(2 * grid, falls, start))
@@ -299,7 +225,7 @@ def _pairs(source: Atoms, target: Atoms, unit: int, cut: Array) -> tuple[Array, 
         i = seen - xp.astype(seen == n, order.dtype)  # past the last level there is no mass, but there must be an index
         first = xp.sum(xp.astype(passed, order.dtype), axis=-1, keepdims=True)
         shifted = _positions(xp, level) - seen + first + (cut // unit) * m
-        mass = xp.astype(xp.astype(_masses(xp, level), wide_dtype(xp, source.turn)) / unit, dtype)
+        mass = xp.astype(xp.astype(_masses(xp, level), wide_dtype(source.turn)) / unit, dtype)
     winding = shifted // m
     return xp.broadcast_to(i, shifted.shape), shifted - winding * m, xp.astype(winding, dtype), mass
 
@@ -319,7 +245,7 @@ def atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tupl
     xp = namespace(u, v)
     n, m = u.shape[-1], v.shape[-1]
     # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same integer.
-    finest = _grid(xp, wide_dtype(xp, u)) // 4
+    finest = _grid(xp, wide_dtype(u)) // 4
     common = _common_multiple(n, m)
     if a is None and b is None and 4 * common <= _largest_index(xp, u):
         unit = common
@@ -336,7 +262,7 @@ def _atoms(xp: Any, u: Array, weights: Array | None, unit: int) -> Atoms:
     turn, order = _sorted(xp, u)
     if weights is None and unit % n == 0:
         return Atoms(turn, order, (_positions(xp, u) + 1) * (unit // n), unit // n)
-    _, level = _normalized(xp, u, order, weights, wide_dtype(xp, u))
+    _, level = _normalized(xp, u, order, weights, wide_dtype(u))
     return Atoms(turn, order, xp.astype(xp.round(level * unit), order.dtype), None)
 
 
@@ -393,43 +319,32 @@ def _sorted(xp: Any, u: Array) -> tuple[Array, Array]:
     return take_in_rows(turn, order), order
 
 
-def _power(xp: Any, s: Array, p: float, length: Array | None = None) -> Array:
-    """|s|^p, or |s / length|^p of a large order, with derivative 0 at s = 0."""
+def _power(xp: Any, s: Array, p: float) -> Array:
+    """|s|^p, with derivative 0 at s = 0."""
     if p == 2:
         return s * s
     size = xp.abs(s)
-    if length is not None:
-        # Saturated, before the power and so without an infinite derivative: what has no mass may be at any distance.
-        largest = (float(xp.finfo(s.dtype).max) ** 0.8) ** (1 / p)
-        size = size / length
-        size = xp.where(size > largest, xp.full_like(size, largest), size)
     return size if p == 1 else size**p
 
 
-def power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float, length: Array | None = None) -> Array:
+def power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
     """|x - next_y|^p - |x - y|^p, term by term."""
     if p == 2:
         return (next_y - y) * ((next_y - x) + (y - x))
-    return _power(xp, x - next_y, p, length) - _power(xp, x - y, p, length)
+    return _power(xp, x - next_y, p) - _power(xp, x - y, p)
 
 
 def _slope(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
-    """The sum (B, 1) of `power_difference` in each row; of large orders in units of the largest, for its sign."""
-    if p <= LARGEST_PLAIN_ORDER:
-        return _sum(xp, power_difference(xp, x, y, next_y, p))
-    here, there = xp.abs(x - y), xp.abs(x - next_y)
-    largest = unit_of(xp.max(xp.where(here > there, here, there), axis=-1, keepdims=True))
-    return _sum(xp, (there / largest) ** p - (here / largest) ** p)
+    """The sum (B, 1) of `power_difference` in each row."""
+    return _sum(xp, power_difference(xp, x, y, next_y, p))
 
 
-def _interval_integral(xp: Any, center: Array, half: Array, p: float, length: Array | None = None) -> Array:
-    """The integral of |s|^p over [center - half, center + half]; of large orders, that of |s / length|^p.
+def _interval_integral(xp: Any, center: Array, half: Array, p: float) -> Array:
+    """The integral of |s|^p over [center - half, center + half].
 
     It is g(center + half) - g(center - half) with g(s) = s|s|^p / (p + 1). Far from 0 these are nearly equal, and the
     same difference is written as a product: (1 + e)^q - (1 - e)^q = 2 (1 - e^2)^(q/2) sinh(q artanh e).
     """
-    if p > LARGEST_PLAIN_ORDER:
-        return _large_interval_integral(xp, center, half, p, length)
     q = p + 1
     distance = xp.abs(center)
     far = distance > 2 * half
@@ -441,22 +356,8 @@ def _interval_integral(xp: Any, center: Array, half: Array, p: float, length: Ar
     return xp.where(far, product, (high * _power(xp, high, p) - low * _power(xp, low, p)) / q)
 
 
-def _large_interval_integral(xp: Any, center: Array, half: Array, p: float, length: Array | None) -> Array:
-    """The same with factors that do not overflow: (1 + e)^q - (1 - e)^q = (1 + e)^q (1 - exp(-2 q artanh e))."""
-    q = p + 1
-    distance = xp.abs(center)
-    far = distance > 2 * half
-    nothing = xp.zeros_like(distance)
-    end = xp.where(far, distance + half, nothing)
-    e = xp.where(far, half / xp.where(far, distance, xp.ones_like(distance)), nothing)
-    product = end * _power(xp, end, p, length) * -xp.expm1(-2 * q * xp.atanh(e))
-    low, high = center - half, center + half
-    difference = high * _power(xp, high, p, length) - low * _power(xp, low, p, length)
-    return xp.where(far, product, difference) / q
-
-
 def _sum(xp: Any, terms: Array) -> Array:
-    return xp.sum(terms, axis=-1, keepdims=True, dtype=wide_dtype(xp, terms))
+    return xp.sum(terms, axis=-1, keepdims=True, dtype=wide_dtype(terms))
 
 
 def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Array:
@@ -492,13 +393,6 @@ def _ranks(ascending: Array, queries: Array, span: int) -> Array:
 def _positions(xp: Any, like: Array) -> Array:
     """0, 1, ..., n - 1 as one row (1, n), in the library's own index type."""
     return xp.arange(like.shape[-1], device=device(like))[None, :]
-
-
-def wide_dtype(xp: Any, like: Array) -> Any:
-    """float64 where the library and device have it, else the array's own type: masses and sums are kept in it."""
-    if str(device(like)).startswith("mps"):
-        return like.dtype  # torch lists float64 for every device, but this one refuses it
-    return xp.__array_namespace_info__().dtypes(kind="real floating").get("float64", like.dtype)
 
 
 def _grid(xp: Any, dtype: Any) -> int:

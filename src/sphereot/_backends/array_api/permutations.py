@@ -6,8 +6,7 @@ The pooled sample is projected once; each pair of samples is then sorted again.
 from collections.abc import Iterator
 
 from sphereot._arrays.libraries import Array, device, namespace
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
-from sphereot._backends.array_api.circle import circle_cost, circle_distance
+from sphereot._backends.array_api.circle import circle_cost
 from sphereot._backends.array_api.projection import blocks, project
 from sphereot._backends.protocol import Labelings, Measure
 
@@ -20,8 +19,6 @@ def relabeled_costs(pool: Array, labelings: Labelings, frames: Array, p: float) 
     Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
     """
     xp = namespace(pool)
-    large = p > LARGEST_PLAIN_ORDER
-    of_rows = circle_distance if large else circle_cost
     bytes_of_points = xp.asarray(labelings.bits, device=device(pool))
     start = 0
     for block in blocks(frames, [Measure(pool)]):
@@ -33,7 +30,6 @@ def relabeled_costs(pool: Array, labelings: Labelings, frames: Array, p: float) 
             order = xp.argsort(bits, descending=True)
             indices = order[: labelings.n_first], order[labelings.n_first :]
             x, y = (xp.take(turns, part, axis=1) for part in indices)
-            columns.append(of_rows(x, y, None, None, p))
-        costs = xp.stack(columns, axis=-1)
-        yield slice(start, start + block.shape[0]), costs_of(costs, p) if large else costs
+            columns.append(circle_cost(x, y, None, None, p))
+        yield slice(start, start + block.shape[0]), xp.stack(columns, axis=-1)
         start += block.shape[0]

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._backends.array_api import backend as array_api
-from sphereot._backends.array_api.circle import row_distances
 from sphereot._backends.protocol import COORDINATE_GRID, LIMB_BITS, OFFSET_BITS, Measure
 
 TURN_BITS = 31
@@ -182,8 +181,8 @@ def _level_distance(x: tuple[Floats, Floats, Floats], y: tuple[Floats, Floats, F
     return np.sum(np.abs(mean), axis=1) / bins, np.sum(excess, axis=1) / bins
 
 
-def transport_distances(x: Histogram, y: Histogram | None, p: float, root: bool, n_slices: int) -> Floats:
-    """W_p^p, or W_p with `root`, between atoms at the means of the bins, and what its error bound needs, (4, L).
+def transport_distances(x: Histogram, y: Histogram | None, p: float, n_slices: int) -> Floats:
+    """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L).
 
     The rows are those of the compiled kernel; the ranges for p = 2 hold for any cut: the largest value of mass and
     o (1 - o). With y None the other measure is uniform.
@@ -192,7 +191,7 @@ def transport_distances(x: Histogram, y: Histogram | None, p: float, root: bool,
     bins = x.mass.shape[1]
     measures = [Measure((np.arange(bins) + part.offset) / bins, part.mass) for part in parts]
     out = np.zeros((4, n_slices))
-    out[0] = row_distances(measures, p) if root else array_api.circle_costs(measures, p)
+    out[0] = array_api.circle_costs(measures, p)
     for row, part in enumerate(parts, 1):
         o = part.offset
         largest = np.where(part.spread > 0, (1 - o) * o**p + o * (1 - o) ** p, 0.0)

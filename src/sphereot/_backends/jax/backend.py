@@ -12,8 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from sphereot._arrays.libraries import Array
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, rooted, rooted_in_unit, unit_of
+from sphereot._arrays.libraries import Array, take_root
 from sphereot._backends.array_api.backend import relabeled_costs, resampled_costs
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
 from sphereot._backends.jax import callbacks, traced
@@ -46,11 +45,9 @@ def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
 
 
 def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
-    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
+    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
     measures, frames = on_every_device((tuple(measures), frames))
-    if root and p > LARGEST_PLAIN_ORDER:
-        return _distance(measures, frames, p)
-    return rooted(_cost(measures, frames, None, p), p, root)
+    return take_root(_cost(measures, frames, p), p, root)
 
 
 def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
@@ -61,16 +58,14 @@ def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
 def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
     """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
     measures, frames = on_every_device((tuple(measures), frames))
-    if root and p > LARGEST_PLAIN_ORDER:
-        return jnp.stack([_distance(pair, frames, p) for pair in combinations(measures, 2)])
-    return rooted(_pairwise(measures, frames, p), p, root)
+    return take_root(_pairwise(measures, frames, p), p, root)
 
 
 def circle_costs(measures: Measures, p: float) -> Array:
     """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
     measures = on_every_device(tuple(measures))
     rows = tuple(Measure(u, None if a is None else jnp.broadcast_to(a, u.shape)) for u, a in measures)
-    return _cost(rows, None, None, p)
+    return _cost(rows, None, p)
 
 
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
@@ -78,11 +73,6 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     u, v = on_every_device((u, v))
     cut = _circle_cut(u.points, v.points, u.weights, v.weights, p)
     return plan_of_cut(u, v, cut, circle_costs([u, v], p))
-
-
-def _distance(measures: Measures, frames: Array, p: float) -> Array:
-    distance = _mean_distance(*jax.lax.stop_gradient((measures, frames)), p)
-    return rooted_in_unit(distance, _cost(measures, frames, unit_of(distance), p), p)
 
 
 # ---- which implementation ----
@@ -94,40 +84,34 @@ def _on_platform(
     measures: Measures,
     frames: Array | None,
     *static: Any,
-    **unit: Array | None,
 ) -> Any:
     """A function of `callbacks` (the kernel) on the CPU, and its counterpart in `traced` elsewhere."""
 
-    def on_cpu(measures: Measures, frames: Array | None, unit: dict[str, Any]) -> Any:
-        return kernel(measures, frames, *static, **unit)
+    def on_cpu(measures: Measures, frames: Array | None) -> Any:
+        return kernel(measures, frames, *static)
 
     def elsewhere(*arrays: Any) -> Any:
         # Without the barrier, XLA takes minutes to sort the slices of a constant measure while it compiles.
-        measures, frames, unit = jax.lax.optimization_barrier(arrays)
-        return array_code(measures, frames, *static, **unit)
+        measures, frames = jax.lax.optimization_barrier(arrays)
+        return array_code(measures, frames, *static)
 
     if not callbacks.available:
-        return elsewhere(measures, frames, unit)
-    return jax.lax.platform_dependent(measures, frames, unit, cpu=on_cpu, default=elsewhere)
-
-
-@partial(jax.jit, static_argnums=3)
-def _value(measures: Measures, frames: Array | None, unit: Array | None, p: float) -> Array:
-    return _on_platform(callbacks.costs, traced.costs, measures, frames, p, unit=unit)
+        return elsewhere(measures, frames)
+    return jax.lax.platform_dependent(measures, frames, cpu=on_cpu, default=elsewhere)
 
 
 @partial(jax.jit, static_argnums=2)
-def _mean_distance(measures: Measures, frames: Array, p: float) -> Array:
-    return _on_platform(callbacks.mean_distance, traced.mean_distance, measures, frames, p)
+def _value(measures: Measures, frames: Array | None, p: float) -> Array:
+    return _on_platform(callbacks.costs, traced.costs, measures, frames, p)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3, 4))
-@partial(jax.jit, static_argnums=(3, 4))
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+@partial(jax.jit, static_argnums=(2, 3))
 def _value_and_gradients(
-    measures: Measures, frames: Array | None, unit: Array | None, p: float, wanted: tuple[Wanted, ...]
+    measures: Measures, frames: Array | None, p: float, wanted: tuple[Wanted, ...]
 ) -> tuple[Array, Gradients]:
     value_and_gradients: tuple[Array, Gradients] = _on_platform(
-        callbacks.gradients, traced.gradients, measures, frames, p, wanted, unit=unit
+        callbacks.gradients, traced.gradients, measures, frames, p, wanted
     )
     return value_and_gradients
 
@@ -182,21 +166,20 @@ def _no_derivative_by_slice(*_: Any) -> Any:
 # The rules are forward-mode, and linear in the tangents: JAX transposes them, so that reverse mode works too.
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _cost(measures: Measures, frames: Array | None, unit: Array | None, p: float) -> Array:
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _cost(measures: Measures, frames: Array | None, p: float) -> Array:
     """The mean cost over frames, or the costs (B,) of rows of turns where `frames` is None.
 
-    For large orders a mean may be computed in a unit of length. The frames and the unit are constants to
-    differentiation.
+    The frames are constants to differentiation.
     """
-    return _value(measures, frames, unit, p)
+    return _value(measures, frames, p)
 
 
-def _cost_jvp(p: float, primals: tuple[Any, Any, Any], tangents: tuple[Any, Any, Any]) -> tuple[Array, Array]:
+def _cost_jvp(p: float, primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
     """JVP rule: value and gradients in one call; only gradients whose tangent may be nonzero are computed."""
-    (measures, frames, unit), (moves, _, _) = primals, tangents
+    (measures, frames), (moves, _) = primals, tangents
     wanted = tuple(Wanted(_moves(x), a is not None and _moves(a)) for x, a in moves)
-    value, gradients = _value_and_gradients(measures, frames, unit, p, wanted)
+    value, gradients = _value_and_gradients(measures, frames, p, wanted)
     slope = jnp.zeros_like(value)
     for pair, pair_moves in zip(gradients, moves, strict=True):
         for gradient, move in zip(pair, pair_moves, strict=True):
@@ -243,7 +226,7 @@ def _pairwise_jvp(p: float, primals: tuple[Any, Any], tangents: tuple[Any, Any])
     measures, frames = primals
 
     def pair_by_pair(measures: Measures) -> Array:
-        return jnp.stack([_cost(pair, frames, None, p) for pair in combinations(measures, 2)])
+        return jnp.stack([_cost(pair, frames, p) for pair in combinations(measures, 2)])
 
     value, slope = jax.jvp(pair_by_pair, (measures,), tangents[:1])
     return value, slope

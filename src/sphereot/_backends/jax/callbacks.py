@@ -16,7 +16,6 @@ from jax.interpreters import batching, mlir
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, aligned
-from sphereot._arrays.orders import power_mean
 from sphereot._backends import native
 from sphereot._backends.jax.devices import varying_like
 from sphereot._backends.native import backend as native_backend
@@ -29,7 +28,6 @@ __all__ = [
     "available",
     "costs",
     "gradients",
-    "mean_distance",
     "pair_cost",
     "pair_gradients",
     "pairwise_means",
@@ -38,51 +36,36 @@ __all__ = [
 
 available: bool = native.serves(np.zeros(0))
 
-Kernel = Callable[[Measures, Array | None, Array | None], Sequence[Any]]
+Kernel = Callable[[Measures, Array | None], Sequence[Any]]
 
 
-def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None = None) -> Array:
-    """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points.
+def costs(measures: Measures, frames: Array | None, p: float) -> Array:
+    """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points."""
 
-    For large orders (see `sphereot._arrays.orders`), the mean of (W_p / unit)^p, with `unit` a length.
-    """
-
-    def kernel(measures: Measures, frames: Array | None, unit: Array | None) -> Sequence[Any]:
-        if frames is not None and unit is not None:
-            return [np.mean((native_backend.slice_distances(measures, frames, p) / unit) ** p)]
+    def kernel(measures: Measures, frames: Array | None) -> Sequence[Any]:
         if frames is None:
             return [native_backend.circle_costs(measures, p)]
         return [native_backend.mean_cost(measures, frames, p)]
-
-    return _call(kernel, [_value(measures, frames)], measures, frames, unit)[0]
-
-
-def mean_distance(measures: Measures, frames: Array, p: float) -> Array:
-    """The root of order p of the mean cost, for large orders."""
-
-    def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
-        return [power_mean(native_backend.slice_distances(measures, frames, p), p)]
 
     return _call(kernel, [_value(measures, frames)], measures, frames)[0]
 
 
 def gradients(
-    measures: Measures, frames: Array | None, p: float, wanted: Sequence[Wanted], unit: Array | None = None
+    measures: Measures, frames: Array | None, p: float, wanted: Sequence[Wanted]
 ) -> tuple[Array, tuple[tuple[Array | None, Array | None], ...]]:
     """`costs`, and the gradients in the points and weights of each measure; None where not wanted."""
 
-    def kernel(measures: Measures, frames: Array | None, unit: Array | None) -> Sequence[Any]:
+    def kernel(measures: Measures, frames: Array | None) -> Sequence[Any]:
         if frames is None:
             return jax.tree.leaves(native_gradients.circle_gradients(measures, p, wanted))
-        length = 1.0 if unit is None else float(unit)
-        return jax.tree.leaves(native_gradients.mean_gradients(measures, frames, p, wanted, length))
+        return jax.tree.leaves(native_gradients.mean_gradients(measures, frames, p, wanted))
 
     like = tuple(
         (x if wants.points else None, a if wants.weights else None)
         for (x, a), wants in zip(measures, wanted, strict=True)
     )
     leaves, tree = jax.tree.flatten((_value(measures, frames), like))
-    value_and_gradients: tuple[Array, Any] = jax.tree.unflatten(tree, _call(kernel, leaves, measures, frames, unit))
+    value_and_gradients: tuple[Array, Any] = jax.tree.unflatten(tree, _call(kernel, leaves, measures, frames))
     return value_and_gradients
 
 
@@ -90,7 +73,7 @@ def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, (L,)."""
     result = jax.ShapeDtypeStruct(frames.shape[:1], frames.dtype)
 
-    def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
+    def kernel(measures: Measures, frames: Any) -> Sequence[Any]:
         return [native_backend.slice_costs(measures, frames, p)]
 
     return _call(kernel, [result], measures, frames)[0]
@@ -100,7 +83,7 @@ def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
     """Means over the slices of the costs of the pairs i < j, in order; each measure is sorted once per slice."""
     result = jax.ShapeDtypeStruct((len(measures) * (len(measures) - 1) // 2,), frames.dtype)
 
-    def kernel(measures: Measures, frames: Any, _: None) -> Sequence[Any]:
+    def kernel(measures: Measures, frames: Any) -> Sequence[Any]:
         return [native_backend.pairwise_costs(measures, frames, p)]
 
     return _call(kernel, [result], measures, frames)[0]
@@ -117,7 +100,7 @@ def pair_gradients(
     """`pair_cost`, and its gradients in points and weights; None where not wanted."""
     ((points, weights),) = measures
 
-    def kernel(measures: Measures, frames: None, unit: None) -> Sequence[Any]:
+    def kernel(measures: Measures, frames: None) -> Sequence[Any]:
         return jax.tree.leaves(native_pair_gradients(measures[0], wanted, unbiased=unbiased))
 
     value = jax.ShapeDtypeStruct((), points.dtype)
@@ -138,7 +121,6 @@ def _call(
     results: Sequence[Any],
     measures: Measures,
     frames: Array | None,
-    unit: Array | None = None,
     *,
     by_row: bool | None = None,
 ) -> list[Array]:
@@ -148,10 +130,10 @@ def _call(
     Under `jit` values cannot be validated, and the kernel relies on valid ones: invalid input gives NaN.
     """
 
-    def host(_: Any, out: Any, measures: Measures, frames: Any, unit: Any) -> None:
+    def host(_: Any, out: Any, measures: Measures, frames: Any) -> None:
         outputs = [np.asarray(buffer) for buffer in out]
         lead = outputs[0].shape[: outputs[0].ndim - len(results[0].shape)]
-        buffers, tree = jax.tree.flatten((measures, frames, unit))
+        buffers, tree = jax.tree.flatten((measures, frames))
         inputs = [aligned(np.asarray(buffer)) for buffer in buffers]
         if by_row or (by_row is None and frames is None):
             rows = [np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(-1, a.shape[-1]) for a in inputs]
@@ -166,7 +148,7 @@ def _call(
                 output[index] = value
 
     shapes = [jax.ShapeDtypeStruct(like.shape, like.dtype) for like in results]
-    inputs = jax.tree.map(_require_callbacks.bind, (measures, frames, unit))
+    inputs = jax.tree.map(_require_callbacks.bind, (measures, frames))
     outputs: list[Array] = buffer_callback(host, shapes, vmap_method="expand_dims")(*inputs)
     # JAX takes the outputs of a callback for equal on all devices of `jax.shard_map`, whatever its inputs are.
     return varying_like(measures, outputs)
@@ -177,7 +159,7 @@ def _fill_rows(kernel: Kernel, outputs: Sequence[NDArray[Any]], measures: Measur
     valid = np.logical_and.reduce([_are_valid(u, a) for u, a in measures])
     if not valid.all():
         measures = [Measure(u[valid], None if a is None else a[valid]) for u, a in measures]
-    values = kernel(measures, None, None) if valid.any() else [np.nan] * len(outputs)
+    values = kernel(measures, None) if valid.any() else [np.nan] * len(outputs)
     for output, value in zip(outputs, values, strict=True):
         output[~valid] = np.nan
         output[valid] = value

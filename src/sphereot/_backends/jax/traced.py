@@ -15,17 +15,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from sphereot._arrays.libraries import Array
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, power_mean
+from sphereot._arrays.libraries import Array, wide_dtype
 from sphereot._backends.array_api.circle import (
     Atoms,
     atoms_in_units,
     optimal_cut,
     power_difference,
     row_costs,
-    row_distances,
-    trace_of_mass,
-    wide_dtype,
 )
 from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK
@@ -35,7 +31,6 @@ from sphereot._backends.protocol import Measure, Measures, n_atoms
 __all__ = [
     "costs",
     "gradients",
-    "mean_distance",
     "pair_cost",
     "pair_gradients",
     "pairwise_means",
@@ -46,35 +41,25 @@ __all__ = [
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
 
-def costs(measures: Measures, frames: Array | None, p: float, unit: Array | None = None) -> Array:
-    """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points.
-
-    For large orders (see `sphereot._arrays.orders`), the mean of (W_p / unit)^p, with `unit` a length.
-    """
+def costs(measures: Measures, frames: Array | None, p: float) -> Array:
+    """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points."""
     if frames is None:
         return row_costs(measures, p)
 
     def of_block(block: Array) -> Array:
-        return jnp.sum(row_costs(_sliced(measures, block), p, unit))
+        return jnp.sum(row_costs(_sliced(measures, block), p))
 
     return _summed(of_block, frames, measures) / frames.shape[0]
 
 
-def mean_distance(measures: Measures, frames: Array, p: float) -> Array:
-    """The root of order p of the mean cost, for large orders."""
-    return power_mean(_slice_distances(measures, frames, p), p)
-
-
-def gradients(
-    measures: Measures, frames: Array | None, p: float, wanted: Sequence[Wanted], unit: Array | None = None
-) -> tuple[Array, Gradients]:
+def gradients(measures: Measures, frames: Array | None, p: float, wanted: Sequence[Wanted]) -> tuple[Array, Gradients]:
     """`costs`, and the gradients in the points and weights of each measure; None where not wanted."""
     if frames is None:
-        return _row_gradients(measures, p, wanted, None)
+        return _row_gradients(measures, p, wanted)
 
     def of_block(block: Array) -> tuple[Array, Gradients]:
         turns, pull_backs = zip(*(jax.vjp(lambda x: project(x, block), x) for x, _ in measures), strict=True)
-        values, by_turns = _row_gradients(_rows(measures, turns), p, wanted, unit)
+        values, by_turns = _row_gradients(_rows(measures, turns), p, wanted)
         by_points = tuple(
             (None if du is None else pull_back(du)[0], None if da is None else jnp.sum(da, axis=0))
             for (du, da), pull_back in zip(by_turns, pull_backs, strict=True)
@@ -87,9 +72,12 @@ def gradients(
 
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, (L,)."""
-    if p > LARGEST_PLAIN_ORDER:
-        return _slice_distances(measures, frames, p) ** p
-    return _by_slice(lambda block: row_costs(_sliced(measures, block), p), frames, measures)
+    blocks, rest = _blocks(frames, measures)
+    last = row_costs(_sliced(measures, rest), p)
+    if not len(blocks):
+        return last
+    costs = jax.lax.map(lambda block: row_costs(_sliced(measures, block), p), blocks)
+    return jnp.concat([jnp.reshape(costs, (-1,)), last])
 
 
 def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
@@ -146,36 +134,32 @@ def project(x: Array, frames: Array) -> Array:
 # ---- rows of turns, one circle per row ----
 
 
-def _row_gradients(
-    measures: Measures, p: float, wanted: Sequence[Wanted], unit: Array | None
-) -> tuple[Array, Gradients]:
+def _row_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tuple[Array, Gradients]:
     """Costs (B,) of rows of turns (B, n) with weights (B, n), and their gradients."""
     turns, weights = zip(*measures, strict=True)
 
     def values(turns: Sequence[Array], weights: Sequence[Array | None]) -> Array:
-        return row_costs(tuple(map(Measure, turns, weights)), p, unit)
+        return row_costs(tuple(map(Measure, turns, weights)), p)
 
     value, pull_back = jax.vjp(values, turns, weights)
     by_turns, by_weights = pull_back(jnp.ones_like(value))
     if len(measures) == 2 and any(wants.weights for wants in wanted):
-        by_weights = _weight_gradients(measures, p, unit)
+        by_weights = _weight_gradients(measures, p)
     return value, tuple(
         (du if wants.points else None, da if wants.weights else None)
         for du, da, wants in zip(by_turns, by_weights, wanted, strict=True)
     )
 
 
-def _weight_gradients(measures: Measures, p: float, length: Array | None) -> tuple[Array, Array]:
+def _weight_gradients(measures: Measures, p: float) -> tuple[Array, Array]:
     """The gradients of the cost between two measures in their weights: the dual potentials."""
     (u, a), (v, b) = measures
     source, target, unit = atoms_in_units(u, v, a, b)
     cut = optimal_cut(source, target, unit, p)
-    return _potential(source, target, unit, cut, p, a, length), _potential(target, source, unit, -cut, p, b, length)
+    return _potential(source, target, unit, cut, p, a), _potential(target, source, unit, -cut, p, b)
 
 
-def _potential(
-    x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None, length: Array | None
-) -> Array:
+def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None) -> Array:
     """The derivative of the cost in the weights of `x`, (B, n), in the order of the input.
 
     Neighbors x_i, x_{i+1} that share a y differ in their potential by what the two pay for it. Where a level of x meets
@@ -183,7 +167,7 @@ def _potential(
     is optimal there. At the best cut there is at least one such level, and the steps around the whole circle must add
     up to 0.
     """
-    wide = wide_dtype(jnp, x.turn)
+    wide = wide_dtype(x.turn)
     turn, y_turn = x.turn.astype(wide), y.turn.astype(wide)
     next_turn = jnp.concat([turn[:, 1:], turn[:, :1] + 1], axis=-1)
     reached = jnp.broadcast_to(x.level, x.turn.shape) + cut
@@ -192,13 +176,10 @@ def _potential(
     def step(reached: Array, lap: Array, side: str) -> Array:
         search = jax.vmap(lambda levels, sought: jnp.searchsorted(levels, sought, side=side))
         paid_for = jnp.take_along_axis(y_turn, search(y_level, reached - lap * unit), axis=-1) + lap.astype(wide)
-        return power_difference(jnp, paid_for, turn, next_turn, p, length)
+        return power_difference(jnp, paid_for, turn, next_turn, p)
 
     # The level within its lap: in (0, 1] for the y before it, and in [0, 1) for the y after it.
-    # The cut of a large order is known to a trace of mass: levels closer than that meet.
-    trace = trace_of_mass(x, y, unit, p)
-    below, above = reached - trace, reached + trace
-    before, after = step(below, -(-below // unit) - 1, "left"), step(above, above // unit, "right")
+    before, after = step(reached, -(-reached // unit) - 1, "left"), step(reached, reached // unit, "right")
     short = -jnp.sum(after, axis=-1, keepdims=True)
     room = jnp.sum(before - after, axis=-1, keepdims=True)
     share = jnp.clip(short / jnp.where(room > 0, room, 1), 0, 1)
@@ -216,19 +197,6 @@ def _potential(
 def _sliced(measures: Measures, block: Array) -> Measures:
     """The measures on the great circles of a block."""
     return _rows(measures, [project(x, block) for x, _ in measures])
-
-
-def _slice_distances(measures: Measures, frames: Array, p: float) -> Array:
-    return _by_slice(lambda block: row_distances(_sliced(measures, block), p), frames, measures)
-
-
-def _by_slice(of_block: Callable[[Array], Array], frames: Array, measures: Measures) -> Array:
-    """Apply `of_block` to the frames block by block; shape (L,)."""
-    blocks, rest = _blocks(frames, measures)
-    last = of_block(rest)
-    if not len(blocks):
-        return last
-    return jnp.concat([jnp.reshape(jax.lax.map(of_block, blocks), (-1,)), last])
 
 
 def _rows(measures: Measures, turns: Sequence[Array]) -> Measures:

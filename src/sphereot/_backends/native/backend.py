@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted, unit_of
+from sphereot._arrays.libraries import take_root
 from sphereot._backends.array_api.circle import plan_of_cut
 from sphereot._backends.native.blocks import PLANAR_BYTES, Floats, blocks, from_turns
 from sphereot._backends.native.calls import kernel, threads_for
@@ -26,7 +26,6 @@ __all__ = [
     "relabeled_costs",
     "resampled_costs",
     "slice_costs",
-    "slice_distances",
 ]
 
 
@@ -40,34 +39,27 @@ def project(x: Floats, frames: Floats) -> Floats:
 
 def slice_costs(measures: Measures, frames: Frames, p: float) -> NDArray[np.float64]:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
-    if p > LARGEST_PLAIN_ORDER:
-        costs: NDArray[np.float64] = costs_of(slice_distances(measures, frames, p), p)
-        return costs
-    return _solve_slices(measures, frames, p)
-
-
-def slice_distances(measures: Measures, frames: Frames, p: float) -> NDArray[np.float64]:
-    """W_p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
-    return _solve_slices(measures, frames, p, root=True)
+    out = np.empty(frame_count(frames))
+    atoms, dim = n_atoms(measures), measures[0].points.shape[1]
+    solve = kernel().costs if len(measures) == 2 else kernel().costs_uniform
+    for block, sliced, _ in blocks(measures, frames):
+        solve(*sliced, p, threads_for(out[block].size * atoms, dim), out[block])
+    return out
 
 
 def mean_cost(measures: Measures, frames: Frames, p: float, *, root: bool = False) -> Any:
-    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order."""
+    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
     dtype = measures[0].points.dtype.type
-    if root and p > LARGEST_PLAIN_ORDER:
-        return dtype(power_mean(slice_distances(measures, frames, p), p))
-    return rooted(dtype(np.mean(_solve_slices(measures, frames, p))), p, root)
+    return take_root(dtype(np.mean(slice_costs(measures, frames, p))), p, root)
 
 
 def pairwise_costs(measures: Measures, frames: Floats, p: float, *, root: bool = False) -> Floats:
     """`mean_cost` of the pairs i < j, in order; each measure is projected and sorted once per slice."""
     dtype = measures[0].points.dtype
-    if root and p > LARGEST_PLAIN_ORDER:
-        return _pairwise_distances(measures, frames, p).astype(dtype, copy=False)
     total = np.zeros(len(measures) * (len(measures) - 1) // 2)
     for costs in _pairwise_rows(measures, frames, p):
         total += costs
-    means: Floats = rooted((total / frames.shape[0]).astype(dtype, copy=False), p, root)
+    means: Floats = take_root((total / frames.shape[0]).astype(dtype, copy=False), p, root)
     return means
 
 
@@ -100,31 +92,11 @@ def _on_grid(turns: Floats) -> Floats:
     return out
 
 
-def _solve_slices(measures: Measures, frames: Frames, p: float, root: bool = False) -> NDArray[np.float64]:
-    out = np.empty(frame_count(frames))
-    atoms, dim = n_atoms(measures), measures[0].points.shape[1]
-    solve = kernel().costs if len(measures) == 2 else kernel().costs_uniform
-    for block, sliced, _ in blocks(measures, frames):
-        solve(*sliced, p, threads_for(out[block].size * atoms, dim), out[block], root)
-    return out
-
-
-def _pairwise_distances(measures: Measures, frames: Floats, p: float) -> NDArray[np.float64]:
-    """SSW_p of the pairs, for large orders: costs are summed in units of the largest distance so far."""
-    largest = total = np.zeros(len(measures) * (len(measures) - 1) // 2)
-    for distances in _pairwise_rows(measures, frames, p, root=True):
-        before, largest = largest, np.maximum(largest, distances)
-        unit = unit_of(largest)
-        total = total * (before / unit) ** p + (distances / unit) ** p
-    result: NDArray[np.float64] = largest * (total / frames.shape[0]) ** (1.0 / p)
-    return result
-
-
-def _pairwise_rows(measures: Measures, frames: Floats, p: float, root: bool = False) -> Iterator[NDArray[np.float64]]:
+def _pairwise_rows(measures: Measures, frames: Floats, p: float) -> Iterator[NDArray[np.float64]]:
     """Yield the costs of all pairs per slice; summed slice by slice, the result does not depend on the blocks."""
     pairs = len(measures) * (len(measures) - 1) // 2
     atoms = n_atoms(measures)
     for block, sliced, _ in blocks(measures, frames, max_slices=max(1, PLANAR_BYTES // (8 * pairs))):
         out = np.empty((block.stop - block.start, pairs))
-        kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms, frames.shape[1]), out, root)
+        kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms, frames.shape[1]), out)
         yield from out

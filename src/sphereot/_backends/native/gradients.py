@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sphereot._arrays.orders import power_mean
-from sphereot._backends.native.backend import slice_distances
 from sphereot._backends.native.blocks import LARGEST_DIM_BY_SLICE, Floats, blocks, from_turns
 from sphereot._backends.native.calls import kernel, threads_for
 from sphereot._backends.native.frames import Frames, as_array, frame_block, frame_count
 from sphereot._backends.native.wanted import Gradient, Wanted
 from sphereot._backends.protocol import Measures, n_atoms
 
-__all__ = ["Gradient", "Wanted", "circle_gradients", "distance_gradients", "mean_gradients"]
+__all__ = ["Gradient", "Wanted", "circle_gradients", "mean_gradients"]
 
 # Gradients are added up per group of slices, and each group needs an array of its own. In low dimension these arrays
 # are small. Where the kernel projects several slices at a time (see `blocks`), shorter groups are not worth a thread.
@@ -39,12 +37,9 @@ def circle_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> 
 
 
 def mean_gradients(
-    measures: Measures, frames: Frames, p: float, wanted: Sequence[Wanted], unit: float = 1.0
+    measures: Measures, frames: Frames, p: float, wanted: Sequence[Wanted]
 ) -> tuple[float, list[Gradient]]:
-    """SSW_p^p, as `mean_cost`, and its gradients in points (n, d) and weights (n,) of each measure.
-
-    For large orders (see `sphereot._arrays.orders`), the mean of (W_p / unit)^p, with `unit` a length.
-    """
+    """SSW_p^p, as `mean_cost`, and its gradients in points (n, d) and weights (n,) of each measure."""
     n_slices, dim = frame_count(frames), measures[0].points.shape[1]
     call = kernel().differentiate if len(measures) == 2 else kernel().differentiate_uniform
     costs = np.empty(n_slices)
@@ -57,30 +52,12 @@ def mean_gradients(
         groups = _groups(count, dim, measures, bool(planar))
         threads = threads_for(count * atoms, dim)
         gradients = [array for pair in outputs for array in pair]
-        call(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *gradients, unit)
+        call(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *gradients)
         if planar:
             block_frames = as_array(frame_block(frames, block))
             outputs = [(_pulled_back(points, block_frames), weights) for points, weights in outputs]
         total = [_added(*pairs) for pairs in zip(total, outputs, strict=True)] if total else outputs
     return float(np.add.reduce(costs)) / n_slices, total
-
-
-def distance_gradients(
-    measures: Measures, frames: Frames, p: float, wanted: Sequence[Wanted]
-) -> tuple[float, list[Gradient]]:
-    """SSW_p and its gradients, for large orders.
-
-    It takes two calls: measured in units of the distance, neither the mean cost nor its gradients underflow.
-    """
-    distance = float(power_mean(slice_distances(measures, frames, p), p))
-    mean, total = mean_gradients(measures, frames, p, wanted, distance or 1.0)
-    # At 0 the root has no derivative; gradients there are 0.
-    factor = distance / p * mean ** (1.0 / p - 1.0) if distance > 0 else 0.0
-    return distance, [(_times(points, factor), _times(weights, factor)) for points, weights in total]
-
-
-def _times(gradient: Any, factor: float) -> Any:
-    return None if gradient is None else gradient * factor
 
 
 def _output(x: Floats, planar: Floats | None, wanted: Wanted) -> Gradient:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of
 from sphereot._backends.native.blocks import PLANAR_BYTES, Floats, blocks
 from sphereot._backends.native.calls import kernel, threads_for
 from sphereot._backends.protocol import Labelings, Measure
@@ -26,9 +25,8 @@ def relabeled_costs(
     """
     bits, count, n_first = labelings
     work = count * len(pool)
-    large = p > LARGEST_PLAIN_ORDER
     max_slices = min(POINTS_PER_CALL // work, PLANAR_BYTES // (8 * count))
     for block, (sliced,), _ in blocks([Measure(pool)], frames, max_slices=max(max_slices, MIN_SLICES_PER_CALL)):
         out = np.empty((block.stop - block.start, count))
-        kernel().costs_relabeled(sliced, n_first, bits, p, threads_for(len(out) * work), out, large)
-        yield block, costs_of(out, p) if large else out
+        kernel().costs_relabeled(sliced, n_first, bits, p, threads_for(len(out) * work), out)
+        yield block, out

@@ -54,12 +54,12 @@ def level_distances(
         yield cost, excess
 
 
-def transport_distances(x: Any, y: Any, p: float, root: bool, n_slices: int) -> NDArray[np.float64]:
-    """W_p^p, or W_p with `root`, between atoms at the means of the bins, and what its error bound needs, (4, L).
+def transport_distances(x: Any, y: Any, p: float, n_slices: int) -> NDArray[np.float64]:
+    """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L).
 
     The rows are the costs, the displacements of x and of y (the largest W_p^p to the atoms, in widths of a bin), and
     for p = 2 the ranges of partners (docs/sketch.md). With y None the other measure is uniform.
     """
     out = np.zeros((4, n_slices))
-    kernel().transport_distances(x, y, p, root, threads_for(n_slices * 4096), out)
+    kernel().transport_distances(x, y, p, False, threads_for(n_slices * 4096), out)
     return out

@@ -5,23 +5,22 @@ values to the host, block by block of slices. Memory stays bounded: a mean is di
 it is computed; other costs, where there is more than one block, are computed again in the backward pass.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sphereot._arrays.libraries import aligned, full_precision, is_torch_traced
-from sphereot._arrays.orders import LARGEST_PLAIN_ORDER, costs_of, power_mean, rooted, rooted_in_unit, unit_of
+from sphereot._arrays.libraries import aligned, full_precision, is_torch_traced, take_root
 from sphereot._arrays.validation import as_int
 from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
-from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs, row_distances
+from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs
 from sphereot._backends.array_api.projection import TURNS_PER_BLOCK, on_circles, project
 from sphereot._backends.native import backend as kernel
 from sphereot._backends.native.frames import FrameSeed
@@ -42,10 +41,6 @@ __all__ = [
     "resampled_costs",
     "slice_costs",
 ]
-
-
-Costs: TypeAlias = Callable[[Measures, Tensor], Tensor]
-"""Costs (block,) of measures on the great circles of a block of frames."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +81,10 @@ def _kernel_serves(tensor: Tensor) -> bool:
 
 def slice_costs(measures: Measures, frames: Tensor, p: float) -> Tensor:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
-    if not _differentiated(measures):
-        if _kernel_serves(frames):
-            return torch.from_numpy(kernel.slice_costs(_in_numpy(measures), *_numpy(frames), p))
-        if p > LARGEST_PLAIN_ORDER:
-            return torch.as_tensor(costs_of(_in_blocks(partial(_distances, p), measures, frames), p))
+    if not _differentiated(measures) and _kernel_serves(frames):
+        return torch.from_numpy(kernel.slice_costs(_in_numpy(measures), *_numpy(frames), p))
     _refuse_weight_gradients(measures)
-    return _in_blocks(partial(_costs, p, None), measures, frames)
+    return _in_blocks(p, measures, frames)
 
 
 def mean_cost(
@@ -103,21 +95,19 @@ def mean_cost(
     root: bool = False,
     block_size: int | None = None,
 ) -> Tensor:
-    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p, accurate for every order.
+    """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p.
 
     Differentiable in the points, and in the weights of measures on the CPU. `block_size` is the number of slices per
     block where array-API code computes.
     """
-    large = root and p > LARGEST_PLAIN_ORDER
     if _kernel_serves(measures[0].points):
-        value = operators.mean_cost(measures, frames, p, root=large)
+        value = operators.mean_cost(measures, frames, p)
     else:
         _refuse_weight_gradients(measures)
         if isinstance(frames, FrameSeed):
             frames = torch.from_numpy(frames.array())
-        mean = _distance_in_blocks if large else _mean_in_blocks
-        value = mean(measures, frames, p, block_size)
-    return value if large else torch.as_tensor(rooted(value, p, root))
+        value = _mean_in_blocks(measures, frames, p, block_size)
+    return torch.as_tensor(take_root(value, p, root))
 
 
 def pair_cost(measure: Measure, *, unbiased: bool = False) -> Tensor:
@@ -178,21 +168,16 @@ def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Tens
 # ---- array-API code, block by block of slices ----
 
 
-def _costs(p: float, unit: Tensor | None, measures: Measures, block: Tensor) -> Tensor:
-    costs: Tensor = row_costs(on_circles(measures, block), p, unit)
+def _costs(p: float, measures: Measures, block: Tensor) -> Tensor:
+    costs: Tensor = row_costs(on_circles(measures, block), p)
     return costs
-
-
-def _distances(p: float, measures: Measures, block: Tensor) -> Tensor:
-    distances: Tensor = row_distances(on_circles(measures, block), p)
-    return distances
 
 
 def _blocks(frames: Tensor, measures: Measures, size: int | None) -> tuple[Tensor, ...]:
     return torch.split(frames, size or _settings.block_size or max(1, TURNS_PER_BLOCK // n_atoms(measures)))
 
 
-def _in_blocks(costs: Costs, measures: Measures, frames: Tensor, size: int | None = None) -> Tensor:
+def _in_blocks(p: float, measures: Measures, frames: Tensor, size: int | None = None) -> Tensor:
     """Costs of all slices; for the backward pass each block is computed again if there are several.
 
     The transforms of torch.func cannot do so, and keep all blocks in memory.
@@ -200,32 +185,18 @@ def _in_blocks(costs: Costs, measures: Measures, frames: Tensor, size: int | Non
     blocks = _blocks(frames, measures, size)
     transformed = is_torch_traced() and not torch.compiler.is_compiling()
     if len(blocks) == 1 or transformed or not _differentiated(measures):
-        return torch.cat([costs(measures, block) for block in blocks])
-    recomputed = partial(checkpoint, costs, use_reentrant=False, preserve_rng_state=False)
+        return torch.cat([_costs(p, measures, block) for block in blocks])
+    recomputed = partial(checkpoint, partial(_costs, p), use_reentrant=False, preserve_rng_state=False)
     return torch.cat([recomputed(measures, block) for block in blocks])
 
 
-def _mean_in_blocks(
-    measures: Measures, frames: Tensor, p: float, size: int | None, unit: Tensor | None = None
-) -> Tensor:
-    """The mean of the costs of all slices; for large orders in a unit of length."""
-    costs = partial(_costs, p, unit)
+def _mean_in_blocks(measures: Measures, frames: Tensor, p: float, size: int | None) -> Tensor:
+    """The mean of the costs of all slices."""
     if not _differentiated(measures) or is_torch_traced():
-        return _in_blocks(costs, measures, frames, size).mean()
+        return _in_blocks(p, measures, frames, size).mean()
     flat = [tensor for measure in measures for tensor in measure]
-    mean: Tensor = _MeanWithGradients.apply(costs, _blocks(frames, measures, size), *flat)
+    mean: Tensor = _MeanWithGradients.apply(p, _blocks(frames, measures, size), *flat)
     return mean
-
-
-def _distance_in_blocks(measures: Measures, frames: Tensor, p: float, size: int | None) -> Tensor:
-    """The root of order p of the mean cost of all slices; it is differentiated in units of its own value."""
-    with torch.no_grad():
-        constant = [Measure(x.detach(), None if a is None else a.detach()) for x, a in measures]
-        distance = power_mean(_in_blocks(partial(_distances, p), constant, frames, size), p).detach()
-    if not _differentiated(measures) and not is_torch_traced():
-        return distance
-    mean = _mean_in_blocks(measures, frames, p, size, unit_of(distance))
-    return torch.as_tensor(rooted_in_unit(distance, mean, p))
 
 
 class _MeanWithGradients(torch.autograd.Function):
@@ -235,7 +206,7 @@ class _MeanWithGradients(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, costs: Costs, blocks: Sequence[Tensor], *tensors: Tensor | None) -> Tensor:
+    def forward(ctx: Any, p: float, blocks: Sequence[Tensor], *tensors: Tensor | None) -> Tensor:
         needed = ctx.needs_input_grad[2:]
         pairs = list(zip(tensors, needed, strict=True))
         leaves = [None if t is None else t.detach().requires_grad_(need) for t, need in pairs]
@@ -245,7 +216,7 @@ class _MeanWithGradients(torch.autograd.Function):
         values, gradients = [], [torch.zeros_like(leaf) for leaf in wanted]
         for block in blocks:
             with torch.enable_grad():
-                block_mean = share * costs(measures, block).sum()
+                block_mean = share * _costs(p, measures, block).sum()
             values.append(block_mean.detach())
             with full_precision(block):  # a scaler multiplies the gradient later: in half precision, too late
                 block_gradients = torch.autograd.grad(block_mean, wanted)

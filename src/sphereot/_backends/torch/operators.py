@@ -21,10 +21,10 @@ from sphereot._backends.torch.pairs import portable_pair_cost
 __all__ = ["circle_costs", "mean_cost", "pair_cost"]
 
 
-def mean_cost(measures: Measures, frames: Tensor | FrameSeed, p: float, *, root: bool) -> Tensor:
-    """SSW_p^p, differentiable in points and weights; with `root`, for large orders only, SSW_p."""
+def mean_cost(measures: Measures, frames: Tensor | FrameSeed, p: float) -> Tensor:
+    """SSW_p^p, differentiable in points and weights."""
     op = _MEAN_COST if len(measures) == 2 else _MEAN_COST_UNIFORM
-    return op((*_points_then_weights(measures), frames), p, _wanted(measures), root)
+    return op((*_points_then_weights(measures), frames), p, _wanted(measures))
 
 
 def circle_costs(measures: Measures, p: float) -> Tensor:
@@ -50,8 +50,7 @@ def _wanted(measures: Measures) -> list[bool]:
 
 # ---- the operators ----
 
-# `wanted` says which gradients to compute: in points and weights of the first measure, then of the second. `root` is
-# for large orders: it gives the root of the mean (see `sphereot._arrays.orders`).
+# `wanted` says which gradients to compute: in points and weights of the first measure, then of the second.
 
 
 def _mean_cost(
@@ -62,28 +61,25 @@ def _mean_cost(
     frames: Tensor,
     p: float,
     wanted: Sequence[bool],
-    root: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    value, first, second = _mean_and_gradients([(x, a), (y, b)], frames, p, wanted, root)
+    value, first, second = _mean_and_gradients([(x, a), (y, b)], frames, p, wanted)
     return value, *first, *second
 
 
 def _fake_mean_cost(
-    x: Tensor, y: Tensor, a: Any, b: Any, frames: Any, p: float, wanted: Sequence[bool], root: bool
+    x: Tensor, y: Tensor, a: Any, b: Any, frames: Any, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, ...]:
     return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1], y.shape, y.shape[:1]])
 
 
 def _mean_cost_uniform(
-    x: Tensor, a: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool], root: bool
+    x: Tensor, a: Tensor | None, frames: Tensor, p: float, wanted: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    value, gradient = _mean_and_gradients([(x, a)], frames, p, wanted, root)
+    value, gradient = _mean_and_gradients([(x, a)], frames, p, wanted)
     return value, *gradient
 
 
-def _fake_mean_cost_uniform(
-    x: Tensor, a: Any, frames: Any, p: float, wanted: Sequence[bool], root: bool
-) -> tuple[Tensor, ...]:
+def _fake_mean_cost_uniform(x: Tensor, a: Any, frames: Any, p: float, wanted: Sequence[bool]) -> tuple[Tensor, ...]:
     return x.new_empty(()), *_fakes(x, wanted, [x.shape, x.shape[:1]])
 
 
@@ -141,16 +137,14 @@ def _mean_and_gradients(
     frames: Tensor | FrameSeed,
     p: float,
     wanted: Sequence[bool],
-    root: bool,
 ) -> list[Any]:
-    """The mean cost, or its root, and for each measure the gradients in points and weights; empty if not wanted."""
+    """The mean cost, and for each measure the gradients in points and weights; empty if not wanted."""
     x = tensors[0][0]
     measures, (frames_array,) = [Measure(*_numpy(*pair)) for pair in tensors], _numpy(frames)
     if not any(wanted):
-        value = native.mean_cost(measures, frames_array, p, root=root)
+        value = native.mean_cost(measures, frames_array, p)
         return [_scalar(value, x), *(_empty_pair(x) for _ in measures)]
-    differentiate = gradients.distance_gradients if root else gradients.mean_gradients
-    value, pairs = differentiate(measures, frames_array, p, _wanted_by_measure(wanted))
+    value, pairs = gradients.mean_gradients(measures, frames_array, p, _wanted_by_measure(wanted))
     return [_scalar(value, x), *(_gradient_tensors(x, pair) for pair in pairs)]
 
 

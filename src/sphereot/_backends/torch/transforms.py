@@ -87,7 +87,7 @@ def with_linear_terms(
     tensors: Sequence[Tensor | None],
     p: float,
     wanted: Sequence[bool],
-    *root: bool,
+    *options: bool,
 ) -> Tensor:
     """The cost of an operator where torch.compile traces a derivative of torch.func.
 
@@ -98,7 +98,7 @@ def with_linear_terms(
     inputs = [t for k in range(count) for t in (tensors[k], tensors[count + k])]
     constants = [None if t is None else t.detach() for t in tensors]
     # All gradients: while torch.compile traces, nothing says in which tensors a transform differentiates.
-    value, *gradients = op(*constants, p, [t is not None for t in inputs], *root)
+    value, *gradients = op(*constants, p, [t is not None for t in inputs], *options)
     for tensor, gradient in zip(inputs, gradients, strict=True):
         if tensor is not None:
             zero = tensor - tensor.detach()
