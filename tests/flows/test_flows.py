@@ -14,7 +14,7 @@ from torch.autograd import gradcheck
 from sphereot import sphere
 from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 from sphereot.flows import ExponentialMapFlow, Flow, RealNVP, StandardNormal, StereographicFlow
-from sphereot.flows import _inverse as newton
+from sphereot.flows import _expmap as newton
 from sphereot.flows._expmap import differential, moments, move_with_log_det, stumpff
 from sphereot.flows.realnvp import stereographic_log_det
 

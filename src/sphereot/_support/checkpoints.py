@@ -85,10 +85,9 @@ def run_steps(
     callback: Callback | None = None,
     state: Callable[[], Any],
     settled: Callable[[], bool] | None = None,
-    store: "CheckpointStore | None" = None,
-    saved_state: Callable[[], Any] | None = None,
+    save: Callable[[], object] | None = None,
 ) -> bool:
-    """Run an iterative method: steps, a progress bar, a callback, a checkpoint after every step but the last.
+    """Run an iterative method: steps with a progress bar, a callback and checkpoints.
 
     Parameters
     ----------
@@ -104,8 +103,8 @@ def run_steps(
         What the callback receives.
     settled : callable () -> bool, optional
         Whether the work is complete before all steps are taken.
-    store, saved_state : optional
-        Where and what to save.
+    save : callable (), optional
+        Saves a checkpoint; called after every step but the last.
 
     Returns
     -------
@@ -129,8 +128,8 @@ def run_steps(
                 return True
             if stops:
                 return False
-            if store is not None and saved_state is not None and step < steps:
-                store.save(saved_state)
+            if save is not None and step < steps:
+                save()
     return False
 
 
@@ -244,7 +243,30 @@ class StateFile:
         """
         if self.path is None or not self.path.exists():
             return None
-        content = _read_state(self.path)
+        import torch
+
+        try:
+            # torch does not look at checksums, nor at archives that unpack to more bytes than they have.
+            with zipfile.ZipFile(self.path) as archive:
+                packed = [entry for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
+                if packed or sum(entry.file_size for entry in archive.infolist()) > self.path.stat().st_size:
+                    raise ValueError("its parts are larger than the file")
+                if (damaged := archive.testzip()) is not None:
+                    raise ValueError(f"the checksum of {damaged} is wrong")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch warns of some files before it refuses them
+                content = torch.load(self.path, map_location="cpu", weights_only=True)
+            if not isinstance(content, dict) or set(content) != {"owner", "state"}:
+                raise ValueError("it holds something else")
+        except (MemoryError, ImportError):
+            raise
+        # A damaged file can raise any error, an OSError of a wild seek included; the message always names the file.
+        except Exception as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                raise
+            raise ValueError(
+                f"{self.path}: is no state of unfinished work, or is damaged ({reason_of(error)}); {_REMEDY}."
+            ) from error
         return content["state"] if content["owner"] == self._owner else None
 
     def save(self, state: Callable[[], Any]) -> None:
@@ -324,37 +346,3 @@ repeat that call to resume it, or remove the file to start again (--fresh on the
         f"{name}: holds the unfinished work of a call with other settings ({'; '.join(differences)}); repeat that call "
         f"to resume it, or {_REMEDY}."
     )
-
-
-def _read_state(path: Path) -> dict[str, Any]:
-    """Read what `save` wrote, and raise if the file is damaged."""
-    import torch
-
-    try:
-        _require_whole_archive(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of some files before it refuses them
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        if not isinstance(content, dict) or set(content) != {"owner", "state"}:
-            raise ValueError("it holds something else")
-    except (MemoryError, ImportError):
-        raise
-    # A damaged file can raise any error, an OSError of a wild seek included; the message names the file in all cases.
-    except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            raise
-        raise ValueError(
-            f"{path}: is no state of unfinished work, or is damaged ({reason_of(error)}); {_REMEDY}."
-        ) from error
-    return content
-
-
-def _require_whole_archive(path: Path) -> None:
-    """Raise for archives with wrong checksums, which torch does not check, and for those that unpack to more bytes."""
-    with zipfile.ZipFile(path) as archive:
-        packed = [entry for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
-        if packed or sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
-            raise ValueError("its parts are larger than the file")
-        damaged = archive.testzip()
-        if damaged is not None:
-            raise ValueError(f"the checksum of {damaged} is wrong")

@@ -48,31 +48,11 @@ def with_quantile_gradient(
 
 
 def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: Statistic, mean: Tensor) -> Tensor:
-    """Derivative of a sampled drop 1 - cos(theta) in the concentration, at a fixed quantile.
+    """Derivative, of the shape of `drop`, of sampled drops 1 - cos(theta) in the concentration, at a fixed quantile.
 
-    The integral is taken by Gauss-Legendre quadrature over the side of theta on which T - E[T] keeps its sign, as far
-    as f reaches.
+    All arrays are in double precision; `mean` is E[T]. The integral is taken by Gauss-Legendre quadrature over the side
+    of theta on which T - E[T] keeps its sign, as far as f reaches.
 
-    Parameters
-    ----------
-    drop : tensor, float64
-        Drops, strictly between 0 and 2.
-    concentration : tensor, float64
-        kappa, of a shape that broadcasts with `drop`.
-    dim : int
-        Dimension d of the space around the sphere.
-    statistic : Statistic
-        `COSINE` or `LOG_COSINE`.
-    mean : tensor, float64
-        E[T], of the shape of `concentration`.
-
-    Returns
-    -------
-    tensor
-        d drop / d kappa, of the shape of `drop`.
-
-    Examples
-    --------
     On S^2, von Mises-Fisher at kappa = 0: it is t (t - 2) / 2 for a drop t.
 
     >>> import torch

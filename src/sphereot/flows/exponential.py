@@ -14,8 +14,14 @@ from sphereot._backends import native
 from sphereot._backends.native.expmap import Record, flow_backward, flow_forward
 from sphereot.distributions import HypersphericalUniform
 from sphereot.distributions.axial import check_points, wide
-from sphereot.flows._expmap import moments, move, move_with_log_det, refuse_second_derivatives
-from sphereot.flows._inverse import attach_gradient, solve
+from sphereot.flows._expmap import (
+    attach_gradient,
+    moments,
+    move,
+    move_with_log_det,
+    refuse_second_derivatives,
+    solve,
+)
 from sphereot.flows.flow import FlowTransform, flow_points
 
 

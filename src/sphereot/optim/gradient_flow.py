@@ -7,7 +7,7 @@ gradients, is imported only when they are called.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import dimensions
 from sphereot._arrays.libraries import Array, is_torch, namespace, to_kind, to_numpy
 from sphereot._arrays.random import is_own_generator, normal_source
-from sphereot._arrays.types import ArrayT, Method, Points, ResultT, Seed
+from sphereot._arrays.types import Method, Points, ResultT, Seed
 from sphereot._arrays.validation import (
     as_int,
     as_method,
@@ -71,54 +71,6 @@ class FlowResult(Generic[ResultT]):
     def __str__(self) -> str:
         end = f", last loss {self.losses[-1]:.4g}" if self.steps else ""
         return f"{self.particles.shape[0]} particles after {self.steps} steps{end}, converged: {self.converged}"
-
-
-@overload
-def gradient_flow(
-    target: ArrayT | Sequence[ArrayT],
-    *,
-    n_particles: int | None = ...,
-    start: ArrayT | None = ...,
-    dim: int | None = ...,
-    weights: Sequence[float] | None = ...,
-    steps: int = ...,
-    step_size: float | Callable[[int], float] | None = ...,
-    optimizer: Literal["sgd", "momentum", "adam"] = ...,
-    retraction: Literal["exp", "normalize"] = ...,
-    p: float = ...,
-    n_projections: int | None = ...,
-    method: Method = ...,
-    batch_size: int | None = ...,
-    seed: Seed = ...,
-    tol: float | None = ...,
-    snapshots: Sequence[int] = ...,
-    callback: Callback | None = ...,
-    progress: Progress = ...,
-) -> FlowResult[ArrayT]: ...
-
-
-@overload
-def gradient_flow(
-    target: Points | Sequence[Points] | Literal["uniform"] | None,
-    *,
-    n_particles: int | None = ...,
-    start: Points | None = ...,
-    dim: int | None = ...,
-    weights: Sequence[float] | None = ...,
-    steps: int = ...,
-    step_size: float | Callable[[int], float] | None = ...,
-    optimizer: Literal["sgd", "momentum", "adam"] = ...,
-    retraction: Literal["exp", "normalize"] = ...,
-    p: float = ...,
-    n_projections: int | None = ...,
-    method: Method = ...,
-    batch_size: int | None = ...,
-    seed: Seed = ...,
-    tol: float | None = ...,
-    snapshots: Sequence[int] = ...,
-    callback: Callback | None = ...,
-    progress: Progress = ...,
-) -> FlowResult: ...
 
 
 def gradient_flow(
@@ -216,8 +168,7 @@ def gradient_flow(
     >>> print(result.particles.shape, bool(result.losses[-1] < 0.02 * result.losses[0]))
     (100, 3) True
     """
-    samples, given, like = _samples(target, start)
-    points = _start(samples, given, n_particles, dim, seed, like)
+    samples, points, like = _samples_and_start(target, start, n_particles, dim, seed)
     require("torch", "sphereot.gradient_flow")
     max_steps = as_int("steps", steps, 0, "the number of steps")
     at_steps = {as_int("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
@@ -452,36 +403,34 @@ class ParticleFlow:
         return target[rng.choice(len(target), self.batch_size, replace=False, shuffle=False)]
 
 
-def _samples(target: Any, start: Any) -> tuple[list[Array], Array | None, Array]:
-    """Validate target and start: the samples, none for the uniform distribution, the start, and an array like these."""
-    named: dict[str, Any] = {}
+def _samples_and_start(
+    target: Any, start: Any, n_particles: int | None, dim: int | None, seed: Any
+) -> tuple[list[Array], Array, Array]:
+    """Validate the arguments: the samples (none for the uniform distribution), the start, and an array like these."""
     if isinstance(target, str) and target != "uniform":
         raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform distribution.")
+    named: dict[str, Any] = {}
     if target is not None and not isinstance(target, str):
         several = isinstance(target, list | tuple) and len(target) > 0 and dimensions(target[0]) == 2
         named = {f"target[{j}]": sample for j, sample in enumerate(target)} if several else {"target": target}
-    count = len(named)
+    n_samples = len(named)
     named |= {} if start is None else {"start": start}
-    points = {name: as_points(name, value) for name, value in named.items()}
-    arrays = as_same_kind(**points) if points else []
-    for name, array in zip(points, arrays, strict=True):
-        require_same_dim(next(iter(points)), arrays[0], name, array)
-    samples, given = arrays[:count], None if start is None else arrays[-1]
-    if not samples:
-        return [], given, np.zeros(1) if given is None else given
+    checked = {name: as_points(name, value) for name, value in named.items()}
+    arrays = as_same_kind(**checked) if checked else []
+    for name, array in zip(checked, arrays, strict=True):
+        require_same_dim(next(iter(checked)), arrays[0], name, array)
+    samples = arrays[:n_samples]
     # The widest dtype of the samples is that of the particles.
-    dtype = namespace(*samples).result_type(*samples)
-    return samples, given, next(sample for sample in samples if sample.dtype == dtype)
-
-
-def _start(
-    samples: list[Array], start: Array | None, n_particles: int | None, dim: int | None, seed: Any, like: Array
-) -> Array:
+    like = np.zeros(1) if not arrays else arrays[-1]
+    if samples:
+        dtype = namespace(*samples).result_type(*samples)
+        like = next(sample for sample in samples if sample.dtype == dtype)
     if start is not None:
-        for name, given, actual in (("n_particles", n_particles, start.shape[0]), ("dim", dim, start.shape[1])):
+        points = arrays[-1]
+        for name, given, actual in (("n_particles", n_particles, points.shape[0]), ("dim", dim, points.shape[1])):
             if given is not None and given != actual:
-                raise ValueError(f"{name}: got {given}, but start has shape {tuple(start.shape)}; leave {name} out.")
-        return namespace(start).astype(start, like.dtype)
+                raise ValueError(f"{name}: got {given}, but start has shape {tuple(points.shape)}; leave {name} out.")
+        return samples, namespace(points).astype(points, like.dtype), like
     if not samples and dim is None:
         raise ValueError(
             "dim: got None, but the uniform distribution needs a sphere; give dim, e.g. dim=3 for S^2, or start."
@@ -490,7 +439,8 @@ def _start(
         raise ValueError(f"dim: got {dim}, but target has points in dimension {samples[0].shape[1]}; leave dim out.")
     count = n_particles if n_particles is not None else samples[0].shape[0] if samples else _PARTICLES
     count = as_int("n_particles", count, 1, "the number of particles")
-    return random_uniform(count, dim if dim is not None else samples[0].shape[1], seed=seed, like=like)
+    points = random_uniform(count, dim if dim is not None else samples[0].shape[1], seed=seed, like=like)
+    return samples, points, like
 
 
 def _tensor(points: Array) -> Any:

@@ -327,8 +327,7 @@ def fit_sampler(
         progress=progress,
         callback=callback,
         state=lambda: sampler,
-        store=store,
-        saved_state=state.as_dict,
+        save=None if store is None else lambda: store.save(state.as_dict),
     )
     if store is not checkpoint and isinstance(store, StateFile):
         store.remove()
