@@ -465,10 +465,7 @@ def _as_frames(name: str, value: Any, like: Array | None) -> Array:
     array = array if len(shape) == 3 else array[None, :, :]
     if like is not None:
         require_same_kind(**{"turns": like, name: array})
-    try:
-        frames = as_frames(array, array[:, :, 0])
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("projections", name)) from None
+    frames = as_frames(array, array[:, :, 0], name)
     return frames if like is None else namespace(frames).astype(frames, like.dtype, copy=False)
 
 

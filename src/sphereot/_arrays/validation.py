@@ -611,7 +611,7 @@ def as_slice_count(n_projections: Any, projections: Array | None = None) -> int:
     return int(projections.shape[0])
 
 
-def as_frames(projections: Any, points: Array) -> Array:
+def as_frames(projections: Any, points: Array, name: str = "projections") -> Array:
     """Validate orthonormal frames (L, d, 2) for `points`, and convert them to their dtype."""
     dim = points.shape[1]
     if isinstance(projections, Real):
@@ -620,18 +620,17 @@ def as_frames(projections: Any, points: Array) -> Array:
             f"(L, {dim}, 2); pass n_projections={projections}, or projections=sphereot.great_circles({projections}, "
             f"{dim})."
         )
-    frames = _as_floating("projections", _as_array("projections", projections))
-    frames = _as_kind_of(points, "projections", frames)
+    frames = _as_kind_of(points, name, _as_floating(name, _as_array(name, projections)))
     xp = namespace(frames)
     if frames.ndim != 3 or frames.shape[1:] != (dim, 2) or frames.shape[0] == 0:
         raise ValueError(
-            f"projections: shape is {tuple(frames.shape)}, but points in dimension {dim} need frames of shape "
+            f"{name}: shape is {tuple(frames.shape)}, but points in dimension {dim} need frames of shape "
             f"(L, {dim}, 2) with L at least 1, as sphereot.great_circles(L, {dim}) gives."
         )
     values = readable(frames)
     if values is not None and not _are_orthonormal(values):
         raise ValueError(
-            "projections: the frames are not orthonormal (U^T U is not the identity); draw them with "
+            f"{name}: the frames are not orthonormal (U^T U is not the identity); draw them with "
             f"sphereot.great_circles(L, {dim}) or orthonormalize their columns."
         )
     return xp.astype(frames, points.dtype, copy=False)

@@ -201,10 +201,7 @@ def _as_frame(value: Any, mean: Array) -> Array:
             f"sphereot.great_circles(1, {dim})[0] gives, or several of shape (L, {dim}, 2)."
         )
     array = np.asarray(value) if isinstance(value, list | tuple) else value
-    try:
-        frames = as_frames(array if len(shape) == 3 else array[None, :, :], mean[None, :])
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("projections", "frame").replace("points", "mean direction")) from None
+    frames = as_frames(array if len(shape) == 3 else array[None, :, :], mean[None, :], "frame")
     return frames if len(shape) == 3 else frames[0, :, :]
 
 
