@@ -99,7 +99,7 @@ def drift(console: Console, path: Path) -> None:
     windows = [mixture(400, means, seed=20 + k) for k, means in enumerate(on_the_way)]
     labels = [f"week {k}" for k in range(1, len(windows) + 1)]
     found = drift_test(reference, windows, labels=labels, seed=0)
-    drift_page(path, found, reference, windows, title="Demo: drift of a mixture on the sphere")
+    drift_page(path, found, title="Demo: drift of a mixture on the sphere")
     console.print(str(found), highlight=False, soft_wrap=True)
 
 

@@ -20,9 +20,9 @@ from rich.table import Table as RichTable
 
 import paper
 from paper.experiment import Experiment, replot, run_experiment
-from sphereot.cli.errors import reports_errors
+from sphereot.cli.errors import command
 from sphereot.cli.options import NonnegativeSeed
-from sphereot.cli.outputs import warnings_in_one_line
+from sphereot.cli.show import warnings_in_one_line
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -46,7 +46,7 @@ Fresh = Annotated[
 
 
 @app.command("list", help="List the experiments with their sections, presets and data.")
-@reports_errors("paper")
+@command("paper")
 def show_experiments() -> None:
     """List the experiments."""
     rows = []
@@ -66,7 +66,7 @@ def show_experiments() -> None:
     "continues an interrupted run where it stopped, and shows the results of a finished run. A folder "
     "has the results of one run."
 )
-@reports_errors("paper")
+@command("paper")
 def run(
     name: Name,
     preset: Preset = "quick",
@@ -88,7 +88,7 @@ def run(
 
 
 @app.command("all", help="Run all experiments one after the other, each into out/paper/NAME-PRESET.")
-@reports_errors("paper")
+@command("paper")
 def run_all(preset: Preset = "quick", seed: NonnegativeSeed = 0, fresh: Fresh = False) -> None:
     """Run all experiments."""
     for name in paper.NAMES:
@@ -96,7 +96,7 @@ def run_all(preset: Preset = "quick", seed: NonnegativeSeed = 0, fresh: Fresh = 
 
 
 @app.command(help="Show the results of an experiment in paper/results, and what the paper reports.")
-@reports_errors("paper")
+@command("paper")
 def compare(name: Name) -> None:
     """Compare the committed records of an experiment with the paper."""
     experiment = paper.find(name)

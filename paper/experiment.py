@@ -16,7 +16,7 @@ from typing import Any
 from paper.common import summary
 from paper.run_context import Reporter, Row, RunContext, UnitLog
 from sphereot._backends.info import info
-from sphereot._support.atomic_write import locked, reason_of, write_text
+from sphereot._support.atomic_write import hold_lock, reason_of, write_text
 
 _LOG_NAME, _LOCK_NAME = "unfinished.jsonl", "unfinished.lock"
 
@@ -126,7 +126,7 @@ def run_experiment(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     busy = f"{folder}: another run is at work in this folder; choose another folder, or wait until it ends."
-    with locked(folder / _LOCK_NAME, busy):
+    with hold_lock(folder / _LOCK_NAME, busy):
         return _run(experiment, preset, seed, folder, reporter, fresh)
 
 

@@ -17,7 +17,7 @@ LAYERS = [
     {"distance", "sketch"},
     {"torch", "distributions", "optim", "flows", "sampling", "density", "stats"},
     {"__init__"},  # the public names
-    {"compat", "datasets", "plotting", "_html"},
+    {"compat", "datasets", "plotting"},
     {"report"},
     {"cli"},
     {"__main__"},
@@ -28,6 +28,8 @@ OPTIONAL = {
     "filelock",
     "torch",
     "jax",
+    "jinja2",
+    "prometheus_client",
     "matplotlib",
     "polars",
     "pooch",
@@ -213,4 +215,4 @@ def test_package_root():
     entries = [path.name for path in ROOT.iterdir() if path.name not in {"__pycache__", "__main__.py"}]
     assert len(entries) <= 30
     private = {name for name in entries if name.startswith("_") and name != "__init__.py"}
-    assert private == {"_arrays", "_backends", "_html", "_support"}
+    assert private == {"_arrays", "_backends", "_support"}

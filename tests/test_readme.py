@@ -48,8 +48,8 @@ def test_names_are_there():
 
 def test_commands_are_there():
     pytest.importorskip("typer")
-    named = set(re.findall(r"sphereot (distance|test|uniformity|drift|sketch|monitor|density|bench|info)\b", README))
-    assert len(named) == 9
+    named = set(re.findall(r"sphereot (distance|test|uniformity|drift|sketch|monitor|density|info)\b", README))
+    assert len(named) == 8
     done = start(*MODULE, "--help")
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in named)

@@ -8,8 +8,7 @@ import numpy as np
 from paper.common import select
 from paper.run_context import Row
 from sphereot import plotting
-from sphereot._html.page import html_page
-from sphereot.plotting.globe_pages import globe_figure
+from sphereot.plotting.globe import globe_figure, html_page
 
 _CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _CLASS_COLORS = [*plotting.PALETTE, "#8C6BB1", "#8C510A"]

@@ -12,7 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from sphereot._support.atomic_write import is_stream, locked, remove_leftovers, write_aside, write_text
+from sphereot._support.atomic_write import hold_lock, is_stream, remove_leftovers, write_aside, write_text
 from sphereot._support.checkpoints import StateFile, digest, require_same_work
 
 
@@ -114,17 +114,17 @@ def test_leftovers_are_removed_and_files_of_other_people_are_not(tmp_path):
 
 def test_a_lock_is_held_once_and_ends_with_its_process(tmp_path):
     lock = tmp_path / "lock"
-    holder = "import sys, os\nfrom pathlib import Path\nfrom sphereot._support.atomic_write import locked\n"
-    holder += "with locked(Path(sys.argv[1]), 'taken'):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    holder = "import sys, os\nfrom pathlib import Path\nfrom sphereot._support.atomic_write import hold_lock\n"
+    holder += "with hold_lock(Path(sys.argv[1]), 'taken'):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     with subprocess.Popen(
         [sys.executable, "-c", holder, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(ValueError, match="taken"), locked(lock, "taken"):
+        with pytest.raises(ValueError, match="taken"), hold_lock(lock, "taken"):
             pytest.fail("two at once")
         process.kill()
     assert lock.exists()  # what a kill leaves
-    with locked(lock, "taken"):
+    with hold_lock(lock, "taken"):
         assert lock.exists()
     assert not lock.exists()
 
@@ -139,7 +139,7 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_anew(tmp_path, monkeypat
         flock(handle, operation)
 
     monkeypatch.setattr(fcntl, "flock", slow)
-    with locked(lock, "taken"), pytest.raises(ValueError, match="taken"), locked(lock, "taken"):
+    with hold_lock(lock, "taken"), pytest.raises(ValueError, match="taken"), hold_lock(lock, "taken"):
         pytest.fail("two at once")
 
 

@@ -335,7 +335,7 @@ def test_natural_order_of_files():
     """Names in the order of the alphabet, as a shell expands them, are put in that of their numbers."""
     from pathlib import Path
 
-    from sphereot.cli.points import input_files
+    from sphereot.cli.files import input_files
 
     names = ["week1", "week10", "week2"]
     assert [path.name for path in input_files(list(map(Path, names)))] == ["week1", "week2", "week10"]

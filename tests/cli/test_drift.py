@@ -1,4 +1,4 @@
-"""`sphereot drift` and `sphereot bench`: exit codes for pipelines, the library's numbers, reports whole or absent."""
+"""`sphereot drift`: exit codes for pipelines, the library's numbers, reports whole or absent."""
 
 import json
 import os
@@ -17,7 +17,6 @@ from helpers.cli import run, save_points
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.main import get_command
 
-from sphereot.cli import bench as bench_module
 from sphereot.cli.app import app
 from sphereot.stats import drift_test
 
@@ -235,53 +234,7 @@ def test_interrupted_leaves_nothing(files, moment):
     assert sorted(files.iterdir()) == before
 
 
-# ---- bench, help, completion ----
-
-
-@pytest.fixture
-def small_bench(monkeypatch):
-    pytest.importorskip("ot")
-    monkeypatch.setattr(bench_module, "_SECONDS", 0.01)
-    monkeypatch.setattr(bench_module, "_SLICES", 20)
-    cases = [bench_module._Case(p, 100, 3) for p in (1, 2)] + [bench_module._Case(2, 1000, 4, uniform=True)]
-    monkeypatch.setattr(bench_module, "_CASES", cases)
-
-
-@pytest.mark.usefixtures("small_bench")
-def test_bench():
-    found = json.loads(run("bench", "--json").stdout)
-    assert len(found["cases"]) == 3
-    for case in found["cases"]:
-        assert 0 < case["sphereot_seconds"] < 60
-        assert 0 < case["pot_seconds"] < 60
-    lines = run("bench").stdout.splitlines()
-    assert len(lines) == 5
-    assert all(line.endswith("x") for line in lines[2:])
-
-
-def test_bench_times_the_same_thing():
-    """POT's value of a case is ours, within the chance of different great circles."""
-    ot = pytest.importorskip("ot")
-    import sphereot
-
-    x, y = sphere_sample(RNG, 100, 3), sphere_sample(RNG, 100, 3, shift=1)
-    for p in (1, 2):
-        theirs = ot.sliced_wasserstein_sphere(x, y, p=p, n_projections=200, seed=0)
-        ours = sphereot.ssw_estimate(x, y, p=p, n_projections=1000, method="iid", seed=0)
-        root = ours.value ** (1 / p)
-        error = np.sqrt(6) * ours.standard_error * root / (p * ours.value)  # a thousand circles here, two hundred there
-        assert abs(theirs - root) < 5 * error
-    theirs = ot.sliced_wasserstein_sphere_unif(y, n_projections=200, seed=0)
-    ours = sphereot.ssw_estimate(y, n_projections=1000, method="iid", seed=0)
-    root = ours.value**0.5
-    assert abs(theirs - root) < 5 * np.sqrt(6) * ours.standard_error / (2 * root)
-
-
-def test_bench_without_pot(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ot", None)
-    done = run("bench")
-    assert done.exit_code == 2
-    assert "pip install 'sphereot[bench]'" in done.stderr
+# ---- help, completion ----
 
 
 COMMANDS = sorted(name for name, command in get_command(app).commands.items() if not hasattr(command, "commands"))

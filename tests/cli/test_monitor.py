@@ -91,7 +91,7 @@ def test_json_metrics_and_report(files, tmp_path, today):
         ("mon 2026-03-01", False),
         ("wed 2026-03-01", True),
     ]
-    assert 'sphereot_drift_alarms_total{monitor="texts"} 1\n' in metrics.read_text()
+    assert 'sphereot_drift_alarms_total{monitor="texts"} 1.0\n' in metrics.read_text()
     assert "Drift in 1 of 2 windows" in page.read_text(encoding="utf-8")
     before = page.read_bytes()
     page.unlink()
@@ -215,7 +215,7 @@ def test_documented_commands_on_three_days(files, tmp_path, monkeypatch, today, 
     records = [json.loads(line) for line in (tmp_path / "drift.jsonl").read_text().splitlines()]
     assert [record.get("label") for record in records[1:]] == [f"today 2026-03-0{day}" for day in (1, 2, 3)]
     if "--metrics" in daily:
-        assert 'sphereot_drift_alarm{monitor="drift"} 1\n' in (tmp_path / "drift.prom").read_text()
+        assert 'sphereot_drift_alarm{monitor="drift"} 1.0\n' in (tmp_path / "drift.prom").read_text()
         assert "Drift in 1 of 3 windows" in (tmp_path / "drift.html").read_text(encoding="utf-8")
     for command in others:
         assert run(*command).exit_code == 0, command

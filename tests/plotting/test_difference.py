@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from sphereot import plotting, sphere
+from sphereot.plotting.difference import difference_regions
+from sphereot.plotting.globe import globe_figure, outlines
 from sphereot.stats import difference_map
 
 RNG = np.random.default_rng(0)
@@ -65,7 +67,7 @@ def test_ticks_of_the_color_bar_are_round():
 
 
 def test_lines_are_around_regions_alone():
-    """Interpolation between cells neither adds a region nor loses one: the level of the test holds for the picture."""
+    """Lines between the centers of cells neither add a region nor lose one: the level holds for the picture."""
     rng = np.random.default_rng(1)
     quiet = 0
     for seed in range(60):
@@ -129,36 +131,16 @@ def test_map_has_degrees():
     assert (sky.get_xlabel(), sky.get_ylabel()) == ("right ascension", "declination")
 
 
-def spread(cells, factor):
-    return np.repeat(np.repeat(cells, factor, 0), factor, 1)
-
-
-def test_fine_regions_are_those_of_the_result():
-    """The middle of every cell of a region lies in the finer region, which is at most a cell wider."""
-    from sphereot.plotting.difference import fine_regions
-
-    factor = 4
-    fine = fine_regions(RESULT)
-    assert fine.shape == tuple(factor * size for size in RESULT.region.shape)
-    assert np.abs(fine).max() == 1
+def test_regions_of_a_page_are_those_of_the_result():
+    """A cell is inside of an outline if and only if it is in a region."""
+    regions = difference_regions(RESULT)
     for sign in (1, -1):
-        coarse = RESULT.region == sign
-        assert coarse.any()
-        middles = np.zeros((factor, factor), bool)
-        middles[1:3, 1:3] = True
-        middles = spread(coarse, factor) & np.tile(middles, coarse.shape)
-        assert np.all(sign * fine[middles] > 0.5)
-        near = np.zeros_like(coarse)
-        for row in (-1, 0, 1):
-            for column in (-1, 0, 1):
-                near |= np.roll(coarse, (row, column), (0, 1))
-        assert not np.any((sign * fine > 0.5) & ~spread(near, factor))
+        assert np.array_equal(sign * regions > 0.5, RESULT.region == sign)
+        assert (RESULT.region == sign).any()
 
 
 def test_lines_of_a_page_are_those_of_the_image():
-    """Both are contour lines of the same function: no vertex is farther from the other's than a small cell."""
-    from sphereot.plotting._outlines import outlines
-    from sphereot.plotting.difference import fine_regions
+    """Both are contour lines of the same function: no vertex is farther from the other's than half a cell."""
 
     contours = [
         artist
@@ -167,28 +149,14 @@ def test_lines_of_a_page_are_those_of_the_image():
     ]
     for sign, contour in zip((1, -1), contours, strict=True):
         image = sphere.from_lonlat(np.rad2deg(np.concatenate([path.vertices for path in contour.get_paths()])))
-        page = sphere.from_lonlat(np.concatenate(outlines(sign * fine_regions(RESULT))))
+        page = sphere.from_lonlat(np.concatenate(outlines(sign * difference_regions(RESULT))))
         nearest = np.arccos(np.clip(page @ image.T, -1, 1))
-        assert np.rad2deg(nearest.min(axis=1).max()) < 180 / (4 * 20)
-        assert np.rad2deg(nearest.min(axis=0).max()) < 180 / (4 * 20)
-
-
-def test_lines_of_a_page_have_no_stairs():
-    """The direction of an outline of a smooth function turns by a few degrees from vertex to vertex, not by 45."""
-    from sphereot.plotting._outlines import outlines
-    from sphereot.plotting.difference import fine_regions
-
-    line = max(outlines(fine_regions(RESULT)), key=len)
-    steps = np.diff(line[np.abs(line[:, 1]) < 60], axis=0) @ [1, 1j]
-    steps = steps[np.abs(steps) > 0.2]  # the direction of a shorter one is that of rounding
-    assert len(steps) > 50
-    assert np.quantile(np.abs(np.angle(steps[1:] / steps[:-1])), 0.9) < np.deg2rad(15)
+        assert np.rad2deg(nearest.min(axis=1).max()) < 180 / (2 * 20)
+        assert np.rad2deg(nearest.min(axis=0).max()) < 180 / (2 * 20)
 
 
 def test_ticks_of_page_and_image_are_the_same():
     """With a minus sign rather than a hyphen."""
-    from sphereot.plotting.globe_pages import globe_figure
-
     bar = plotting.difference_map(RESULT).collections[0].colorbar
     texts = [text.get_text() for text in bar.ax.get_xticklabels()]
     assert texts[0].startswith("−")
@@ -207,16 +175,3 @@ def test_land_is_seen_beside_the_graticule():
     region = next(artist for artist in ax.collections if type(artist).__name__ == "QuadContourSet")
     assert graticule.get_linewidth()[0] < shores.get_linewidth()[0] < region.get_linewidth()[0] / 2
     assert shores.get_alpha() > 2 * graticule.get_alpha()
-
-
-def test_finer_cells_of_a_smooth_function():
-    """Catmull-Rom interpolation has an error of third order: 8 times smaller on half the cells, with no seam."""
-    from sphereot.plotting.difference import _finer
-
-    def smooth(rows):
-        longitude, latitude = (np.pi * ((np.arange(n) + 0.5) / n * span) for n, span in ((2 * rows, 2), (rows, 1)))
-        return np.cos(longitude) * np.sin(latitude)[:, None] ** 2
-
-    errors = [np.abs(_finer(smooth(rows)) - smooth(4 * rows))[8:-8].max() for rows in (20, 40)]
-    assert errors[0] < 2e-3
-    assert errors[1] < errors[0] / 7

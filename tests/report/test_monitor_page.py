@@ -91,6 +91,6 @@ def test_messages(monitor, tmp_path):
     with pytest.raises(ValueError, match="columns: got 2 names for 5 coordinates"):
         monitor_page(tmp_path / "page.html", monitor, columns=["a", "b"])
     result = drift_test(np.eye(3), [np.eye(3)], permutations=19, seed=0)
-    with pytest.raises(ValueError, match="give both, or none of them"):
-        drift_page(tmp_path / "page.html", result, np.eye(3))
+    with pytest.raises(ValueError, match="rows: got 2 for 1 window"):
+        drift_page(tmp_path / "page.html", result, rows=[None, None])
     assert not any(tmp_path.iterdir())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sphereot
-from sphereot._support.text import printable, shortened
+from sphereot._support.text import printable, shorten
 from sphereot.stats import drift_test, two_sample_test
 from sphereot.stats._circle_density import projected_densities
 from sphereot.stats.drift import _holm
@@ -55,7 +55,7 @@ def test_values_are_ssw_and_circles_are_shared():
         assert np.min(np.abs(costs - window.circle.cost)) < 1e-12
         assert window.n == len(points)
     assert [window.drifted for window in found.windows] == [False, True, False, False]
-    assert found.farthest is found.windows[1]
+    assert found.most_significant is found.windows[1]
 
 
 def test_given_circles_are_used():
@@ -138,8 +138,8 @@ def test_labels_are_fit_to_print():
     found = drift_test(X, [X], labels=["a\x1b[31m\nb\udcff"], permutations=19, seed=0)
     assert found.windows[0].label == "a\ufffd[31m\ufffdb\\udcff"
     assert printable("größer, 日本") == "größer, 日本"
-    assert len(shortened("x" * 500, 21)) <= 21
-    assert shortened("x" * 21, 21) == "x" * 21
+    assert len(shorten("x" * 500, 21)) <= 21
+    assert shorten("x" * 21, 21) == "x" * 21
 
 
 def test_permutations_grow_with_the_windows():

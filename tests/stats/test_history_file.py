@@ -338,13 +338,13 @@ def test_threads_through_links(tmp_path, exists):
 def test_one_window_tested_by_two_at_the_same_time(history, monkeypatch):
     """The second finds the result of the first when it has the lock."""
     first, second = monitor(history), monitor(history)
-    tested = second._tested_window
+    tested = second._test_window
 
     def slow(*arguments):
         first.check(sketch(5), time=NOON)
         return tested(*arguments)
 
-    monkeypatch.setattr(second, "_tested_window", slow)
+    monkeypatch.setattr(second, "_test_window", slow)
     assert second.check(sketch(5), time=NOON).label == "window 2026-03-01"
     assert len(monitor(history).windows) == 5
 

@@ -104,7 +104,7 @@ axes = plotting.circle_projections([x], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
 axes = plotting.evolution([1, 2, 3], [[1.0, 2.0, 3.0]], color="C0")
 files: list[Path] = plotting.save(axes, "figure")
 page: Path = plotting.globe_page("globe.html", density=np.ones((4, 8)), points=[x, y])
-page = drift_page("drift.html", drift_test(x, [y]), x, [y])
+page = drift_page("drift.html", drift_test(x, [y]))
 x32: NDArray[np.float32] = x.astype(np.float32)
 mixed: float = float(sphereot.sphere.geodesic_distance(x, x32).max())
 places_mean: float = float(sphereot.sphere.from_lonlat(x32[:, 0], y[:, 1]).mean())
@@ -224,7 +224,7 @@ sphereot.project(x, frames, columns=[["lon"], ["lat"]])  # WRONG
 plotting.density_map("density")  # WRONG
 plotting.evolution([1, 2, 3], "runs")  # WRONG
 plotting.scatter_map(x, ax="map")  # WRONG
-drift_page("drift.html", drift_test(x, [y]), 5, [y])  # WRONG
+drift_page("drift.html", 5)  # WRONG
 sphereot.project(x, [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # WRONG
 SphericalKDE("wide")  # WRONG
 SSWLoss(reduction="average")  # WRONG

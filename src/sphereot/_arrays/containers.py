@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._support.column_names import listed, lonlat_order
+from sphereot._support.text import listed, lonlat_order
 
 __all__ = [
     "Columns",

@@ -42,7 +42,7 @@ from sphereot._arrays.libraries import (
     wide_dtype,
 )
 from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
-from sphereot._support.column_names import listed
+from sphereot._support.text import listed
 
 __all__ = [
     "InvalidValuesError",

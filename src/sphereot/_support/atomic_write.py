@@ -14,8 +14,6 @@ from pathlib import Path
 
 from sphereot._support.extras import require
 
-__all__ = ["is_stream", "locked", "open_locked", "reason_of", "remove_leftovers", "write_aside", "write_text"]
-
 _MAX_PREFIX = 50  # characters, of up to four bytes each: file names have at most 255 bytes
 _MAX_REASON = 200  # characters
 _POLL_SECONDS = 0.02
@@ -107,7 +105,7 @@ def remove_leftovers(target: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, message: str) -> Iterator[None]:
+def hold_lock(path: Path, message: str) -> Iterator[None]:
     """Hold the lock file `path`; raise a ValueError with `message` if another process or thread holds it.
 
     The lock ends with the process, however that ends; the file is removed at the end of the context.

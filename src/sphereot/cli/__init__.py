@@ -8,6 +8,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command `sphereot`: exit code 0 after success, 2 after an error, 3 if drift was found."""
     try:
+        import rich  # noqa: F401  (commands import it late)
+
         from sphereot.cli.app import app
     except KeyboardInterrupt:  # commands handle it themselves; this is Ctrl-C during the import
         sys.exit(130)

@@ -7,15 +7,12 @@ from typing import Annotated, Any
 import typer
 
 import sphereot
-from sphereot.cli.bench import bench
 from sphereot.cli.density import density
 from sphereot.cli.distance import distance, pairwise
 from sphereot.cli.drift import drift
 from sphereot.cli.monitor import monitor
 from sphereot.cli.sketch import sketch
 from sphereot.cli.testing import two_samples, uniformity
-
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Compare and shape distributions on the sphere with the Spherical Sliced-Wasserstein distance.",
@@ -65,7 +62,7 @@ _PANELS: dict[str, dict[str, Callable[..., Any]]] = {
         "sketch": sketch,
         "monitor": monitor,
     },
-    "This machine": {"bench": bench, "info": _info},
+    "This machine": {"info": _info},
 }
 
 for _panel, _commands in _PANELS.items():

@@ -8,13 +8,12 @@ import typer
 
 from sphereot._support.atomic_write import is_stream
 from sphereot._support.checkpoints import StateFile
-from sphereot.cli.difference_pictures import IMAGE_TYPES
-from sphereot.cli.errors import reports_errors
-from sphereot.cli.options import SAMPLE, AsJson, NonnegativeSeed, ReadOptions, WeightedReadOptions, reads_points
-from sphereot.cli.outputs import finite_or_none, print_json, require_writable, warnings_in_one_line
-from sphereot.cli.points import file_summary, read_files, status
-
-__all__ = ["density"]
+from sphereot._support.units import finite_or_none
+from sphereot.cli.errors import command
+from sphereot.cli.files import file_summary, read_files, status
+from sphereot.cli.options import SAMPLE, AsJson, NonnegativeSeed, ReadOptions, WeightedReadOptions
+from sphereot.cli.show import print_json, require_writable, warnings_in_one_line
+from sphereot.cli.testing import IMAGE_TYPES
 
 _GLOBE_ROWS = 180
 _CELLS_PER_STEP = 50_000
@@ -47,8 +46,7 @@ def _default_model(is_training_set: bool, is_bandwidth_set: bool, reading: Weigh
 
 
 @density.command("fit")
-@reports_errors("density")
-@reads_points
+@command("density")
 def _fit(
     data: Data,
     reading: WeightedReadOptions,
@@ -167,8 +165,7 @@ def _save(estimator: Any, out: Path, store: StateFile) -> None:
 
 
 @density.command("evaluate")
-@reports_errors("density")
-@reads_points
+@command("density")
 def _evaluate(
     model: Model,
     data: Data,
@@ -214,7 +211,7 @@ def _evaluate(
 
 
 @density.command("sample")
-@reports_errors("density")
+@command("density")
 def _sample(
     model: Model,
     n: Annotated[int, typer.Option("-n", help="Number of points.", min=1)] = 1000,
@@ -260,8 +257,7 @@ def _sample(
 
 
 @density.command("plot")
-@reports_errors("density")
-@reads_points
+@command("density")
 def _plot(
     model: Model,
     reading: ReadOptions,

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,31 +10,34 @@ import typer
 
 from sphereot import pairwise_ssw_estimate, ssw_estimate
 from sphereot._arrays.validation import as_method
-from sphereot._support.text import cost_name, cost_unit
-from sphereot.cli.errors import reports_errors
+from sphereot._support.text import cost_unit, plural, printable
+from sphereot._support.units import Lengths, finite_or_none, format_with_error
+from sphereot.cli.errors import command
+from sphereot.cli.files import file_summary, input_files, load_sketch, read_batches, read_files, status, texts
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
     Method,
     OrderByData,
     Projections,
+    ReadOptions,
     SecondFile,
     Seed,
+    Unit,
     WeightedReadOptions,
     order_for,
-    reads_points,
 )
-from sphereot.cli.outputs import finite_or_none, for_reader, print_json
-from sphereot.cli.points import file_summary, input_files, read_files, status
-from sphereot.cli.sketch_distances import any_sketch, print_pairs, refuse_for_sketches
-from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
+from sphereot.cli.show import for_reader, lengths_for, print_json
 
 if TYPE_CHECKING:
     from sphereot import SSWEstimate
     from sphereot.datasets import PointSet
+    from sphereot.sketch import Sketch
 
-__all__ = ["distance", "pairwise"]
-
+_SKETCH_NOTE = (
+    "± is a bound of the error of the sketches on their great circles; the choice of great circles and the sampling of "
+    "the points come on top."
+)
 _NEAR_CHANCE = 1.5  # times the value of two samples of one distribution: below it, the bootstrap is not reliable
 
 RelativeTolerance = Annotated[
@@ -57,8 +59,7 @@ EstimateMethod = Annotated[
 MaxProjections = Annotated[int, typer.Option("--max-projections", help="Largest number of great circles with --rtol.")]
 
 
-@reports_errors()
-@reads_points
+@command()
 def distance(
     context: typer.Context,
     a: FirstFile,
@@ -127,18 +128,12 @@ def distance(
         progress=True,
         bootstrap=bootstrap,
     )
-    number = _Number(
-        estimate.value,
-        estimate.standard_error,
-        estimate.distance,
-        estimate.distance_standard_error,
-        p,
-        x.points.shape[1],
-        as_unit(unit, x.points.shape[1]),
-    )
-    count = estimate.n_projections
+    lengths = lengths_for(p, x.points.shape[1], unit)
+    root = (estimate.distance, estimate.distance_standard_error)
+    note, count = _note(lengths, [estimate.standard_error]), estimate.n_projections
     if as_json:
-        record = {**number.record(), "note": _note([number]), "p": p, "n_projections": count}
+        record: dict[str, Any] = {"value": estimate.value, "standard_error": finite_or_none(estimate.standard_error)}
+        record |= {**lengths.record(*root), "note": note, "p": p, "n_projections": count}
         record |= {"method": estimate.method, "n_replicates": estimate.n_replicates, "reliable": estimate.reliable}
         if bootstrap is not None:
             record |= {"sampling_interval": list(estimate.sampling_interval()), "noise_floor": estimate.noise_floor}
@@ -146,16 +141,17 @@ def distance(
         return
     drawn = f"({count} great circles, {estimate.method})"
     if p == 1:  # the distance is its own power
-        typer.echo(for_reader(f"SSW_1 = {number.root()}   {drawn}"))
+        typer.echo(for_reader(f"SSW_1 = {lengths.roots_with_error(*root)}   {drawn}"))
     else:
-        power, root = for_reader(cost_name(p)), for_reader(f"SSW_{p:g}")
-        typer.echo(f"{power} = {number.power()} {for_reader(cost_unit(p))}   {drawn}")
-        typer.echo(f"{root:<{len(power)}} = {number.root()}")
+        power, name = for_reader(lengths.name), for_reader(f"SSW_{p:g}")
+        shown = format_with_error(estimate.value, estimate.standard_error)
+        typer.echo(f"{power} = {shown} {for_reader(cost_unit(p))}   {drawn}")
+        typer.echo(f"{name:<{len(power)}} = {lengths.roots_with_error(*root)}")
     if bootstrap is not None:
-        _print_sampling(estimate, number)
-    typer.echo(for_reader(_note([number])))
+        _print_sampling(estimate, lengths)
+    typer.echo(for_reader(note))
     typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
-    _warn_if_inaccurate(rtol, [number], count)
+    _warn_if_inaccurate(rtol, [(estimate.value, estimate.standard_error)], count)
     if not estimate.reliable:
         typer.echo(
             "Note: a few rare great circles carry a large part of the value, so ± cannot be trusted. "
@@ -164,8 +160,7 @@ def distance(
         )
 
 
-@reports_errors()
-@reads_points
+@command()
 def pairwise(
     context: typer.Context,
     files: Annotated[
@@ -218,21 +213,20 @@ def pairwise(
     )
     values, errors, count = estimate.values.tolist(), estimate.standard_errors.tolist(), estimate.n_projections
     distances, distance_errors = estimate.distances.tolist(), estimate.distance_standard_errors.tolist()
-    dim = sets[0].points.shape[1]
-    pairs = {
-        (i, j): _Number(values[i][j], errors[i][j], distances[i][j], distance_errors[i][j], p, dim, as_unit(unit, dim))
-        for i, j in combinations(range(len(sets)), 2)
-    }
+    lengths = lengths_for(p, sets[0].points.shape[1], unit)
+    pairs = list(combinations(range(len(sets)), 2))
+    note = _note(lengths, [errors[i][j] for i, j in pairs])
     if as_json:
-        lengths = {}
-        if unit is not None:
-            lengths = {"unit": unit, "distances": [[PER_TURN[unit] * value for value in row] for row in distances]}
+        in_unit = {}
+        if lengths.unit is not None:
+            scaled = [[lengths.unit.per_turn * value for value in row] for row in distances]
+            in_unit = {"unit": unit, "distances": scaled}
         print_json(
             {
                 "values": values,
                 "standard_errors": [[finite_or_none(error) for error in row] for row in errors],
-                **lengths,
-                "note": _note(list(pairs.values())),
+                **in_unit,
+                "note": note,
                 "p": p,
                 "n_projections": count,
                 "method": estimate.method,
@@ -244,13 +238,13 @@ def pairwise(
         return
     for k, points in enumerate(sets):
         typer.echo(f"[{k}] {file_summary(points)}")
-    head = "SSW_1" if p == 1 else f"{cost_name(p)} in {cost_unit(p)}, and SSW_{p:g}"
+    head = "SSW_1" if p == 1 else f"{lengths.name} in {cost_unit(p)}, and SSW_{p:g}"
     typer.echo(for_reader(f"{head}; {count} great circles, {estimate.method}"))
-    for (i, j), number in pairs.items():
-        power = "" if p == 1 else f"{number.power():<26} "
-        typer.echo(f"[{i}] [{j}]  {power}{number.root()}")
-    typer.echo(for_reader(_note(list(pairs.values()))))
-    _warn_if_inaccurate(rtol, list(pairs.values()), count)
+    for i, j in pairs:
+        power = "" if p == 1 else f"{format_with_error(values[i][j], errors[i][j]):<26} "
+        typer.echo(f"[{i}] [{j}]  {power}{lengths.roots_with_error(distances[i][j], distance_errors[i][j])}")
+    typer.echo(for_reader(note))
+    _warn_if_inaccurate(rtol, [(values[i][j], errors[i][j]) for i, j in pairs], count)
 
 
 def _refuse_for_sketches(context: typer.Context, reading: WeightedReadOptions, paths: Sequence[Path]) -> None:
@@ -259,58 +253,15 @@ def _refuse_for_sketches(context: typer.Context, reading: WeightedReadOptions, p
     refuse_for_sketches(context, None if mixed else reading, *circles)
 
 
-@dataclass(frozen=True)
-class _Number:
-    """SSW_p^p and SSW_p of one pair of files with their standard errors, as they are printed."""
-
-    value: float
-    error: float
-    distance: float
-    distance_error: float
-    p: float
-    dim: int
-    unit: str | None
-
-    def power(self) -> str:
-        return _with_error(self.value, self.error)
-
-    def root(self) -> str:
-        units = ["turns", *(["degrees"] if self.dim == 3 else [])] if self.unit is None else [self.unit]
-        factors = [PER_TURN[unit] for unit in units]
-        texts = [_with_error(factor * self.distance, factor * self.distance_error) for factor in factors]
-        return " = ".join(f"{text} {unit}" for text, unit in zip(texts, units, strict=True))
-
-    def record(self) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "value": self.value,
-            "standard_error": finite_or_none(self.error),
-            "distance_turns": self.distance,
-            "distance_turns_standard_error": finite_or_none(self.distance_error),
-        }
-        if self.dim == 3:
-            record |= {
-                "distance_degrees": 360 * self.distance,
-                "distance_degrees_standard_error": finite_or_none(360 * self.distance_error),
-            }
-        if self.unit is not None:
-            factor = PER_TURN[self.unit]
-            record |= {
-                "unit": self.unit,
-                "distance": factor * self.distance,
-                "distance_standard_error": finite_or_none(factor * self.distance_error),
-            }
-        return record
-
-
-def _print_sampling(estimate: "SSWEstimate", number: _Number) -> None:
+def _print_sampling(estimate: "SSWEstimate", lengths: Lengths) -> None:
     """Print the interval over the draw of the points, and what two samples of one distribution would have."""
-    unit = number.unit or ("degrees" if number.dim == 3 else "turns")
+    unit = lengths.units[-1]
     low, high, chance = (
-        PER_TURN[unit] * value ** (1 / number.p) for value in (*estimate.sampling_interval(), estimate.noise_floor)
+        unit.per_turn * lengths.turns(value) for value in (*estimate.sampling_interval(), estimate.noise_floor)
     )
-    name = for_reader(f"SSW_{number.p:g}")
-    typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {unit} with probability 95%.")
-    typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {unit}.")
+    name = for_reader(f"SSW_{lengths.p:g}")
+    typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {unit.name} with probability 95%.")
+    typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {unit.name}.")
     if low <= 0 or estimate.value <= _NEAR_CHANCE * estimate.noise_floor:
         typer.echo(
             "The distance is about that of chance, where the interval is not reliable: it holds for distributions that "
@@ -318,26 +269,23 @@ def _print_sampling(estimate: "SSWEstimate", number: _Number) -> None:
         )
 
 
-def _note(numbers: Sequence[_Number]) -> str:
+def _note(lengths: Lengths, errors: Sequence[float]) -> str:
     """What the numbers mean and do not mean: displacements along great circles, no error of sampling."""
-    meaning = Lengths(numbers[0].p, numbers[0].dim).meaning
-    if any(math.isnan(number.error) for number in numbers):  # nothing after ± is printed
-        return meaning
-    return f"± is the error from the choice of great circles only, not from the sampling of the points. {meaning}"
+    if any(map(math.isnan, errors)):  # nothing after ± is printed
+        return lengths.meaning
+    return (
+        f"± is the error from the choice of great circles only, not from the sampling of the points. {lengths.meaning}"
+    )
 
 
-def _warn_if_inaccurate(rtol: float | None, numbers: Sequence[_Number], count: int) -> None:
-    worst = max((number.error / number.value for number in numbers if number.value > 0), default=0.0)
+def _warn_if_inaccurate(rtol: float | None, numbers: Sequence[tuple[float, float]], count: int) -> None:
+    worst = max((error / value for value, error in numbers if value > 0), default=0.0)
     if rtol is not None and not worst <= rtol:
         typer.echo(
             f"Note: {count} great circles reach a relative standard error of {worst:.2g}, not {rtol:g}; give more with "
             "--max-projections.",
             err=True,
         )
-
-
-def _with_error(value: float, error: float) -> str:
-    return f"{value:.6g}" if math.isnan(error) else f"{value:.6g} ± {error:.2g}"
 
 
 def _file_record(points: "PointSet") -> dict[str, Any]:
@@ -350,3 +298,107 @@ def _file_record(points: "PointSet") -> dict[str, Any]:
         "weighted": points.weights is not None,
         "dropped": points.dropped,
     }
+
+
+# ---- sketches in place of data files, mixed with data files too ----
+
+
+def any_sketch(paths: Sequence[Path]) -> bool:
+    """Whether one of the files is a sketch."""
+    return any(path.suffix == ".sketch" for path in paths)
+
+
+def refuse_for_sketches(context: typer.Context, reading: ReadOptions | None, *names: str) -> None:
+    """Raise an error if one of these options was given, or one of `reading`: sketches cannot follow them."""
+    refused = [*names, *(() if reading is None else vars(reading))]
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in refused and str(context.get_parameter_source(parameter.name)).endswith("COMMANDLINE")
+    ]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: cannot be given for sketches, which have no rows, and the great circles and groups "
+            "they were made with. `sphereot sketch` makes others: its --help lists options such as --projections."
+        )
+
+
+def print_pairs(
+    paths: Sequence[Path], reading: ReadOptions, p: float, *, unit: str | None = None, as_json: bool
+) -> None:
+    """Print the distances of all pairs of files; data files are summarized as the first sketch is."""
+    from sphereot.sketch import pairwise
+
+    sketches = _read_sketches(paths, reading)
+    lengths = lengths_for(p, sketches[0].dim, unit)
+    distances = pairwise(sketches, p=p)
+    values, bounds = distances.value.tolist(), distances.error_bound.tolist()
+    files = [{"path": str(path), "points": sketch.n} for path, sketch in zip(paths, sketches, strict=True)]
+    if as_json:
+        record = {"values": values, "error_bounds": bounds, "unit": "turns", "p": p, "note": _SKETCH_NOTE}
+        print_json({**record, "n_projections": sketches[0].n_projections, "bins": sketches[0].bins, "files": files})
+        return
+    for k, path in enumerate(paths):
+        typer.echo(f"[{k}] {printable(str(path))}: {plural(sketches[k].n, 'point')}")
+    for i, j in combinations(range(len(paths)), 2):
+        name = for_reader(f"SSW_{p:g}")
+        typer.echo(f"[{i}] [{j}]  {name} = {lengths.roots_with_error(values[i][j], bounds[i][j])}")
+    typer.echo(_SKETCH_NOTE)
+
+
+def print_uniformity(path: Path, reading: ReadOptions, p: float, *, unit: str | None = None, as_json: bool) -> None:
+    """Print the distance of a sketch to the uniform distribution."""
+    (sketch,) = _read_sketches([path], reading)
+    lengths = lengths_for(p, sketch.dim, unit)
+    distance = sketch.distance_to_uniform(p=p)
+    if as_json:
+        record = lengths.record(distance.value)
+        record |= {"error_bound": distance.error_bound, "p": p, "points": sketch.n}
+        print_json({**record, "n_projections": sketch.n_projections, "bins": sketch.bins, "note": _SKETCH_NOTE})
+        return
+    name = for_reader(f"SSW_{p:g}")
+    typer.echo(f"{name} to uniform = {lengths.roots_with_error(distance.value, distance.error_bound)}")
+    typer.echo(
+        f"{printable(str(path))}: {plural(sketch.n, 'point')}. {_SKETCH_NOTE} "
+        "A test with a p-value needs the points themselves."
+    )
+
+
+def _read_sketches(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]":
+    loaded = {path: load_sketch(path) for path in paths if path.suffix == ".sketch"}
+    first = next(iter(loaded.values()))
+    return [
+        loaded[path] if path in loaded else sketch_file(path, reading, first, of=(index, len(paths)))
+        for index, path in enumerate(paths)
+    ]
+
+
+def sketch_file(
+    path: Path,
+    reading: ReadOptions,
+    like: "Sketch",
+    *,
+    of: tuple[int, int] = (0, 1),
+    groups: bool = False,
+    column: str | None = None,
+) -> "Sketch":
+    """A sketch of a data file on the great circles and bins of another; `of` is its number, and that of all files.
+
+    With `groups` it has as many groups as the other, by the values of a column; without a column every row is a group.
+    """
+    from sphereot.sketch import Sketch
+
+    layout = like.layout
+    count = layout.groups if groups else 1
+    sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method, groups=count)
+    for batch in read_batches(path, reading, () if column is None else (column,), of=of):
+        if batch.points.shape[1] != layout.dim:
+            raise ValueError(
+                f"{path}: points have dimension {batch.points.shape[1]}, but the sketches have {layout.dim}; choose "
+                "the columns with --columns."
+            )
+        grouped: Sequence[Any] | None = None
+        if groups:
+            grouped = range(sketch.n, sketch.n + len(batch)) if column is None else texts(batch, column)
+        sketch.update(batch.points, batch.weights, grouped)
+    return sketch

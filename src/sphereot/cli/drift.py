@@ -10,13 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereot._arrays.validation import as_method
-from sphereot._support.column_names import name_sky
-from sphereot.cli.errors import names_missing_extra, reports_errors
-from sphereot.cli.labels import texts
-from sphereot.cli.moved_rows import MovedRows, moved_rows
+from sphereot._support.text import name_sky, plural, printable, shorten
+from sphereot._support.units import UNITS
+from sphereot.cli.distance import any_sketch, refuse_for_sketches
+from sphereot.cli.errors import command, names_missing_extra
+from sphereot.cli.files import (
+    LOCATION,
+    REMEDY_GROUPS,
+    divide_by_time,
+    input_files,
+    load_sketch,
+    note_repeated_locations,
+    read_files,
+    refuse_weights,
+    require_both,
+    status,
+    texts,
+)
 from sphereot.cli.options import (
     SAMPLE,
     AsJson,
+    Every,
     Frames,
     Groups,
     Method,
@@ -25,36 +39,28 @@ from sphereot.cli.options import (
     Projections,
     ReadOptions,
     Seed,
-    reads_points,
+    Time,
+    Unit,
 )
-from sphereot.cli.outputs import finite_or_none, for_reader, print_json, require_writable
-from sphereot.cli.points import (
-    REMEDY_GROUPS,
-    input_files,
-    load_sketch,
-    note_repeated_locations,
-    read_files,
-    refuse_weights,
-    status,
-)
-from sphereot.cli.result_text import drift_text
-from sphereot.cli.sketch_distances import any_sketch, refuse_for_sketches
-from sphereot.cli.time_windows import Every, Time, divide_by_time, require_both
-from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
+from sphereot.cli.show import drift_text, lengths_for, print_json, require_writable
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
-    from sphereot.stats import DriftResult
-
-__all__ = ["drift"]
+    from sphereot.stats import TwoSampleResult
 
 _EXIT_DRIFT = 3
 _LARGE_FILE = 100_000  # points
+_COUNT = 20  # rows that moved, in the record
 _SHOWN = 5  # rows that moved, of those in the record
 
+MovedRows = dict[str, list[dict[str, Any]]]
+"""Rows of a window that are new, and rows of the reference that have gone; the first contribute most.
 
-@reports_errors()
-@reads_points
+Each has `row`, the number of the row in its file, counted from 0, `contribution`, and `id` if there is one.
+"""
+
+
+@command()
 def drift(
     context: typer.Context,
     reference: Annotated[Path, typer.Argument(help=f"The reference: {SAMPLE}.", show_default=False)],
@@ -127,7 +133,6 @@ def drift(
 
     In a pipeline, on large files: sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
     """
-    from sphereot._support.text import plural, printable
     from sphereot.stats import drift_test
 
     refuse_weights(weights, "drift")
@@ -136,7 +141,11 @@ def drift(
     paths = [reference, *current]
     sketched = any_sketch(paths)
     if sketched:
-        _require_all_sketches(paths)
+        if data := [path for path in paths if path.suffix != ".sketch"]:
+            raise ValueError(
+                f"{data[0]}: is not a sketch, but a test needs all files as sketches with groups, or all as data. Make "
+                "a sketch with `sphereot sketch --groups`."
+            )
         refuse_for_sketches(context, reading, "time", "projections", "method", "max_points", "groups", "identifier")
     if not current and time is None:
         raise ValueError("CURRENT: no file was given to compare with the reference; give one, or --time and --every.")
@@ -150,16 +159,19 @@ def drift(
     sets: Sequence[PointSet] = []
     if sketched:
         sketches = [load_sketch(path) for path in paths]
-        lengths = Lengths(p, sketches[0].dim, as_unit(unit, sketches[0].dim))
+        lengths = lengths_for(p, sketches[0].dim, unit)
         result = drift_test(sketches[0], sketches[1:], labels=names, **options)
         read = [_file_record(path, sketch.n, sketch.n, None) for path, sketch in zip(paths, sketches, strict=True)]
     else:
         with status("Reading ..."):
             labels = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
             first, *sets = read_files(paths, reading, labels=labels, max_points=max_points, seed=seed)
-        lengths = Lengths(p, first.points.shape[1], as_unit(unit, first.points.shape[1]))
-        if max_points is None:
-            _note_large([first, *sets])
+        lengths = lengths_for(p, first.points.shape[1], unit)
+        largest = max(map(len, [first, *sets]))
+        if max_points is None and largest > _LARGE_FILE:
+            typer.echo(
+                f"Note: {largest} points take a while; --max-points 20000 tests a random sample of each file.", err=True
+            )
         if time is not None and every is not None:
             if not sets:
                 title = f"Drift from the first {every} of {reference.name}"
@@ -175,32 +187,45 @@ def drift(
     moved: list[MovedRows | None] = [None] * len(result.windows)
     if first is not None:
         moved = [
-            moved_rows(first, window, test.test, identifier) if test.drifted else None
-            for window, test in zip(sets, result.windows, strict=True)
+            find_moved_rows(first, window, found.test, identifier) if found.drifted else None
+            for window, found in zip(sets, result.windows, strict=True)
         ]
+    named = [None if rows is None else _name_rows(rows) for rows in moved]
     if report is not None:
+        columns = None if first is None else first.columns  # a file may only number them
+        if columns is not None and (len(columns) != result.dim or all(name.isdigit() for name in columns)):
+            columns = None
+        settings = {
+            "Seed": str(seed),
+            "Command": shlex.join(["sphereot", *sys.argv[1:]]),
+            "Made on": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        }
         with status("Writing the report ..."):
             drift_page(
                 report,
                 result,
-                None if first is None else first.points,
-                None if first is None else [window.points for window in sets],
                 title=title,
-                columns=None if first is None else _named_columns(first, result.dim),
+                columns=columns,
                 earth=first is not None and first.lonlat is not None and not name_sky(first.columns),
-                settings=_settings(seed),
-                moved=[None if rows is None else rows.as_text() for rows in moved],
-                unit=None if unit is None else (unit, PER_TURN[unit]),
+                settings=settings,
+                rows=named,
+                unit=None if unit is None else (unit, UNITS[unit].per_turn),
             )
     if as_json:
-        print_json(_record(result, read, moved, seed, report, frames, lengths))
+        record = result.as_record()
+        for fields, file, window, rows in zip(record["windows"], read[1:], result.windows, moved, strict=True):
+            del fields["densities"]
+            if frames:
+                fields["circle"]["frame"] = window.circle.frame.tolist()
+            fields |= {**file, **lengths.record(lengths.turns(window.value)), "moved": rows}
+        print_json(record | {"reference": read[0], "seed": seed, "report": None if report is None else str(report)})
     else:
-        _print_result(result, lengths)
-        for window, rows in zip(result.windows, moved, strict=True):
-            if rows is not None:
-                new, gone = rows.as_text()
+        typer.echo(drift_text(result, lengths))
+        for window, names_of_rows in zip(result.windows, named, strict=True):
+            if names_of_rows is not None:
+                new, missing = names_of_rows
                 typer.echo(f"  {window.label}, new: {', '.join(new[:_SHOWN])}")
-                typer.echo(f"  {window.label}, gone from the reference: {', '.join(gone[:_SHOWN])}")
+                typer.echo(f"  {window.label}, gone from the reference: {', '.join(missing[:_SHOWN])}")
         dropped = sum(file["dropped"] or 0 for file in read)
         if dropped:
             typer.echo(f"  {plural(dropped, 'bad row')} left out")
@@ -208,30 +233,6 @@ def drift(
             typer.echo(f"Report: {printable(str(report))}")
     if result.drifted:
         raise typer.Exit(_EXIT_DRIFT)
-
-
-def _require_all_sketches(paths: Sequence[Path]) -> None:
-    others = [path for path in paths if path.suffix != ".sketch"]
-    if others:
-        raise ValueError(
-            f"{others[0]}: is not a sketch, but a test needs all files as sketches with groups, or all as data. Make a "
-            "sketch with `sphereot sketch --groups`."
-        )
-
-
-def _print_result(result: "DriftResult", lengths: Lengths) -> None:
-    """Print the table, and that a distance in degrees or kilometers is no displacement unless p = 1."""
-    typer.echo(drift_text(result, lengths))
-    if lengths.p != 1 and lengths.units != ["turns"]:
-        typer.echo(for_reader(f"  {lengths.meaning}"))
-
-
-def _note_large(sets: "Sequence[PointSet]") -> None:
-    largest = max(map(len, sets))
-    if largest > _LARGE_FILE:
-        typer.echo(
-            f"Note: {largest} points take a while; --max-points 20000 tests a random sample of each file.", err=True
-        )
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
@@ -244,66 +245,41 @@ def _labels(paths: Sequence[Path]) -> list[str]:
     return [f"{name} ({count + 1})" if count else name for name, count in zip(names, repeats, strict=True)]
 
 
-def _named_columns(points: "PointSet", dim: int) -> tuple[str, ...] | None:
-    """Names of the coordinates, or None if the file only numbers them."""
-    names = points.columns
-    return None if len(names) != dim or all(name.isdigit() for name in names) else names
-
-
-def _settings(seed: int) -> dict[str, str]:
-    return {
-        "Seed": str(seed),
-        "Command": shlex.join(["sphereot", *sys.argv[1:]]),
-        "Made on": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
-    }
-
-
 def _file_record(path: Path, points: int, tested: int, dropped: int | None) -> dict[str, Any]:
     """What JSON says of a file; how many rows were dropped is not known of a sketch."""
     return {"path": str(path), "points": points, "points_tested": tested, "dropped": dropped}
 
 
-def _record(
-    result: "DriftResult",
-    read: Sequence[dict[str, Any]],
-    moved: "Sequence[MovedRows | None]",
-    seed: int,
-    report: Path | None,
-    frames: bool,
-    lengths: Lengths,
-) -> dict[str, Any]:
-    """The result as JSON, with the same fields for data files and for sketches."""
-    reference, *files = read
-    windows = [
-        {
-            **file,
-            "label": window.label,
-            "value": window.value,
-            **lengths.record(window.value),
-            "band": list(window.band),
-            "ratio": finite_or_none(window.ratio),
-            "p_value": window.p_value,
-            "adjusted_p_value": window.adjusted_p_value,
-            "drifted": window.drifted,
-            "circle": {
-                "cost": window.circle.cost,
-                "null_mean": window.circle.null_mean,
-                **({"frame": window.circle.frame.tolist()} if frames else {}),
-            },
-            "moved": None if rows is None else rows.record(),
-        }
-        for file, window, rows in zip(files, result.windows, moved, strict=True)
-    ]
+def find_moved_rows(
+    reference: "PointSet", window: "PointSet", test: "TwoSampleResult | None", identifier: str | None
+) -> MovedRows | None:
+    """The rows that contribute most, on the great circles of the test; None without the compiled kernel."""
+    from sphereot._backends import native
+    from sphereot.stats.contributions import contributions_on
+
+    if test is None or not native.available:
+        return None
+    contributions = contributions_on(test.projections, reference.points, window.points, test.p)
+
+    def list_rows(points: "PointSet", rows: Any, values: Any) -> list[dict[str, Any]]:
+        numbers = rows if points.rows is None else points.rows[rows]
+        listed = [{"row": int(k), "contribution": float(value)} for k, value in zip(numbers, values[rows], strict=True)]
+        label = LOCATION if identifier is None else identifier
+        if label not in points.labels:
+            return listed
+        names = points.labels[label][rows].tolist()
+        return [{"id": name, **item} for name, item in zip(names, listed, strict=True)]
+
     return {
-        "drifted": result.drifted,
-        "summary": result.summary,
-        "windows": windows,
-        "reference": reference,
-        "alpha": result.alpha,
-        "p": result.p,
-        "n_projections": result.n_projections,
-        "permutations": result.permutations,
-        "seed": seed,
-        "dim": result.dim,
-        "report": None if report is None else str(report),
+        "new": list_rows(window, contributions.new(_COUNT), contributions.y),
+        "gone": list_rows(reference, contributions.missing(_COUNT), contributions.x),
     }
+
+
+def _name_rows(moved: MovedRows) -> tuple[list[str], list[str]]:
+    """Identifiers, or numbers of rows, of both lists."""
+    new, missing = (
+        [shorten(printable(str(item.get("id", f"row {item['row']}"))), 60) for item in items]
+        for items in moved.values()
+    )
+    return new, missing

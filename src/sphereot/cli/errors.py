@@ -1,50 +1,79 @@
-"""Errors of commands: one line on stderr and exit code 2."""
+"""Commands from functions; their errors are one line on stderr and exit code 2."""
 
 import functools
 import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_type_hints
 
 import typer
 
-from sphereot.cli.options import Debug, with_parameters
-from sphereot.cli.outputs import warnings_in_one_line
-
-__all__ = ["names_missing_extra", "one_line_errors", "reports_errors"]
+from sphereot._support.text import printable
+from sphereot.cli.options import Debug
+from sphereot.cli.show import warnings_in_one_line
 
 _FAILURE = 2
 _EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 
 
-def reports_errors(extra: str = "data") -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(extra: str = "data") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command: bad files and arguments end it with one line on stderr and exit code 2.
 
     The option `--debug`, which is added, shows the traceback instead. Other errors are errors of the program: Python
-    shows their traceback, with exit code 1.
+    shows their traceback, with exit code 1. A parameter `reading` becomes one option per field of its type, a
+    `ReadOptions`.
 
     Parameters
     ----------
     extra : str
         The extra of sphereot that has the packages of this command; the message names it where one is missing.
+
+    Examples
+    --------
+    >>> from sphereot.cli.options import ReadOptions
+    >>> @command()
+    ... def show(reading: ReadOptions, seed: int = 0) -> None:
+    ...     print(reading.columns, seed)
+    >>> show(columns=["x,y"], seed=3)
+    ['x,y'] 3
+    >>> list(inspect.signature(show).parameters)
+    ['columns', 'prefix', 'key', 'lonlat', 'normalize', 'drop_bad', 'seed', 'debug']
     """
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def reporting(debug: bool = False, **arguments: Any) -> None:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        parameters = dict(inspect.signature(function, eval_str=True).parameters)
+        options: dict[str, inspect.Parameter] = {}
+        kind: Any = parameters["reading"].annotation if "reading" in parameters else None
+        if kind is not None:
+            types = get_type_hints(kind, include_extras=True)
+            options = {field.name: _option(field.name, field.default, types[field.name]) for field in fields(kind)}
+
+        @functools.wraps(function)
+        def run(debug: bool = False, **arguments: Any) -> None:
+            if kind is not None:
+                arguments["reading"] = kind(**{name: arguments.pop(name) for name in options if name in arguments})
             with one_line_errors(*_EXPECTED, debug=debug), names_missing_extra(extra, debug=debug):
                 if debug:
-                    command(**arguments)
+                    function(**arguments)
                 else:
                     with warnings_in_one_line():
-                        command(**arguments)
+                        function(**arguments)
 
-        parameters = inspect.signature(command, eval_str=True).parameters.values()
-        option = inspect.Parameter("debug", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=Debug)
-        return with_parameters(reporting, [*parameters, option])
+        expanded: list[inspect.Parameter] = []
+        for name, parameter in parameters.items():
+            expanded += options.values() if name == "reading" else [parameter]
+        expanded.append(_option("debug", False, Debug))
+        run.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}
+        return run
 
     return decorate
+
+
+def _option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
 
 @contextmanager
@@ -89,8 +118,6 @@ def _is_closed_pipe(error: Exception) -> bool:
 
 
 def _message(error: Exception) -> str:
-    from sphereot._support.text import printable
-
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     elif str(error):

@@ -9,24 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sphereot.cli.errors import names_missing_extra, reports_errors
-from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, reads_points
-from sphereot.cli.outputs import drift_for_reader, for_reader, require_writable, warnings_in_one_line
-from sphereot.cli.points import input_files, load_sketch, refuse_weights, status
-from sphereot.cli.result_text import monitor_text
-from sphereot.cli.sketch_distances import summarized
-from sphereot.cli.units import PER_TURN, Lengths, Unit, as_unit
+from sphereot._support.text import printable
+from sphereot._support.units import TURNS, UNITS
+from sphereot.cli.distance import sketch_file
+from sphereot.cli.errors import command, names_missing_extra
+from sphereot.cli.files import input_files, load_sketch, refuse_weights, status
+from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, Unit
+from sphereot.cli.show import (
+    drift_for_reader,
+    for_reader,
+    lengths_for,
+    monitor_text,
+    require_writable,
+    warnings_in_one_line,
+)
 
 if TYPE_CHECKING:
     from sphereot.stats import DriftMonitor
 
-__all__ = ["monitor"]
-
 _EXIT_DRIFT = 3
 
 
-@reports_errors()
-@reads_points
+@command()
 def monitor(
     reference: Annotated[
         Path, typer.Argument(help="The reference: a sketch with groups, made by `sphereot sketch`.", show_default=False)
@@ -117,7 +121,6 @@ def monitor(
 
     With --json, one line of JSON per new window.
     """
-    from sphereot._support.text import printable
     from sphereot.stats import DriftMonitor
 
     refuse_weights(weights, "monitor")
@@ -141,7 +144,7 @@ def monitor(
             with names_missing_extra("plot"):  # before the work, not after it
                 from sphereot.report import monitor_page
         first = load_sketch(reference)
-        lengths = Lengths(p, first.dim, as_unit(unit, first.dim))
+        lengths = lengths_for(p, first.dim, unit)
         watching = DriftMonitor(
             first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed, wait=wait
         )
@@ -150,16 +153,16 @@ def monitor(
                 if path.suffix == ".sketch":
                     window = load_sketch(path)
                 else:
-                    window = summarized(path, reading, first, of=(index, len(paths)), groups=True, column=groups)
+                    window = sketch_file(path, reading, first, of=(index, len(paths)), groups=True, column=groups)
                 results.append(watching.check(window, label=name, name=path.stem))
             if as_json:
                 record = {name: value for name, value in results[-1].as_record().items() if name != "densities"}
-                record |= lengths.record(results[-1].value)
+                record |= lengths.record(lengths.turns(results[-1].value))
                 typer.echo(json.dumps(record, allow_nan=False))
             else:
                 typer.echo(monitor_text(results[-1], lengths))
             _write_metrics(metrics, watching, history.stem)  # an error of a later window keeps this state
-        if results and not as_json and p != 1 and lengths.units != ["turns"]:
+        if results and not as_json and p != 1 and lengths.units != [TURNS]:
             typer.echo(for_reader(lengths.meaning))
         if verify:
             typer.echo(f"{printable(str(history))}: {watching.verify()}")
@@ -172,7 +175,7 @@ def monitor(
                     watching,
                     title=f"Drift from {reference.name}",
                     settings={"History": str(history)},
-                    unit=None if unit is None else (unit, PER_TURN[unit]),
+                    unit=None if unit is None else (unit, UNITS[unit].per_turn),
                 )
             if not as_json:
                 typer.echo(f"Report: {printable(str(report))}")

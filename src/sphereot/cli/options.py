@@ -1,36 +1,10 @@
 """Options that several commands share, each defined once."""
 
-import functools
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
-
-__all__ = [
-    "SAMPLE",
-    "AsJson",
-    "Debug",
-    "FirstFile",
-    "Frames",
-    "Groups",
-    "Method",
-    "NoWeights",
-    "NonnegativeSeed",
-    "Order",
-    "OrderByData",
-    "Projections",
-    "ReadOptions",
-    "Sample",
-    "SecondFile",
-    "Seed",
-    "WeightedReadOptions",
-    "order_for",
-    "reads_points",
-    "with_parameters",
-]
 
 _READING = "Reading the files"
 _NONE = "-"
@@ -69,6 +43,26 @@ Groups = Annotated[
         "--groups",
         help="Column with the document, user or session of each point: whole groups are permuted.",
         show_default=False,
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time", help="Column with the time of each point: one window per --every, from all files.", show_default=False
+    ),
+]
+Every = Annotated[
+    str | None,
+    typer.Option(
+        "--every", help="With --time: hour, day, week (from Monday), month, quarter or year.", show_default=False
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        help="Unit of distances: turns, degrees, radians or km (on the earth).",
+        show_default="turns, and degrees on S^2",
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
@@ -145,42 +139,3 @@ def order_for(p: float | None, reading: ReadOptions) -> float:
     if p is not None:
         return p
     return 1.0 if reading.lonlat else 2.0
-
-
-def reads_points(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: its parameter `reading` becomes one option per field of its type, a `ReadOptions`.
-
-    >>> @reads_points
-    ... def show(reading: ReadOptions, seed: Seed = 0) -> None:
-    ...     print(reading.columns, seed)
-    >>> show(columns=["x,y"], seed=3)
-    ['x,y'] 3
-    >>> list(inspect.signature(show).parameters)
-    ['columns', 'prefix', 'key', 'lonlat', 'normalize', 'drop_bad', 'seed']
-    """
-    parameters = inspect.signature(command, eval_str=True).parameters
-    kind: type[ReadOptions] = parameters["reading"].annotation
-    types = get_type_hints(kind, include_extras=True)
-    names = [field.name for field in fields(kind)]
-    options = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default, annotation=types[field.name]
-        )
-        for field in fields(kind)
-    ]
-
-    @functools.wraps(command)
-    def expanded(**arguments: Any) -> None:
-        reading = kind(**{name: arguments.pop(name) for name in names if name in arguments})
-        command(reading=reading, **arguments)
-
-    index = list(parameters).index("reading")
-    others = [parameter for name, parameter in parameters.items() if name != "reading"]
-    return with_parameters(expanded, [*others[:index], *options, *others[index:]])
-
-
-def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
-    """Give a function that takes keyword arguments the signature that typer reads."""
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return function

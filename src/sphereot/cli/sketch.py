@@ -14,15 +14,10 @@ import typer
 
 from sphereot._support.atomic_write import reason_of, write_aside
 from sphereot._support.text import plural
-from sphereot.cli.errors import reports_errors
-from sphereot.cli.labels import texts
-from sphereot.cli.native_stderr import raise_panics
-from sphereot.cli.options import AsJson, Method, NonnegativeSeed, Projections, WeightedReadOptions, reads_points
-from sphereot.cli.outputs import print_json
-from sphereot.cli.points import input_files
-from sphereot.cli.time_windows import Every, Time, periods, require_both
-
-__all__ = ["sketch"]
+from sphereot.cli.errors import command
+from sphereot.cli.files import input_files, periods, read_batches, require_both, texts
+from sphereot.cli.options import AsJson, Every, Method, NonnegativeSeed, Projections, Time, WeightedReadOptions
+from sphereot.cli.show import print_json
 
 _SECONDS_BETWEEN_SAVES = 10.0
 _STATE = b"sphereot sketch 2\n"
@@ -56,8 +51,7 @@ GroupCount = Annotated[
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start again, even if an interrupted run could be resumed.")]
 
 
-@reports_errors()
-@reads_points
+@command()
 def sketch(
     files: Annotated[
         list[Path],
@@ -116,17 +110,18 @@ def sketch(
         "time": [time, every],
         "groups": groups,
         "reading": vars(reading),
-        "files": [_identity(path) for path in paths],
+        "files": [[str(path), *size_and_version(path)] for path in paths],
     }
     state = _StateFile(out.with_name(out.name + ".unfinished"), work)
     sketches = SketchesByKey(options)
+    labels = tuple(dict.fromkeys(name for name in (by, time, groups) if name is not None))
     if fresh:
         state.remove()
     position = state.load(sketches)
     start, rows_at_start = perf_counter(), position["rows"]
     with _progress([size_and_version(path)[0] for path in paths], position) as show:
         for index in range(position["file"], len(paths)):
-            for number, batch in enumerate(_batches(paths[index], reading, (by, time, groups))):
+            for number, batch in enumerate(read_batches(paths[index], reading, labels)):
                 if index == position["file"] and number < position["batch"]:
                     continue
                 keys = _texts(batch, by) if time is None or every is None else periods(batch, time, every)
@@ -173,23 +168,6 @@ def _all_files(files: Sequence[Path]) -> list[Path]:
             raise ValueError(f"{file}: was given twice{also}, so that its points would be counted twice; give it once.")
         seen[identity] = file
     return found
-
-
-def _identity(path: Path) -> list[Any]:
-    from sphereot.datasets.addresses import size_and_version
-
-    return [str(path), *size_and_version(path)]
-
-
-def _batches(path: Path, reading: WeightedReadOptions, named: tuple[str | None, ...]) -> Iterator[Any]:
-    from sphereot import datasets
-
-    arguments: dict[str, Any] = {
-        **reading.for_file(),
-        "labels": tuple(dict.fromkeys(name for name in named if name is not None)),
-    }
-    with raise_panics(path):
-        yield from datasets.iter_points(path, **arguments)
 
 
 def _texts(batch: Any, column: str | None) -> list[str] | None:

@@ -6,10 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sphereot._arrays.validation import as_method
-from sphereot._support.text import printable
-from sphereot.cli.difference_pictures import draw_difference, require_image_name
-from sphereot.cli.errors import names_missing_extra, reports_errors
-from sphereot.cli.labels import texts
+from sphereot._support.text import name_sky, printable, shorten
+from sphereot._support.units import finite_or_none
+from sphereot.cli.distance import any_sketch, print_uniformity, refuse_for_sketches
+from sphereot.cli.errors import command, names_missing_extra
+from sphereot.cli.files import (
+    REMEDY_GROUPS,
+    file_summary,
+    note_repeated_locations,
+    read_files,
+    refuse_weights,
+    status,
+    texts,
+)
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
@@ -24,26 +33,23 @@ from sphereot.cli.options import (
     Sample,
     SecondFile,
     Seed,
+    Unit,
     order_for,
-    reads_points,
 )
-from sphereot.cli.outputs import finite_or_none, print_json, require_writable
-from sphereot.cli.points import REMEDY_GROUPS, file_summary, note_repeated_locations, read_files, refuse_weights, status
-from sphereot.cli.result_text import two_sample_text, uniformity_text
-from sphereot.cli.sketch_distances import any_sketch, print_uniformity, refuse_for_sketches
-from sphereot.cli.units import Lengths, Unit, as_unit
+from sphereot.cli.show import lengths_for, print_json, require_writable, two_sample_text, uniformity_text
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
     from sphereot.stats import TwoSampleResult
 
-__all__ = ["two_samples", "uniformity"]
-
 _NAMED_COLUMNS = 3
+IMAGE_TYPES = (".png", ".pdf", ".svg")
+_MAP_ROWS = 120  # so that cells are hardly seen
+_MAPPED = 5000  # points of a sample that enter a map
+_MAX_NAME = 28  # characters of the name of a file in an image
 
 
-@reports_errors()
-@reads_points
+@command()
 def two_samples(
     a: FirstFile,
     b: SecondFile,
@@ -99,7 +105,7 @@ def two_samples(
             import matplotlib  # noqa: F401
     with status("Reading ..."):
         x, y = read_files([a, b], reading, labels=() if groups is None else (groups,))
-    lengths = Lengths(p, x.points.shape[1], as_unit(unit, x.points.shape[1]))
+    lengths = lengths_for(p, x.points.shape[1], unit)
     if groups is None:
         note_repeated_locations([x, y], REMEDY_GROUPS)
     result = two_sample_test(
@@ -117,14 +123,16 @@ def two_samples(
     if not as_json:
         typer.echo(two_sample_text(result, lengths))
         if len(x.columns) == result.dim and result.circles:
-            typer.echo(f"  its plane is mostly that of the columns {', '.join(_leading_columns(result, x.columns))}")
+            squared_lengths = (result.circles[0].frame ** 2).sum(axis=1)  # of the axes projected on the plane
+            leading = [x.columns[k] for k in squared_lengths.argsort()[::-1][:_NAMED_COLUMNS]]
+            typer.echo(f"  its plane is mostly that of the columns {', '.join(leading)}")
         typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
         if shown is not None:
             typer.echo(printable(shown))
         return
     record = {
         "statistic": result.statistic,
-        **lengths.record(result.statistic),
+        **lengths.record(lengths.turns(result.statistic)),
         "p_value": result.p_value,
         "effect": finite_or_none(result.effect),
         "ratio": finite_or_none(result.ratio),
@@ -142,8 +150,7 @@ def two_samples(
     _print_test(record, result, seed, x, y)
 
 
-@reports_errors()
-@reads_points
+@command()
 def uniformity(
     context: typer.Context,
     a: Sample,
@@ -208,7 +215,7 @@ def uniformity(
     with status("Reading ..."):
         (x,) = read_files([a], reading)
     note_repeated_locations([x], "Keep one row of each group, such as one of each location.")
-    lengths = Lengths(p, x.points.shape[1], as_unit(unit, x.points.shape[1]))
+    lengths = lengths_for(p, x.points.shape[1], unit)
     result = uniformity_test(
         x.points,
         p=p,
@@ -224,7 +231,7 @@ def uniformity(
         return
     record = {
         "statistic": result.statistic,
-        **lengths.record(result.statistic),
+        **lengths.record(lengths.turns(result.statistic)),
         "p_value": result.p_value,
         "effect": finite_or_none(result.effect),
         "ratio": finite_or_none(result.ratio),
@@ -237,13 +244,96 @@ def uniformity(
     _print_test(record, result, seed, x)
 
 
-def _leading_columns(result: "TwoSampleResult", names: tuple[str, ...]) -> list[str]:
-    """The columns whose axes are closest to the plane of the great circle that differs most."""
-    squared_lengths = (result.circles[0].frame ** 2).sum(axis=1)  # of the axes projected on the plane
-    return [names[k] for k in squared_lengths.argsort()[::-1][:_NAMED_COLUMNS]]
-
-
 def _print_test(record: dict[str, Any], result: Any, seed: int, *sets: "PointSet") -> None:
     files = [{"path": str(points.path), "points": len(points), "dropped": points.dropped} for points in sets]
     shared = {"p": result.p, "n_projections": result.n_projections, "seed": seed, "dim": result.dim, "files": files}
     print_json({**record, **shared})
+
+
+# ---- pictures ----
+
+
+def require_image_name(path: Path) -> None:
+    """Raise unless the ending of a file says what to write."""
+    if path.suffix.lower() not in (*IMAGE_TYPES, ".html"):
+        raise ValueError(f"--map: got {path.name}; give a name that ends in {', '.join(IMAGE_TYPES)} or .html.")
+
+
+def draw_difference(path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleResult", seed: int) -> str:
+    """Write the picture; what it shows in one sentence."""
+    from sphereot import plotting
+
+    names = (printable(x.path.stem), printable(y.path.stem))
+    # In an image a dollar sign would begin a formula.
+    short = tuple(shorten(name, _MAX_NAME).replace("$", r"\$") for name in names)
+    is_page = path.suffix.lower() == ".html"
+    ax: Any = None
+    if test.dim == 3:
+        ax, shown = _draw_map(path, x, y, test, seed, names, short)
+    elif test.dim == 2:
+        if is_page:
+            raise ValueError("--map: a page is for points with 3 coordinates or more; give the name of an image.")
+        ax = plotting.circle_projections([x.points, y.points], test.circles[0].frame, labels=short)
+        shown = "both files on the circle"
+    else:
+        from sphereot.plotting.difference import plane_scatter
+        from sphereot.report.charts import AXIS_NAMES, count_drawn, project_on_plane
+        from sphereot.report.drift import plane_page
+
+        if is_page:
+            plane_page(path, x.points, y.points, names, test)
+        else:
+            labels = [f"{name}{count_drawn(len(sample))}" for name, sample in zip(short, (x, y), strict=True)]
+            planar, text = project_on_plane(x.points, y.points, test)
+            ax = plane_scatter(planar, labels, AXIS_NAMES, text)
+        shown = "both files in the plane of the great circles that differ most"
+    if ax is not None:
+        plotting.save(ax, path.with_suffix(""), formats=(path.suffix[1:].lower(),))
+    return f"Map: {path}: {shown}"
+
+
+def _draw_map(
+    path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleResult", seed: int, names: Any, short: Any
+) -> tuple[Any, str]:
+    """The Axes of a map, or None after a page with a globe was written; and the shares of the regions."""
+    from sphereot import plotting
+    from sphereot.plotting.coastlines import has_coastlines
+    from sphereot.plotting.difference import difference_regions
+    from sphereot.report.charts import MAX_POINTS, subsample
+    from sphereot.stats import difference_map
+
+    sky = name_sky(x.columns)
+    earth = x.lonlat is not None and not sky
+    largest = max(len(x), len(y))
+    # More points cost time, and change a map of this resolution little.
+    samples = [subsample(points.points, _MAPPED, abs(seed)) for points in (x, y)]
+    result = difference_map(
+        *samples, permutations=min(test.permutations, 499), resolution=_MAP_ROWS, seed=seed, progress=True
+    )
+    more, less = result.share
+    chance = f"beyond chance at level {result.alpha:g}"
+    shares = f"{names[0]} is denser on {more:.1%} of the sphere, {names[1]} on {less:.1%}, {chance}"
+    if largest > _MAPPED:
+        shares += f" (by {_MAPPED} random points of each larger file)"
+    if path.suffix.lower() != ".html":
+        return plotting.difference_map(result, labels=short, coastlines=earth and has_coastlines(), sky=sky), shares
+    outlined = "Lines surround these regions." if result.region.any() else "No region is outlined."
+    drawn = f" At most {MAX_POINTS:,} points of each file are drawn." if largest > MAX_POINTS else ""
+    plotting.globe_page(
+        path,
+        density=result.difference,
+        points=[subsample(x.points), subsample(y.points)],
+        labels=list(names),
+        title=f"Where {names[0]} and {names[1]} differ",
+        coastlines=None if earth else False,
+        density_label=f"density of {names[0]} less that of {names[1]} [1/sr]",
+        cmap=plotting.DIFFERENCE_COLORS,
+        norm=plotting.difference_norm(result),
+        regions=difference_regions(result),
+        region_labels=(f"{names[0]} is denser beyond chance", f"{names[1]} is denser beyond chance"),
+        note=(
+            f"{shares}. {outlined} If both files were samples of one distribution, the probability that any region is "
+            f"outlined would be at most {result.alpha:.0%}.{drawn}"
+        ),
+    )
+    return None, shares

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sphereot._arrays.types import ArrayLike
-from sphereot._support.column_names import lonlat_order
 from sphereot._support.scikit_learn import ScikitLearnDensity
+from sphereot._support.text import lonlat_order
 from sphereot.sphere import from_lonlat, to_lonlat
 
 __all__ = ["LonLat", "UnitNorm", "expected_failed_checks"]

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from sphereot._arrays.validation import as_int
-from sphereot._support.column_names import listed, natural_order
-from sphereot._support.text import plural
+from sphereot._support.text import listed, natural_order, plural
 from sphereot.datasets.addresses import address_of, files_at, is_pattern, local_copy
 from sphereot.datasets.arrays import open_npy, open_npz, open_pt, open_safetensors
 from sphereot.datasets.geojson import open_geojson

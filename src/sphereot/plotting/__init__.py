@@ -7,10 +7,11 @@ opens, and no global state changes. `style` sets a common style, `save` writes f
 from sphereot._support.extras import require
 
 require("matplotlib", "sphereot.plotting")
+require("jinja2", "sphereot.plotting", extra="plot")
 
 from sphereot.plotting.curves import evolution
 from sphereot.plotting.difference import DIFFERENCE_COLORS, difference_map, difference_norm
-from sphereot.plotting.globe_pages import globe_page
+from sphereot.plotting.globe import globe_page
 from sphereot.plotting.great_circle import circle_projections
 from sphereot.plotting.maps import density_map, map_points, scatter_map
 from sphereot.plotting.sphere3d import scatter_sphere, sphere_axes

@@ -1,45 +1,38 @@
-"""Axes, samples, colors, markers and legends: what all plots share."""
+"""What all plots share: axes, samples, markers and legends, ticks of color bars, contrast of lines."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import AsinhNorm, LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns, SampleColumns, dimensions
+from sphereot._arrays.containers import dimensions
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.validation import as_points, as_samples
+from sphereot._arrays.validation import as_points
 from sphereot.plotting.styling import INK, PALETTE, style
-
-__all__ = [
-    "RASTER_FROM",
-    "add_legend_entry",
-    "marker_opacity",
-    "marker_size",
-    "named_samples",
-    "new_axes",
-    "next_color",
-    "points_in_space",
-    "require_axes",
-    "samples_in_space",
-]
 
 AxesT = TypeVar("AxesT", bound=Axes)
 
 RASTER_FROM = 5000
 """Number of points above which they are drawn as an image, since a vector file would open slowly."""
 
+LIGHT_FROM = 0.245
+"""Relative luminance at which white and INK have the same contrast, 3.56; WCAG 2.2 requires 3 for lines."""
 
-def points_in_space(name: str, points: Any, columns: Columns | None = None) -> NDArray[np.float64]:
+
+def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
     """Unit vectors (n, 3) as NumPy float64."""
-    return _in_space(name, to_numpy(as_points(name, points, columns, weighted=True)).astype(np.float64))
+    return _in_space(name, to_numpy(as_points(name, points, weighted=True)).astype(np.float64))
 
 
-def samples_in_space(points: Any, columns: SampleColumns | None) -> list[NDArray[np.float64]]:
+def samples_in_space(points: Any) -> list[NDArray[np.float64]]:
     """Unit vectors (n, 3) of one or several samples as NumPy float64."""
-    return [_in_space(name, sample) for name, sample in named_samples(points, columns).items()]
+    return [_in_space(name, sample) for name, sample in named_samples(points).items()]
 
 
 def _in_space(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -51,13 +44,12 @@ def _in_space(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     return array
 
 
-def named_samples(points: Any, columns: SampleColumns | None) -> dict[str, NDArray[np.float64]]:
+def named_samples(points: Any) -> dict[str, NDArray[np.float64]]:
     """Unit vectors as NumPy float64, by the names that messages use; `points` is one sample or a list of samples."""
     named = {"points": points}
     if isinstance(points, list | tuple) and len(points) > 0 and dimensions(points[0]) == 2:
         named = {f"points[{i}]": sample for i, sample in enumerate(points)}
-    samples = as_samples(columns, weighted=True, **named)
-    return {name: to_numpy(sample).astype(np.float64) for name, sample in zip(named, samples, strict=True)}
+    return {name: to_numpy(as_points(name, sample, weighted=True)).astype(np.float64) for name, sample in named.items()}
 
 
 def new_axes(figsize: tuple[float, float], **kwargs: Any) -> Any:
@@ -114,3 +106,74 @@ def add_legend_entry(
     area = max(_LEGEND_AREA, float(np.median(size)))
     nothing: list[list[float]] = [[]] * (3 if ax.name == "3d" else 2)
     ax.scatter(*nothing, s=area, label=label, gid="legend", **({"color": color, "linewidths": 0} | marker))
+
+
+def color_ticks(norm: Normalize) -> list[float]:
+    """Values for the ticks of a color bar, in the range of the norm, which must be set."""
+    low, high = (float(value) for value in np.asarray(norm.inverse(np.array([0.0, 1.0])), np.float64))
+    ticks: Any
+    if isinstance(norm, LogNorm):
+        ticks = LogLocator(numticks=6).tick_values(low, high)
+    elif isinstance(norm, AsinhNorm):
+        # Equal steps of color would give crowded numbers that are no round multiples of each other.
+        top = leading_digit(max(abs(low), abs(high)))
+        ticks = [-top, -top / 10, 0.0, top / 10, top]
+    elif type(norm) is Normalize:
+        ticks = MaxNLocator(nbins=5).tick_values(low, high)
+    else:
+        ticks = _rounded(np.asarray(norm.inverse(np.linspace(0, 1, 5)), dtype=np.float64))
+    return [float(tick) for tick in ticks if low <= tick <= high]
+
+
+def leading_digit(value: float) -> float:
+    """A positive number rounded down to one digit; 1 for 0.
+
+    >>> leading_digit(0.0278)
+    0.02
+    """
+    if value <= 0:
+        return 1.0
+    exponent = math.floor(math.log10(value))
+    return float(f"{math.floor(value / 10.0**exponent)}e{exponent}")
+
+
+def number_text(value: float) -> str:
+    """A number with at most four digits and a minus sign instead of a hyphen.
+
+    >>> number_text(-0.25) == "\N{MINUS SIGN}0.25"
+    True
+    """
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    """Values rounded toward zero to one digit, without those that become equal."""
+    smallest = 1e-9 * float(np.abs(values).max())
+    digits = [math.copysign(leading_digit(abs(value)), value) if abs(value) > smallest else 0.0 for value in values]
+    return list(dict.fromkeys(digits))
+
+
+def is_light(colors: Any) -> NDArray[np.bool_]:
+    """Whether a dark line has more contrast than a white one, for colors of shape (..., 3) or (..., 4) in [0, 1].
+
+    >>> is_light([[0.27, 0.0, 0.33], [0.99, 0.91, 0.14]]).tolist()  # both ends of viridis
+    [False, True]
+    """
+    rgb = np.asarray(colors, dtype=np.float64)[..., :3]
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)  # the luminance of WCAG 2.2
+    return np.asarray(linear @ [0.2126, 0.7152, 0.0722] > LIGHT_FROM)
+
+
+def runs_of_equal_value(line: NDArray[Any], values: NDArray[np.bool_]) -> list[tuple[NDArray[Any], bool]]:
+    """Split a line of n points where `values`, one per point, change; neighboring parts share a point.
+
+    >>> values = np.array([True, False, False, True])
+    >>> [(part.tolist(), value) for part, value in runs_of_equal_value(np.arange(4), values)]
+    [([0, 1], True), ([1, 2, 3], False)]
+    """
+    if len(line) < 2:
+        return []
+    # The step from point i to point i + 1 has the value of point i.
+    starts = [0, *(np.flatnonzero(values[1:-1] != values[:-2]) + 1).tolist()]
+    ends = [*starts[1:], len(line) - 1]
+    return [(line[start : end + 1], bool(values[start])) for start, end in zip(starts, ends, strict=True)]

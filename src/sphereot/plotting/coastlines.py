@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["has_coastlines", "read_coastlines"]
-
 _LETTERS = {"crude": "c", "low": "l"}
 _MIN_ISLAND = 300.0  # km^2: smaller islands are specks at the size of a page
 _MIN_LAKE = 10_000.0  # km^2: the Caspian Sea and the Great Lakes help orientation, smaller lakes do not

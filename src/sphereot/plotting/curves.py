@@ -15,8 +15,6 @@ from sphereot.plotting.styling import style
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
-__all__ = ["evolution"]
-
 _BANDS = ("std", "stderr", "quantile", "range", None)
 _LOG = {False: (), True: ("y",), "x": ("x",), "y": ("y",), "both": ("x", "y")}
 

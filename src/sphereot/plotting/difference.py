@@ -12,13 +12,17 @@ from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
 from sphereot._arrays.types import Points
-from sphereot.plotting._axes import marker_opacity, marker_size, new_axes, points_in_space
-from sphereot.plotting._ticks import color_ticks, number_text
+from sphereot.plotting._axes import (
+    color_ticks,
+    marker_opacity,
+    marker_size,
+    new_axes,
+    number_text,
+    points_in_space,
+)
 from sphereot.plotting.maps import density_map, legend_below, scatter_map
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.stats import DifferenceMap
-
-__all__ = ["DIFFERENCE_COLORS", "difference_map", "difference_norm", "fine_regions", "plane_scatter"]
 
 DIFFERENCE_COLORS = LinearSegmentedColormap.from_list("difference", ["#B2480B", "#FFFFFF", "#0A5C94"])
 """Orange where y is denser, white where both are equal, blue where x is."""
@@ -29,8 +33,6 @@ _NOTE_CHARACTERS = 58  # in a line below the plane
 _MAX_LABEL = 56  # characters in a line at the color bar
 _DRAWN = 1000  # points of a sample: more would hide the map
 _REGION_WIDTH, _SHORE_WIDTH = 0.9, 0.4  # points
-_MARGIN = 1e-6  # relative to the threshold
-_PICTURE_ROWS = 360  # of cells, where the result has fewer
 
 
 def difference_map(
@@ -80,12 +82,14 @@ def difference_map(
     >>> plotting.difference_map(result, labels=("before", "after")).name
     'mollweide'
     """
+    first, second = f"density of {labels[0]}", f"less that of {labels[1]} [1/sr]"
+    bar_label = f"{first}{' ' if len(first) + len(second) < _MAX_LABEL else chr(10)}{second}"
     axes = density_map(
-        _finer(result.difference),
+        result.difference,
         ax=new_axes(_FIGURE_SIZE, projection="mollweide") if ax is None else ax,
         cmap=DIFFERENCE_COLORS,
         norm=difference_norm(result),
-        label=_bar_label(labels),
+        label=bar_label,
         colorbar=colorbar,
         coastlines=coastlines,
         sky=sky,
@@ -105,8 +109,8 @@ def difference_map(
     names: list[str] = []
     for sign, line, label in ((1, "solid", labels[0]), (-1, "dashed", labels[1])):
         if (result.region == sign).any():
-            beyond = _beyond(result, sign)
-            _surround(axes, beyond[:, ::-1] if sky else beyond, result.threshold, line)
+            excess = sign * result.standardized
+            _surround(axes, excess[:, ::-1] if sky else excess, result.threshold, line)
             handles.append(Line2D([], [], color=INK, linewidth=_REGION_WIDTH, linestyle=line))
             names.append(f"where {label} is denser")
     has_regions = bool(names)
@@ -122,12 +126,6 @@ def difference_map(
         title = f"{found} beyond chance at level {result.alpha:g}"
         legend_below(axes, handles, names, title, handle_length=2.2)
     return axes
-
-
-def _bar_label(labels: tuple[str, str]) -> str:
-    """Label of the color bar, in two lines if it is long."""
-    first, second = f"density of {labels[0]}", f"less that of {labels[1]} [1/sr]"
-    return f"{first}{' ' if len(first) + len(second) < _MAX_LABEL else chr(10)}{second}"
 
 
 def difference_norm(result: DifferenceMap) -> Normalize:
@@ -159,96 +157,23 @@ def plane_scatter(
     return axes
 
 
-def fine_regions(result: DifferenceMap) -> NDArray[np.float64]:
-    """The regions beyond chance on the smaller cells of a picture, for `globe_page`: 1, -1 and 0 with soft edges.
-
-    Values are 1/2 or -1/2 where the difference is at the threshold, and linear in it as far as the next cell.
-    """
-    soft = np.zeros([_factor(len(result.region)) * size for size in result.region.shape])
-    for sign in (1, -1):
-        if (result.region == sign).any():
-            excess = _beyond(result, sign) - result.threshold
-            soft += sign * np.clip(0.5 + 0.5 * excess / _largest_step(excess), 0.0, 1.0)
-    return soft
+def difference_regions(result: DifferenceMap) -> NDArray[np.float64]:
+    """The regions beyond chance for `globe_page`: values are 1/2 or -1/2 where the difference is at the threshold."""
+    return np.clip(result.standardized / (2 * result.threshold), -1.0, 1.0)
 
 
-def _largest_step(excess: NDArray[np.float64]) -> float:
-    """Largest change between neighboring cells on both sides of the value 0."""
-    steps = [0.0]
-    for axis in (0, 1):
-        other = np.roll(excess, -1, axis)
-        is_edge = (excess > 0) != (other > 0)
-        if axis == 0:
-            is_edge[-1] = False  # the poles are not neighbors
-        steps.append(float(np.abs(other - excess)[is_edge].max(initial=0.0)))
-    return max(steps) or 1.0
-
-
-def _finer(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values of a smooth function on smaller cells, by cubic interpolation, across the date line too."""
-    rows, columns = values.shape
-    factor = _factor(rows)
-    wrapped = np.concatenate([values[:, -2:], values, values[:, :2]], axis=1)
-    across = _interpolated(wrapped, columns, factor, axis=1)
-    edged = np.concatenate([across[:1], across[:1], across, across[-1:], across[-1:]])
-    return _interpolated(edged, rows, factor, axis=0)
-
-
-def _factor(rows: int) -> int:
-    """Cells of the picture in a cell of the result, in each direction: 1 where the result is fine enough itself."""
-    return min(4, -(-_PICTURE_ROWS // rows))
-
-
-def _beyond(result: DifferenceMap, sign: int) -> NDArray[np.float64]:
-    """The standardized difference times a sign, on smaller cells, beyond the threshold in and next to regions alone.
-
-    Interpolation exceeds the values between which it is made, and is less than the value at the center of a cell beside
-    it: it must neither add a region nor lose one. The corners of cells are left as they are, so that lines are smooth.
-    """
-    region, factor = result.region == sign, _factor(len(result.region))
-    near = np.zeros_like(region)
-    padded = np.pad(np.pad(region, ((1, 1), (0, 0))), ((0, 0), (1, 1)), mode="wrap")
-    for row in range(3):
-        for column in range(3):
-            near |= padded[row : row + region.shape[0], column : column + region.shape[1]]
-    inside, around = (np.repeat(np.repeat(cells, factor, 0), factor, 1) for cells in (region, near))
-    in_middle = np.abs(np.arange(factor) - (factor - 1) / 2) < 1
-    rows, columns = (np.tile(in_middle, size) for size in region.shape)
-    middles = inside & rows[:, None] & columns
-    fine = sign * _finer(result.standardized)
-    above, below = (1 + _MARGIN) * result.threshold, (1 - _MARGIN) * result.threshold
-    return np.where(middles, np.maximum(fine, above), np.where(around, fine, np.minimum(fine, below)))
-
-
-def _interpolated(padded: NDArray[np.float64], count: int, factor: int, axis: int) -> NDArray[np.float64]:
-    """Catmull-Rom interpolation of `count` values, padded by two at both ends, at `factor` positions in each cell."""
-    position = (np.arange(count * factor) + 0.5) / factor + 1.5  # a value is at the center of its cell
-    first = np.floor(position).astype(int)
-    t = position - first
-    weights = (
-        ((2 - t) * t - 1) * t / 2,
-        ((3 * t - 5) * t * t + 2) / 2,
-        ((4 - 3 * t) * t + 1) * t / 2,
-        (t - 1) * t * t / 2,
-    )
-    shape = (-1, 1) if axis == 0 else (1, -1)
-    parts = [np.take(padded, first + k - 1, axis) * weight.reshape(shape) for k, weight in enumerate(weights)]
-    return np.asarray(sum(parts))
-
-
-def _surround(ax: Any, beyond: NDArray[np.float64], threshold: float, line: str) -> None:
+def _surround(ax: Any, values: NDArray[np.float64], level: float, line: str) -> None:
     """Lines around the regions, drawn between the centers of cells and closed across the date line."""
-    rows, columns = beyond.shape
+    rows, columns = values.shape
     latitude = np.pi * ((np.arange(rows) + 0.5) / rows - 0.5)
     longitude = np.pi * ((np.arange(-1, columns + 1) + 0.5) / (columns / 2) - 1)
-    padded = np.concatenate([beyond[:, -1:], beyond, beyond[:, :1]], axis=1)
-    inside = np.clip(longitude, -np.pi, np.pi)
-    if padded.min() < threshold:
+    padded = np.pad(values, ((0, 0), (1, 1)), mode="wrap")
+    if padded.min() < level:
         ax.contour(
-            inside,
+            np.clip(longitude, -np.pi, np.pi),
             latitude,
             padded,
-            levels=[threshold],
+            levels=[level],
             colors=INK,
             linewidths=_REGION_WIDTH,
             linestyles=line,

@@ -9,7 +9,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Bandwidth, Frame, Frames, Points
 from sphereot._arrays.validation import as_frames, require_same_dim
@@ -21,8 +20,6 @@ from sphereot.slicing.circles import project
 
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
-
-__all__ = ["circle_projections"]
 
 _TICK = 0.09  # length of a point's mark, in radii of the circle
 _DENSITY_HEIGHT = 0.7  # of the highest density above the circle, in radii of the circle
@@ -39,7 +36,6 @@ def circle_projections(
     labels: Sequence[str] | None = None,
     colors: "Sequence[ColorType] | None" = None,
     bandwidth: Bandwidth | None = None,
-    columns: SampleColumns | None = None,
 ) -> Axes:
     """Plot the projections of samples onto a great circle (Lemma 1): marks of the points, and their densities.
 
@@ -57,8 +53,6 @@ def circle_projections(
         Colors of the samples; the palette by default.
     bandwidth : float, str or None
         Bandwidth of the densities in radians, or a rule to choose it, as in `sphereot.density.SphericalKDE`.
-    columns : str, int or sequence of them, or a sequence for each sample, optional
-        For samples in tables, as in `sphereot.ssw`.
 
     Returns
     -------
@@ -78,7 +72,11 @@ def circle_projections(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['first', 'second', 'uniform']
     """
-    samples = _samples(points, columns)
+    named = named_samples(points)
+    first, *others = named
+    for name in others:
+        require_same_dim(first, named[first], name, named[name])
+    samples = list(named.values())
     turns = [_turns(sample, frame) for sample in samples]
     for name, values in (("labels", labels), ("colors", colors)):
         if values is not None and len(values) != len(samples):
@@ -86,7 +84,10 @@ def circle_projections(
     given = new_axes((2.6, 2.6)) if ax is None else ax
     axes = require_axes(given, Axes, "a circle needs plain Axes", "fig.add_subplot()")
     angle = np.linspace(0, 2 * np.pi, _DIRECTIONS)
-    densities = [2 * np.pi * _circle_kde(t, bandwidth).density(_planar(angle)) for t in turns]  # per turn: uniform is 1
+    # Per turn: the uniform density is 1.
+    densities = [
+        2 * np.pi * SphericalKDE(bandwidth).fit(_planar(2 * np.pi * turn)).density(_planar(angle)) for turn in turns
+    ]
     scale = _DENSITY_HEIGHT / max(density.max() for density in densities)
     with style():
         for k, (turn, density) in enumerate(zip(turns, densities, strict=True)):
@@ -124,15 +125,6 @@ def circle_projections(
     return axes
 
 
-def _samples(points: Any, columns: SampleColumns | None) -> list[NDArray[np.float64]]:
-    """Samples of one dimension as NumPy float64."""
-    named = named_samples(points, columns)
-    first, *others = named
-    for name in others:
-        require_same_dim(first, named[first], name, named[name])
-    return list(named.values())
-
-
 def _turns(sample: NDArray[np.float64], frame: Any) -> NDArray[np.float64]:
     """Turns (n,) of the projections of a sample."""
     plane = to_numpy(frame) if hasattr(frame, "__dlpack__") else np.asarray(frame)
@@ -159,10 +151,6 @@ def _marks(turns: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     counts = np.bincount((_MARKS * turns).astype(np.intp) % _MARKS, minlength=_MARKS)
     filled = np.flatnonzero(counts)
     return (filled + 0.5) / _MARKS, 1 - transparency ** counts[filled]
-
-
-def _circle_kde(turns: NDArray[np.float64], bandwidth: Bandwidth | None) -> Any:
-    return SphericalKDE(bandwidth).fit(_planar(2 * np.pi * turns))
 
 
 def _planar(angle: Any, radius: Any = 1.0) -> NDArray[np.float64]:

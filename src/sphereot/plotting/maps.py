@@ -13,28 +13,26 @@ from matplotlib.lines import Line2D
 from matplotlib.projections.geo import GeoAxes
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import ArrayLike, Points, SupportsArray
 from sphereot._arrays.validation import as_int
 from sphereot.plotting._axes import (
     RASTER_FROM,
     add_legend_entry,
+    is_light,
     marker_opacity,
     marker_size,
     new_axes,
     next_color,
     points_in_space,
     require_axes,
+    runs_of_equal_value,
 )
-from sphereot.plotting._contrast import is_light, runs_of_equal_value
 from sphereot.plotting.coastlines import read_coastlines
 from sphereot.plotting.styling import GRID_COLOR, INK, style
 
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
-
-__all__ = ["density_map", "grid_values", "has_legend_below", "legend_below", "linear_norm", "map_points", "scatter_map"]
 
 _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
@@ -90,7 +88,6 @@ def density_map(
     graticule: bool | str = True,
     coastlines: bool = False,
     sky: bool = False,
-    columns: Columns | None = None,
 ) -> GeoAxes:
     """Mollweide map of a density on S^2.
 
@@ -122,8 +119,6 @@ def density_map(
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
     sky : bool
         Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
-    columns : str, int or sequence of them, optional
-        For points in a table, as in `sphereot.sphere.from_table`.
 
     Returns
     -------
@@ -139,7 +134,7 @@ def density_map(
     'mollweide'
     """
     values = grid_values(density, resolution)
-    overlay = None if points is None else points_in_space("points", points, columns)
+    overlay = None if points is None else points_in_space("points", points)
     shores = read_coastlines() if coastlines else []
     axes = _map_axes(ax, sky, _BAR_HEIGHT if colorbar else 0.0)
     if sky:
@@ -204,7 +199,6 @@ def scatter_map(
     legend: bool | None = None,
     coastlines: bool = False,
     sky: bool = False,
-    columns: Columns | None = None,
     **kwargs: Any,
 ) -> GeoAxes:
     """Mollweide map of points on S^2.
@@ -228,8 +222,6 @@ def scatter_map(
         Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
     sky : bool
         Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
-    columns : str, int or sequence of them, optional
-        For points in a table, as in `sphereot.sphere.from_table`.
     **kwargs
         Passed on to `Axes.scatter`. By default many points are transparent, so that dense regions are seen.
 
@@ -244,7 +236,7 @@ def scatter_map(
     >>> len(ax.collections[0].get_offsets())
     100
     """
-    vectors = points_in_space("points", points, columns)
+    vectors = points_in_space("points", points)
     shores = read_coastlines() if coastlines else []
     if legend is None:
         legend = label is not None and (ax is None or has_legend_below(ax))

@@ -8,7 +8,6 @@ from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
 from sphereot._arrays.types import Points, SupportsArray
 from sphereot.plotting._axes import (
     RASTER_FROM,
@@ -25,8 +24,6 @@ from sphereot.plotting.styling import GRID_COLOR, INK, style
 
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType
-
-__all__ = ["scatter_sphere", "sphere_axes"]
 
 _SPHERE_SIZE = {False: (2.4, 2.4), True: (2.4, 2.65)}  # inches, without and with a legend
 
@@ -92,7 +89,6 @@ def scatter_sphere(
     label: str | None = None,
     legend: bool | None = None,
     fade: float = 0.15,
-    columns: Columns | None = None,
     **kwargs: Any,
 ) -> Axes3D:
     """Scatter plot of points on S^2, seen from one side; points behind the sphere are faded.
@@ -114,8 +110,6 @@ def scatter_sphere(
         Whether to add a legend below the sphere, as in `scatter_map`.
     fade : float
         Opacity of the points behind the sphere, from 0 (hidden) to 1.
-    columns : str, int or sequence of them, optional
-        For points in a table, as in `sphereot.sphere.from_table`.
     **kwargs
         Passed on to `Axes3D.scatter`. By default many points are transparent, so that dense regions are seen.
 
@@ -130,7 +124,7 @@ def scatter_sphere(
     >>> sum(len(artist.get_offsets()) for artist in ax.collections if artist.get_gid() in ("points", "far"))
     100
     """
-    vectors = points_in_space("points", points, columns)
+    vectors = points_in_space("points", points)
     if not 0.0 <= fade <= 1.0:
         raise ValueError(f"fade: got {fade}, but an opacity is a number from 0 to 1.")
     if legend is None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["GRID_COLOR", "INK", "PALETTE", "save", "style"]
-
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#56B4E9", "#E69F00", "#000000", "#CC79A7", "#F0E442"]
 """The colors of Okabe and Ito (2008), ordered so that the first ones differ most for every kind of color vision."""
 

@@ -1,6 +1,5 @@
-"""HTML reports of drift tests and monitors, as self-contained pages to read and forward. Needs matplotlib."""
+"""HTML reports of drift tests and monitors: self-contained pages to read and forward (`sphereot[plot]`)."""
 
-from sphereot.report.monitor_page import monitor_page
-from sphereot.report.page import drift_page
+from sphereot.report.drift import drift_page, monitor_page
 
 __all__ = ["drift_page", "monitor_page"]

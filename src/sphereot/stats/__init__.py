@@ -4,8 +4,7 @@ from sphereot.stats._circle_density import ProjectedDensities
 from sphereot.stats.contributions import RowContributions, row_contributions
 from sphereot.stats.difference_map import DifferenceMap, difference_map
 from sphereot.stats.drift import DriftResult, DriftWindow, drift_test
-from sphereot.stats.monitor import DriftMonitor
-from sphereot.stats.monitored_window import MonitoredWindow
+from sphereot.stats.monitor import DriftMonitor, MonitoredWindow
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test
 from sphereot.stats.uniformity import ClassicalTest, UniformityResult, clear_null_cache, uniformity_test
 

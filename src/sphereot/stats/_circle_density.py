@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from sphereot._backends import backend_for
 
-__all__ = ["ProjectedDensities", "histogram_densities", "projected_densities"]
-
 _GRID = 256  # number of turns at which densities are evaluated
 
 

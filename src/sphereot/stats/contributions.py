@@ -43,7 +43,7 @@ class RowContributions:
         """Indices of the points of `y` that contribute most, in descending order."""
         return _largest(self.y, count)
 
-    def gone(self, count: int = 10) -> NDArray[np.intp]:
+    def missing(self, count: int = 10) -> NDArray[np.intp]:
         """Indices of the points of `x` that contribute most, in descending order."""
         return _largest(self.x, count)
 
@@ -76,8 +76,8 @@ def row_contributions(
     Returns
     -------
     RowContributions
-        `.y` and `.new()` for points of y that x has nothing like, `.x` and `.gone()` for points of x that y has nothing
-        like.
+        `.y` and `.new()` for points of y that x has nothing like, `.x` and `.missing()` for points of x that y has
+        nothing like.
 
     Raises
     ------

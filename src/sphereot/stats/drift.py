@@ -6,29 +6,27 @@ depend on each other through the reference.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns
-from sphereot._arrays.libraries import Array, to_numpy
+from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
-from sphereot._arrays.validation import as_int, as_level, as_order, as_same_kind, as_samples, require_same_dim
+from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.extras import Progress, progress_bar
-from sphereot._support.keyword_options import options_by_name
-from sphereot._support.text import cost_name, plural, printable, shortened
+from sphereot._support.text import cost_name, plural, printable, shorten
+from sphereot._support.units import TURNS, Lengths, finite_or_none, format_number
 from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
 from sphereot.stats._labelings import as_groups, group_labelings, point_labelings
 from sphereot.stats._random import drawn_frames, independent_generator
+from sphereot.stats._ties import standardized
 from sphereot.stats.sketch_tests import require_permutable, sketch_densities, sketch_permutation_result
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, permutation_result
-
-__all__ = ["DriftResult", "DriftWindow", "drift_test"]
 
 _PERMUTATIONS = 999
 _ROUNDING = 1e-9  # p-values are fractions of counts, and rounding must not make 3 * (1 / 60) exceed 0.05
@@ -36,57 +34,88 @@ _NAMED_WINDOWS = 3
 _LABEL_WIDTH = 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DriftWindow:
-    """Result of `drift_test` for one window.
+    """Result of the drift test of one window, by `drift_test` or by a `DriftMonitor`.
 
     Attributes
     ----------
     label : str
         Name of the window, with control characters replaced.
-    test : TwoSampleResult
-        The test of the reference against this window.
+    n : int
+        Number of points.
+    value : float
+        SSW_p^p between reference and window, in turns to the power p.
+    p_value : float
+        P-value of the test of this window alone.
     adjusted_p_value : float
-        P-value after Holm's correction for the number of windows.
+        P-value after the correction for several windows: by Holm, or times the horizon of a monitor.
     drifted : bool
         Whether `adjusted_p_value` is at most the level.
+    permutations : int
+        Number of permutations of the p-value.
+    null_mean, null_deviation : float
+        Mean and standard deviation of the value under permutation.
     band : tuple of two floats
-        Range of values that chance explains. A window has drifted if and only if its value is above its band.
+        Range of values that chance explains. In a `drift_test`, a window has drifted if and only if its value is above
+        its band; for a monitor, 98 % of the values under permutation lie in the band.
+    circle : DifferingCircle
+        The great circle with the largest `effect`, of those drawn.
     densities : ProjectedDensities
         Densities of reference and window on `circle`.
+    test : TwoSampleResult, or None for a monitor
+        The test of the reference against this window.
+    points : array, shape (n, d), or None for sketches
+        The points.
     """
 
     label: str
-    test: TwoSampleResult = field(repr=False)
+    n: int
+    value: float
+    p_value: float
     adjusted_p_value: float
     drifted: bool
+    permutations: int
+    null_mean: float
+    null_deviation: float
     band: tuple[float, float]
+    circle: DifferingCircle = field(repr=False)
     densities: ProjectedDensities = field(repr=False)
-
-    @property
-    def value(self) -> float:
-        """SSW_p^p between reference and window, in turns to the power p."""
-        return self.test.statistic
-
-    @property
-    def p_value(self) -> float:
-        """P-value of the test of this window alone."""
-        return self.test.p_value
+    test: TwoSampleResult | None = field(default=None, repr=False)
+    points: NDArray[Any] | None = field(default=None, repr=False)
 
     @property
     def ratio(self) -> float:
         """The value divided by its mean under permutation: 1 where chance explains all of it."""
-        return self.test.ratio
+        if self.null_mean > 0:
+            return self.value / self.null_mean
+        return math.inf if self.value > 0 else 1.0
 
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return self.test.m
-
-    @property
-    def circle(self) -> DifferingCircle:
-        """The great circle with the largest `effect`, of those drawn."""
-        return self.test.circles[0]
+    def as_record(self) -> dict[str, Any]:
+        """The result as one object of JSON."""
+        return {
+            "label": self.label,
+            "points": self.n,
+            "value": self.value,
+            "ratio": finite_or_none(self.ratio),
+            "p_value": self.p_value,
+            "adjusted_p_value": self.adjusted_p_value,
+            "drifted": self.drifted,
+            "permutations": self.permutations,
+            "null_mean": self.null_mean,
+            "null_deviation": self.null_deviation,
+            "band": list(self.band),
+            "circle": {
+                "cost": self.circle.cost,
+                "null_mean": self.circle.null_mean,
+                "null_deviation": self.circle.null_deviation,
+            },
+            "densities": {
+                "reference": self.densities.reference.tolist(),
+                "window": self.densities.window.tolist(),
+                "bandwidth": self.densities.bandwidth,
+            },
+        }
 
 
 @dataclass(frozen=True)
@@ -105,6 +134,8 @@ class DriftResult:
         Order of the distance.
     permutations, n_projections : int
         Numbers of permutations and great circles of each test.
+    reference : array, shape (n_reference, d), or None for sketches
+        The points of the reference.
     """
 
     windows: tuple[DriftWindow, ...]
@@ -114,6 +145,7 @@ class DriftResult:
     p: float
     permutations: int
     n_projections: int
+    reference: NDArray[Any] | None = field(default=None, repr=False)
 
     @property
     def drifted(self) -> bool:
@@ -121,9 +153,9 @@ class DriftResult:
         return any(window.drifted for window in self.windows)
 
     @property
-    def farthest(self) -> DriftWindow:
+    def most_significant(self) -> DriftWindow:
         """The window with the smallest p-value; of several, the one with the largest effect."""
-        return min(self.windows, key=lambda window: (window.p_value, -window.test.effect))
+        return min(self.windows, key=lambda w: (w.p_value, -standardized(w.value, w.null_mean, w.null_deviation)))
 
     @property
     def summary(self) -> str:
@@ -137,12 +169,12 @@ class DriftResult:
                 smallest = "smallest corrected p-value"
             return (
                 f"No drift found: {verdict} than chance explains "
-                f"({smallest} {self.farthest.adjusted_p_value:.3g}, level {self.alpha:g})."
+                f"({smallest} {self.most_significant.adjusted_p_value:.3g}, level {self.alpha:g})."
             )
         drifted = sorted((w for w in self.windows if w.drifted), key=lambda w: (w.adjusted_p_value, -w.ratio))
         power = cost_name(self.p)
         names = [
-            f"{shortened(w.label)} ({power} {w.ratio:.3g} times that of chance, corrected p-value "
+            f"{shorten(w.label)} ({power} {w.ratio:.3g} times that of chance, corrected p-value "
             f"{w.adjusted_p_value:.2g})"
             for w in drifted[:_NAMED_WINDOWS]
         ]
@@ -150,21 +182,43 @@ class DriftResult:
         where = "the window" if count == 1 else f"{len(drifted)} of {count} windows"
         # The largest are named first; whoever looks for the cause needs the beginning.
         start = next(window.label for window in self.windows if window.drifted)
-        beginning = f" The first is {shortened(start)}." if len(drifted) > 1 else ""
+        beginning = f" The first is {shorten(start)}." if len(drifted) > 1 else ""
         return f"Drift in {where} at level {self.alpha:g}: {', '.join(names + more)}.{beginning}"
 
-    def __str__(self) -> str:
-        power = cost_name(self.p)
-        names = [shortened(window.label, _LABEL_WIDTH) for window in self.windows]
+    def as_record(self) -> dict[str, Any]:
+        """The result as one object of JSON."""
+        return {
+            "drifted": self.drifted,
+            "summary": self.summary,
+            "windows": [window.as_record() for window in self.windows],
+            "alpha": self.alpha,
+            "p": self.p,
+            "n_projections": self.n_projections,
+            "permutations": self.permutations,
+            "dim": self.dim,
+        }
+
+    def table(self, lengths: Lengths, typeset: Callable[[str], str] = str) -> str:
+        """A row of text for each window, with distances in the units of `lengths`, and a line on the reference.
+
+        `typeset` is applied to the names of distances.
+        """
+        unit = lengths.units[-1]
+        roots = [] if unit.name == lengths.power_unit else [unit]
+        heads = [typeset(f"{lengths.name} ({lengths.power_unit})")]
+        heads += [typeset(f"SSW_{self.p:g} ({unit.name})") for unit in roots]
+        sizes = [max(12, 2 + len(head)) for head in heads]
+        names = [shorten(window.label, _LABEL_WIDTH) for window in self.windows]
         width = max(map(len, [*names, "window"]))
-        lines = [
-            self.summary,
-            f"  {'window':<{width}}{'points':>9}{power:>12}{'by chance':>24}{'p-value':>10}{'corrected':>11}",
-        ]
+        chance = typeset(f"by chance ({lengths.power_unit})")  # of the first column of distances
+        columns = "".join(f"{head:>{size}}" for head, size in zip(heads, sizes, strict=True))
+        lines = [f"  {'window':<{width}}{'points':>9}{columns}{chance:>24}{'p-value':>10}{'corrected':>11}"]
         for name, w in zip(names, self.windows, strict=True):
-            band = f"{w.band[0]:.3g} to {w.band[1]:.3g}"
+            values = [lengths.power(w.value), *(unit.per_turn * lengths.turns(w.value) for unit in roots)]
+            columns = "".join(f"{format_number(v, 4, ''):>{size}}" for v, size in zip(values, sizes, strict=True))
+            band = " to ".join(format_number(lengths.power(value), 3, "") for value in w.band)
             lines.append(
-                f"  {name:<{width}}{w.n:>9}{w.value:>12.4g}{band:>24}{w.p_value:>10.3g}{w.adjusted_p_value:>11.3g}"
+                f"  {name:<{width}}{w.n:>9}{columns}{band:>24}{w.p_value:>10.3g}{w.adjusted_p_value:>11.3g}"
                 + ("  drift" if w.drifted else "")
             )
         lines.append(
@@ -173,8 +227,10 @@ class DriftResult:
         )
         return "\n".join(lines)
 
+    def __str__(self) -> str:
+        return f"{self.summary}\n{self.table(Lengths(self.p, self.dim, TURNS))}"
 
-@options_by_name
+
 def drift_test(
     reference: "Points | Sketch",
     windows: "Sequence[Points | Sketch]",
@@ -189,7 +245,6 @@ def drift_test(
     method: Method = "quasi",
     seed: Seed = None,
     progress: Progress = False,
-    columns: SampleColumns | None = None,
 ) -> DriftResult:
     """Test windows of points for drift from a reference, by permutations of SSW_p^p.
 
@@ -222,8 +277,6 @@ def drift_test(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
         in all; each window counts all of its own. The result is the same to the last bit.
-    columns : str, int or sequence of them, or several sequences, optional
-        As in `ssw`: for all tables among the samples, or a list for the reference and each window.
 
     Returns
     -------
@@ -262,23 +315,49 @@ def drift_test(
     """
     p, alpha = as_order(p), as_level(alpha)
     if isinstance(reference, Sketch):
-        if method != "quasi" or any(value is not None for value in (groups, n_projections, projections, columns)):
+        if method != "quasi" or any(value is not None for value in (groups, n_projections, projections)):
             raise ValueError(
-                "groups, n_projections, projections, method, columns: sketches have great circles and groups of their "
-                "own; leave these arguments out."
+                "groups, n_projections, projections, method: sketches have great circles and groups of their own; "
+                "leave these arguments out."
             )
         return _drift_of_sketches(reference, windows, labels, p, alpha, permutations, seed, progress)
-    first, others = _as_samples(reference, windows, columns)
+    if not isinstance(windows, list | tuple):
+        raise TypeError(f"windows: got {type(windows).__name__}, but a list of arrays is needed; one window is [y].")
+    if not windows:
+        raise ValueError("windows: the list is empty; give at least one window.")
+    named = {"reference": reference} | {f"windows[{k}]": window for k, window in enumerate(windows)}
+    first, *others = as_same_kind(**{name: as_points(name, value) for name, value in named.items()})
+    for k, points in enumerate(others):
+        require_same_dim("reference", first, f"windows[{k}]", points)
     names = _as_labels(labels, len(others))
     permutations = _enough_permutations(permutations, len(others), alpha)
     generator = independent_generator(seed, first)
     frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator, method)
-    samples = [to_numpy(points) for points in others]
-    labeled = None
-    if groups is not None:
-        every = ["reference", *(f"windows[{k}]" for k in range(len(samples)))]
-        labeled = as_groups(groups, every, [first.shape[0], *map(len, samples)])
-    return _drift_test(to_numpy(first), samples, names, p, alpha, labeled, permutations, frames, generator, progress)
+    before, *samples = (to_numpy(points) for points in (first, *others))
+    labeled = None if groups is None else as_groups(groups, list(named), [len(before), *map(len, samples)])
+    # Every window starts from the same state, so that its permutations do not depend on the windows before it. Holm's
+    # correction holds however the windows depend on each other.
+    state = generator.integers(2**32, size=4, dtype=np.uint32)
+    tests: list[TwoSampleResult] = []
+    with progress_bar(progress, "great circles of all windows", len(frames) * len(samples)) as show:
+
+        def show_window(done: int, total: int) -> None:
+            show(len(tests) * total + done)
+
+        for k, window in enumerate(samples):
+            fresh = np.random.default_rng(state)
+            n_groups = None
+            if labeled is None:
+                sets = point_labelings(len(before), len(window), permutations, fresh)
+            else:
+                n_groups = (int(labeled[0].max()) + 1, int(labeled[1 + k].max()) + 1)
+                of_points = np.concatenate([labeled[0], labeled[1 + k] + n_groups[0]])
+                sets = group_labelings(of_points, n_groups[0], permutations, fresh)
+            tests.append(permutation_result(before, window, p, sets, frames, 1, show_window, n_groups))
+    densities = [
+        projected_densities(before, window, test.circles[0].frame) for window, test in zip(samples, tests, strict=True)
+    ]
+    return _decide(names, tests, densities, alpha, before, samples)
 
 
 def _drift_of_sketches(
@@ -308,73 +387,42 @@ def _drift_of_sketches(
     densities = [
         sketch_densities(reference, window, test.circles[0].frame) for window, test in zip(windows, tests, strict=True)
     ]
-    return _decided(names, tests, densities, alpha)
+    return _decide(names, tests, densities, alpha)
 
 
-def _drift_test(
-    reference: NDArray[Any],
-    windows: Sequence[NDArray[Any]],
+def _decide(
     names: Sequence[str],
-    p: float,
+    tests: Sequence[TwoSampleResult],
+    densities: Sequence[ProjectedDensities],
     alpha: float,
-    groups: Sequence[NDArray[np.intp]] | None,
-    permutations: int,
-    frames: NDArray[Any],
-    generator: np.random.Generator,
-    progress: Progress,
-) -> DriftResult:
-    """`drift_test` of validated NumPy arrays on the great circles of `frames`."""
-    # Every window starts from the same state, so that its permutations do not depend on the windows before it. Holm's
-    # correction holds however the windows depend on each other.
-    state = generator.integers(2**32, size=4, dtype=np.uint32)
-    tests: list[TwoSampleResult] = []
-    with progress_bar(progress, "great circles of all windows", len(frames) * len(windows)) as show:
-
-        def show_window(done: int, total: int) -> None:
-            show(len(tests) * total + done)
-
-        for k, window in enumerate(windows):
-            fresh = np.random.default_rng(state)
-            n_groups = None
-            if groups is None:
-                sets = point_labelings(len(reference), len(window), permutations, fresh)
-            else:
-                n_groups = (int(groups[0].max()) + 1, int(groups[1 + k].max()) + 1)
-                of_points = np.concatenate([groups[0], groups[1 + k] + n_groups[0]])
-                sets = group_labelings(of_points, n_groups[0], permutations, fresh)
-            tests.append(permutation_result(reference, window, p, sets, frames, 1, show_window, n_groups))
-    densities = [
-        projected_densities(reference, window, test.circles[0].frame)
-        for window, test in zip(windows, tests, strict=True)
-    ]
-    return _decided(names, tests, densities, alpha)
-
-
-def _decided(
-    names: Sequence[str], tests: Sequence[TwoSampleResult], densities: Sequence[ProjectedDensities], alpha: float
+    reference: NDArray[Any] | None = None,
+    points: Sequence[NDArray[Any]] | None = None,
 ) -> DriftResult:
     """Holm's correction, decisions and bands of the tests of all windows."""
     adjusted = _holm([test.p_value for test in tests])
     decisions = [value <= alpha * (1 + _ROUNDING) for value in adjusted]
     level = alpha / max(len(tests) - sum(decisions), 1)
-    windows = [
-        DriftWindow(name, test, value, drifted, _band(test, level), density)
-        for name, test, value, drifted, density in zip(names, tests, adjusted, decisions, densities, strict=True)
-    ]
+    windows = tuple(
+        DriftWindow(
+            label=name,
+            n=test.m,
+            value=test.statistic,
+            p_value=test.p_value,
+            adjusted_p_value=adjusted[k],
+            drifted=decisions[k],
+            permutations=test.permutations,
+            null_mean=test.null_mean,
+            null_deviation=test.null_deviation,
+            band=_band(test, level),
+            circle=test.circles[0],
+            densities=densities[k],
+            test=test,
+            points=None if points is None else points[k],
+        )
+        for k, (name, test) in enumerate(zip(names, tests, strict=True))
+    )
     first = tests[0]
-    return DriftResult(tuple(windows), alpha, first.n, first.dim, first.p, first.permutations, first.n_projections)
-
-
-def _as_samples(reference: Array, windows: Sequence[Array], columns: SampleColumns | None) -> tuple[Array, list[Array]]:
-    if not isinstance(windows, list | tuple):
-        raise TypeError(f"windows: got {type(windows).__name__}, but a list of arrays is needed; one window is [y].")
-    if not windows:
-        raise ValueError("windows: the list is empty; give at least one window.")
-    named = {"reference": reference} | {f"windows[{k}]": window for k, window in enumerate(windows)}
-    first, *samples = as_same_kind(**dict(zip(named, as_samples(columns, **named), strict=True)))
-    for k, points in enumerate(samples):
-        require_same_dim("reference", first, f"windows[{k}]", points)
-    return first, samples
+    return DriftResult(windows, alpha, first.n, first.dim, first.p, first.permutations, first.n_projections, reference)
 
 
 def _as_labels(labels: Sequence[str] | None, count: int) -> list[str]:

@@ -21,8 +21,6 @@ from typing import Any
 
 from sphereot._support.atomic_write import open_locked, write_aside
 
-__all__ = ["HistoryFile", "history_text", "open_history"]
-
 Record = dict[str, Any]
 
 _FORMAT, _VERSION = "sphereot drift history", 2
@@ -51,7 +49,7 @@ def open_history(
     real = Path(os.path.realpath(path))
     if real.exists() and not stat.S_ISREG(real.stat().st_mode):
         raise ValueError(f"{path}: is not a regular file; a history needs one.")
-    file, created = _opened(path, real, wait, write)
+    file, created = _open_file(path, real, wait, write)
     with file:
         try:
             yield HistoryFile(path, real, file, settings, created)
@@ -192,7 +190,7 @@ def history_text(settings: Mapping[str, Any], records: Sequence[Record]) -> str:
     return b"".join([_header_line(settings, last), *lines]).decode()
 
 
-def _opened(path: Path, real: Path, wait: float, write: bool) -> tuple[io.FileIO, bool]:
+def _open_file(path: Path, real: Path, wait: float, write: bool) -> tuple[io.FileIO, bool]:
     """The locked file, and whether it was made."""
     busy = (
         f"{path}: another process held the lock of this history for more than {wait:g} seconds. Try again later, or "

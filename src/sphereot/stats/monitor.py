@@ -9,9 +9,10 @@ the past, which a shared reference does not give.
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -21,21 +22,18 @@ import numpy as np
 
 from sphereot._arrays.validation import as_int, as_level, as_order, as_weight_factor
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.keyword_options import options_by_name
-from sphereot._support.text import cost_name, plural, printable
+from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities
+from sphereot.stats.drift import DriftWindow
 from sphereot.stats.history_file import HistoryFile, history_text, open_history
-from sphereot.stats.monitored_window import MonitoredWindow
 from sphereot.stats.sketch_tests import (
     count_units,
     require_permutable,
     sketch_densities,
     sketch_permutation_result,
 )
-from sphereot.stats.two_sample import TwoSampleResult
-
-__all__ = ["DriftMonitor"]
+from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult
 
 _FIRST_PERMUTATIONS = 999
 _REFINED_BELOW = 0.02  # p-values of the first permutations up to which all are drawn
@@ -43,6 +41,91 @@ _BAND = (0.01, 0.99)
 _DENSITY_POINTS = 128
 _DENSITY_DIGITS = 3  # after the point: densities are drawn, not computed with
 _ROUNDING = 1e-9
+_DIGEST = re.compile("[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitoredWindow(DriftWindow):
+    """Result of `DriftMonitor.check` for one window.
+
+    Attributes
+    ----------
+    label, n, value, p_value, adjusted_p_value, drifted, permutations
+        As in `DriftWindow`, like the other attributes.
+    time : str
+        When it was tested, ISO 8601 with the offset from UTC.
+    circle_index : int
+        Index of `circle` among the great circles of the sketches.
+    digest : str
+        `Sketch.digest` of the window.
+    """
+
+    time: str
+    circle_index: int
+    digest: str
+
+    def as_record(self) -> dict[str, Any]:
+        """The result as one object of JSON; the order of the fields is that of the history."""
+        record = super().as_record()
+        circle = {"index": self.circle_index, **record["circle"]}
+        return {"label": self.label, "time": self.time, **record, "circle": circle, "digest": self.digest}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any], reference: Sketch) -> "MonitoredWindow":
+        """The window of a record; a KeyError, TypeError, ValueError or OverflowError says what is wrong with it."""
+        circle, densities = record["circle"], record["densities"]
+        index = _integer("circle", circle["index"])
+        if not 0 <= index < reference.n_projections:
+            raise ValueError(f"there is no great circle {index}")
+        costs = (_nonnegative(name, circle[name]) for name in ("cost", "null_mean", "null_deviation"))
+        low, high = (_nonnegative("band", value) for value in record["band"])
+        first, second = (
+            np.array([_nonnegative("density", value) for value in densities[name]]) for name in ("reference", "window")
+        )
+        if first.shape != second.shape or not first.size:
+            raise ValueError("the densities are not lists of equal length")
+        window = cls(
+            label=_text("label", record["label"]),
+            time=_text("time", record["time"]),
+            n=_integer("points", record["points"]),
+            value=_nonnegative("value", record["value"]),
+            p_value=_nonnegative("p_value", record["p_value"]),
+            adjusted_p_value=_nonnegative("adjusted_p_value", record["adjusted_p_value"]),
+            drifted=_boolean("drifted", record["drifted"]),
+            permutations=_integer("permutations", record["permutations"]),
+            null_mean=_nonnegative("null_mean", record["null_mean"]),
+            null_deviation=_nonnegative("null_deviation", record["null_deviation"]),
+            band=(low, high),
+            circle_index=index,
+            circle=DifferingCircle(reference.projections[index], *costs),
+            densities=ProjectedDensities(
+                (np.arange(len(first)) + 0.5) / len(first),
+                first,
+                second,
+                _nonnegative("bandwidth", densities["bandwidth"]),
+            ),
+            digest=_text("digest", record["digest"]),
+        )
+        window._require_possible()
+        if window.as_record() != record:  # the ratio, or a field too many
+            raise ValueError("the record is not as a monitor writes it")
+        return window
+
+    def _require_possible(self) -> None:
+        """Raise a ValueError if the numbers could not be those of a test."""
+        if self.n < 1 or self.permutations < 1:
+            raise ValueError(f"{self.n} points and {self.permutations} permutations: both are at least 1")
+        smallest = 1 / (1 + self.permutations)
+        if not smallest <= self.p_value <= self.adjusted_p_value <= 1:
+            raise ValueError(
+                f"the p-value {self.p_value} and the adjusted p-value {self.adjusted_p_value} are not in order between "
+                f"{smallest:.3g} and 1"
+            )
+        if self.band[0] > self.band[1]:
+            raise ValueError(f"the band from {self.band[0]} to {self.band[1]} is empty")
+        datetime.fromisoformat(self.time).timestamp()
+        if not _DIGEST.fullmatch(self.digest):
+            raise ValueError(f"the digest {shorten(self.digest)!r} is not made of 32 hexadecimal digits")
 
 
 class DriftMonitor:
@@ -98,7 +181,6 @@ class DriftMonitor:
     'day 2'
     """
 
-    @options_by_name
     def __init__(
         self,
         reference: Sketch,
@@ -184,19 +266,19 @@ class DriftMonitor:
             return known
         self._require_reachable(window)
         tested_at = datetime.now(UTC) if time is None else time
-        result = self._tested_window(window, digest, printable(name) if label is None else label, tested_at)
-        MonitoredWindow.of_record(result.as_record(), self.reference)  # nothing is written that could not be read
+        result = self._test_window(window, digest, printable(name) if label is None else label, tested_at)
+        MonitoredWindow.from_record(result.as_record(), self.reference)  # nothing is written that could not be read
         if self._path is None:
-            result = self._labeled(result, label, tested_at)
+            result = self._add_label(result, label, tested_at)
             self.windows = (*self.windows, result)
             return result
-        with self._opened(write=True) as history:  # not locked during the test, which may take seconds
+        with self._open(write=True) as history:  # not locked during the test, which may take seconds
             if history.records:
-                self.windows = self._windows_of(history.records)
+                self.windows = self._read_windows(history.records)
             if (known := self._known(label, digest)) is not None:
                 return known
             earlier = [] if history.records else [earlier.as_record() for earlier in self.windows]
-            result = self._labeled(result, label, tested_at)
+            result = self._add_label(result, label, tested_at)
             history.append(*earlier, result.as_record())
             self.windows = (*self.windows, result)
         return result
@@ -208,8 +290,8 @@ class DriftMonitor:
         """
         if self._path is None:
             raise ValueError("history: this monitor has none; give DriftMonitor(history=...).")
-        with self._opened() as history:
-            self.windows = self._windows_of(history.records)
+        with self._open() as history:
+            self.windows = self._read_windows(history.records)
             checked = "all checksums and fields are right"
             if not history.has_checksums:
                 checked = (
@@ -241,8 +323,8 @@ class DriftMonitor:
     def _reload(self) -> None:
         """Read windows that other processes have added."""
         if self._path is not None and self._path.exists():
-            with self._opened() as history:
-                self.windows = self._windows_of(history.records)
+            with self._open() as history:
+                self.windows = self._read_windows(history.records)
 
     def _known(self, label: str | None, digest: str) -> MonitoredWindow | None:
         """The earlier result of this window, or None; a ValueError if another window has its label."""
@@ -256,7 +338,7 @@ class DriftMonitor:
                 )
         return None
 
-    def _labeled(self, result: MonitoredWindow, label: str | None, tested_at: datetime) -> MonitoredWindow:
+    def _add_label(self, result: MonitoredWindow, label: str | None, tested_at: datetime) -> MonitoredWindow:
         """The result with its label, which is one that no other window has."""
         if label is not None:
             return result
@@ -265,9 +347,9 @@ class DriftMonitor:
         numbered = (f"{dated} ({number})" for number in count(2))
         return replace(result, label=next(name for name in chain([dated], numbered) if name not in labels))
 
-    def _tested_window(self, window: Sketch, digest: str, label: str, tested_at: datetime) -> MonitoredWindow:
-        test = self._tested(window, digest)
-        adjusted, drifted = self._decision(test.p_value)
+    def _test_window(self, window: Sketch, digest: str, label: str, tested_at: datetime) -> MonitoredWindow:
+        test = self._run_test(window, digest)
+        adjusted, drifted = self._decide(test.p_value)
         index = int(np.argmin(np.abs(self.reference.projections - test.circles[0].frame).sum(axis=(1, 2))))
         low, high = np.quantile(test.null, _BAND)
         return MonitoredWindow(
@@ -288,12 +370,12 @@ class DriftMonitor:
             digest=digest,
         )
 
-    def _decision(self, p_value: float) -> tuple[float, bool]:
+    def _decide(self, p_value: float) -> tuple[float, bool]:
         """The adjusted p-value, and whether it is an alarm."""
         adjusted = min(1.0, p_value * self.horizon)
         return adjusted, adjusted <= self.alpha * (1 + _ROUNDING)
 
-    def _tested(self, window: Sketch, digest: str) -> TwoSampleResult:
+    def _run_test(self, window: Sketch, digest: str) -> TwoSampleResult:
         """The test with few permutations, or with all of them if the window may have drifted.
 
         An alarm needs a small p-value among all permutations, which are drawn again, so that the level holds whatever
@@ -332,7 +414,7 @@ class DriftMonitor:
 
     # ---- the history ----
 
-    def _opened(self, *, write: bool = False) -> AbstractContextManager[HistoryFile]:
+    def _open(self, *, write: bool = False) -> AbstractContextManager[HistoryFile]:
         assert self._path is not None
         return open_history(self._path, self._settings(), wait=self.wait, write=write)
 
@@ -356,13 +438,13 @@ class DriftMonitor:
             "seed": self.seed,
         }
 
-    def _windows_of(self, records: Sequence[dict[str, Any]]) -> tuple[MonitoredWindow, ...]:
+    def _read_windows(self, records: Sequence[dict[str, Any]]) -> tuple[MonitoredWindow, ...]:
         """The windows of a history; every field is checked."""
         windows: dict[str, MonitoredWindow] = {}
         for number, record in enumerate(records, start=2):
             try:
-                window = MonitoredWindow.of_record(record, self.reference)
-                if (window.adjusted_p_value, window.drifted) != self._decision(window.p_value):
+                window = MonitoredWindow.from_record(record, self.reference)
+                if (window.adjusted_p_value, window.drifted) != self._decide(window.p_value):
                     raise ValueError("the adjusted p-value or the decision does not follow from the p-value")
                 if window.label in windows:
                     raise ValueError(f"the label {window.label!r} is that of an earlier line")
@@ -381,3 +463,27 @@ def _coarser(densities: ProjectedDensities) -> ProjectedDensities:
     turns, reference, window = (array.reshape(_DENSITY_POINTS, -1).mean(axis=1) for array in arrays)
     reference, window = (array.round(_DENSITY_DIGITS) for array in (reference, window))
     return ProjectedDensities(turns, reference, window, densities.bandwidth)
+
+
+def _nonnegative(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{name}: {value!r} is not a number of at least 0")
+    return float(value)
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name}: {value!r} is not an integer")
+    return value
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: {value!r} is neither true nor false")
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: {value!r} is not text")
+    return printable(value)

@@ -1,17 +1,21 @@
 """State of a drift monitor in the text format of Prometheus, for the textfile collector of its node exporter."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
+from sphereot._support.extras import require
 from sphereot.stats.monitor import DriftMonitor
 
-__all__ = ["failure_text", "prometheus_text"]
-
-Metric = tuple[str, str, str, float]  # name, type, help and value
-
-_SUCCESS, _FAILURE = "last_success_timestamp_seconds", "last_error_timestamp_seconds"
 _PREFIX = "sphereot_drift_"
+_SUCCESS, _FAILURE = f"{_PREFIX}last_success_timestamp_seconds", f"{_PREFIX}last_error_timestamp_seconds"
+_STATUS = {
+    f"{_PREFIX}error": "Whether the last run ended with an error: 1 or 0.",
+    _SUCCESS: "When the monitor last ran without an error; 0 if never.",
+    _FAILURE: "When the monitor last ended with an error; 0 if never.",
+    f"{_PREFIX}age_seconds": "Time from the last success to the writing of this file.",
+}
 
 
 def prometheus_text(monitor: DriftMonitor, name: str, *, previous: str = "", now: datetime | None = None) -> str:
@@ -36,28 +40,33 @@ def prometheus_text(monitor: DriftMonitor, name: str, *, previous: str = "", now
     >>> points = sphereot.sphere.random_uniform(100, 3, seed=0)
     >>> sketch = sphereot.Sketch(3, n_projections=4, bins=16, groups=16).update(points, groups=range(100))
     >>> print(prometheus_text(DriftMonitor(sketch), "texts").splitlines()[2])
-    sphereot_drift_windows_total{monitor="texts"} 0
+    sphereot_drift_windows_total{monitor="texts"} 0.0
     """
-    metrics: list[Metric] = [
-        ("windows_total", "counter", "Number of windows that were tested.", len(monitor.windows)),
-        ("alarms_total", "counter", "Number of windows that have drifted from the reference.", len(monitor.alarms)),
-    ]
+    core = _client()
+    counters = {
+        "windows": ("Number of windows that were tested.", len(monitor.windows)),
+        "alarms": ("Number of windows that have drifted from the reference.", len(monitor.alarms)),
+    }
+    gauges: dict[str, tuple[str, float]] = {}
     if monitor.windows:
         last = monitor.windows[-1]
         distance = last.value ** (1 / monitor.p)
-        tested = _seconds(datetime.fromisoformat(last.time))
-        metrics += [
-            ("alarm", "gauge", "Whether the last window has drifted: 1 or 0.", int(last.drifted)),
-            ("distance_turns", "gauge", "SSW distance of the last window from the reference, in turns.", distance),
-            ("ratio", "gauge", "Cost of the last window, divided by its mean if there is no drift.", last.ratio),
-            ("p_value", "gauge", "P-value of the last window alone.", last.p_value),
-            ("corrected_p_value", "gauge", "P-value of the last window times the horizon.", last.adjusted_p_value),
-            ("points", "gauge", "Number of points of the last window.", last.n),
-            ("tested_timestamp_seconds", "gauge", "When the last window was tested.", tested),
-        ]
+        tested = datetime.fromisoformat(last.time).timestamp()
+        gauges = {
+            "alarm": ("Whether the last window has drifted: 1 or 0.", int(last.drifted)),
+            "distance_turns": ("SSW distance of the last window from the reference, in turns.", distance),
+            "ratio": ("Cost of the last window, divided by its mean if there is no drift.", last.ratio),
+            "p_value": ("P-value of the last window alone.", last.p_value),
+            "corrected_p_value": ("P-value of the last window times the horizon.", last.adjusted_p_value),
+            "points": ("Number of points of the last window.", last.n),
+            "tested_timestamp_seconds": ("When the last window was tested.", tested),
+        }
+    families = [
+        _family(core.CounterMetricFamily if metric in counters else core.GaugeMetricFamily, metric, text, value, name)
+        for metric, (text, value) in (counters | gauges).items()
+    ]
     success = _seconds(now)
-    status = _status(name, success, success=success, error=_value(previous, name, _FAILURE), failed=False)
-    return _lines(metrics, name) + status
+    return _text([*families, *_status(name, success, _value(_read(previous), _FAILURE, name), failed=False)])
 
 
 def failure_text(previous: str, name: str, *, now: datetime | None = None) -> str:
@@ -72,51 +81,59 @@ def failure_text(previous: str, name: str, *, now: datetime | None = None) -> st
     now : datetime, optional
         When the error was; now by default.
     """
-    error = _seconds(now)
-    kept = previous.partition(f"# HELP {_PREFIX}error ")[0] if previous.startswith(f"# HELP {_PREFIX}") else ""
-    return kept + _status(name, error, success=_value(previous, name, _SUCCESS), error=error, failed=True)
+    families, error = _read(previous), _seconds(now)
+    kept = [family for family in families if family.name not in _STATUS]
+    return _text([*kept, *_status(name, _value(families, _SUCCESS, name), error, failed=True)])
 
 
-def _status(name: str, now: float, *, success: float, error: float, failed: bool) -> str:
-    metrics: list[Metric] = [
-        ("error", "gauge", "Whether the last run ended with an error: 1 or 0.", int(failed)),
-        (_SUCCESS, "gauge", "When the monitor last ran without an error; 0 if never.", success),
-        (_FAILURE, "gauge", "When the monitor last ended with an error; 0 if never.", error),
-        ("age_seconds", "gauge", "Time from the last success to the writing of this file.", now - success),
+def _client() -> Any:
+    require("prometheus_client", "writing metrics", extra="monitor")
+    from prometheus_client import core
+
+    return core
+
+
+def _family(kind: Any, metric: str, text: str, value: float, name: str) -> Any:
+    family = kind(f"{_PREFIX}{metric}", text, labels=["monitor"])
+    family.add_metric([name], value)
+    return family
+
+
+def _status(name: str, success: float, error: float, *, failed: bool) -> list[Any]:
+    """Whether the last run failed, and when the last success and the last error were; one of both is now."""
+    values = (float(failed), success, error, error - success if failed else 0.0)
+    gauge = _client().GaugeMetricFamily
+    return [
+        _family(gauge, metric.removeprefix(_PREFIX), text, value, name)
+        for (metric, text), value in zip(_STATUS.items(), values, strict=True)
     ]
-    return _lines(metrics, name)
 
 
-def _lines(metrics: Sequence[Metric], name: str) -> str:
-    lines = []
-    for metric, kind, text, value in metrics:
-        full = f"{_PREFIX}{metric}"
-        lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}", f"{_series(metric, name)}{_number(value)}"]
-    return "\n".join(lines) + "\n"
+def _text(families: Iterable[Any]) -> str:
+    from prometheus_client import generate_latest
+
+    text: bytes = generate_latest(SimpleNamespace(collect=lambda: families))
+    return text.decode()
 
 
-def _series(metric: str, name: str) -> str:
-    """What stands before the value in the line of a metric."""
-    label = name.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-    return f'{_PREFIX}{metric}{{monitor="{label}"}} '
+def _read(text: str) -> list[Any]:
+    """The metrics of a monitor in a text; none if somebody edited it."""
+    _client()
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        return [family for family in text_string_to_metric_families(text) if family.name.startswith(_PREFIX)]
+    except ValueError:
+        return []
 
 
-def _value(text: str, name: str, metric: str) -> float:
-    """Value of a metric in a text, 0 if it is not there."""
-    series = _series(metric, name)
-    for line in text.split("\n"):
-        if line.startswith(series):
-            try:
-                return float(line.removeprefix(series))
-            except ValueError:  # somebody edited it
-                break
+def _value(families: Iterable[Any], metric: str, name: str) -> float:
+    """Value of a metric, 0 if it is not there."""
+    for family in families:
+        for sample in family.samples:
+            if sample.name == metric and sample.labels.get("monitor") == name:
+                return float(sample.value)
     return 0.0
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return "NaN" if math.isnan(value) else repr(value)
 
 
 def _seconds(time: datetime | None) -> float:

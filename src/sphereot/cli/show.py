@@ -1,7 +1,6 @@
-"""Output of commands: text for a terminal, JSON, checks that output files can be written, one-line warnings."""
+"""What commands show: units, results as text for a terminal, JSON, one-line warnings; checks of output files."""
 
 import json
-import math
 import os
 import re
 import sys
@@ -9,16 +8,33 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sphereot._support.checkpoints import CheckpointWarning
-from sphereot._support.text import cost_name, typeset
+from sphereot._support.text import cost_name, cost_unit, plural, printable, typeset
+from sphereot._support.units import TURNS, UNITS, Lengths
 
-__all__ = ["drift_for_reader", "finite_or_none", "for_reader", "print_json", "require_writable", "warnings_in_one_line"]
+if TYPE_CHECKING:
+    from sphereot.stats import DriftResult, MonitoredWindow, TwoSampleResult, UniformityResult
 
 _COLUMN = re.compile(r"\bSSW_[\d^]+(?=  )")  # in a table: what follows must stay where it is
+
+
+def lengths_for(p: float, dim: int, unit: str | None) -> Lengths:
+    """How a command shows distances: in a unit that a distance on this sphere can have; None for the default.
+
+    >>> lengths_for(1, 3, "km").text(0.1)
+    '4003 km'
+    """
+    if unit is None:
+        return Lengths(p, dim)
+    if unit not in UNITS:
+        raise ValueError(f"--unit: got {unit!r}; choose one of {', '.join(UNITS)}.")
+    if unit == "km" and dim != 3:
+        raise ValueError(f"--unit: kilometers are for locations on the earth, but the points have {dim} coordinates.")
+    return Lengths(p, dim, UNITS[unit])
 
 
 def for_reader(text: str) -> str:
@@ -44,9 +60,55 @@ def print_json(record: dict[str, Any]) -> None:
     typer.echo(json.dumps(record, indent=2 if sys.stdout.isatty() else None, allow_nan=False))
 
 
-def finite_or_none(value: float) -> float | None:
-    """The value, or None (null in JSON) for NaN and infinity."""
-    return value if math.isfinite(value) else None
+def two_sample_text(result: "TwoSampleResult", lengths: Lengths) -> str:
+    """The result of a two-sample test."""
+    chance = lengths.with_deviation(result.null_mean, result.null_deviation, 6)
+    of_groups = "" if result.n_groups is None else f" of {result.n_groups[0]} and {result.n_groups[1]} groups"
+    # SSW_1 is a distance itself, which other units can follow; powers need a line of their own.
+    others = lengths.units[1:] if lengths.p == 1 else []
+    also = "".join(f" = {unit.per_turn * lengths.turns(result.statistic):.4g} {unit.name}" for unit in others)
+    lines = [
+        f"Two-sample permutation test on {lengths.name}: "
+        f"{result.n:,} against {plural(result.m, 'point')} in dimension {result.dim}",
+        f"  distance  {lengths.text(result.statistic, 6)}{also}  (by chance {chance}; "
+        f"{plural(result.permutations, 'permutation')}{of_groups}, {plural(result.n_projections, 'great circle')})",
+        f"  effect    {result.effect:.2f} standard deviations, {result.ratio:.3g} times chance",
+        f"  p-value   {result.p_value:.4g}",
+    ]
+    if lengths.p != 1:
+        lines.insert(2, f"            SSW_{lengths.p:g} = {lengths.roots(lengths.turns(result.statistic))}")
+    if result.circles:
+        best = result.circles[0]
+        chance = lengths.with_deviation(best.null_mean, best.null_deviation, 4)
+        lines.append(f"  differ most on a circle with cost {lengths.text(best.cost)} (by chance {chance})")
+    return for_reader("\n".join([*lines, f"  {lengths.meaning}"]))
+
+
+def uniformity_text(result: "UniformityResult", lengths: Lengths) -> str:
+    """The result of a test of uniformity; the statistic of its table is in turns to the power p."""
+    distance = f"SSW_{lengths.p:g} = {lengths.roots(lengths.turns(result.statistic))}"
+    text = f"{result}\n  {lengths.name} of the table is in {cost_unit(result.p)}; {distance}\n  {lengths.meaning}"
+    return for_reader(text)
+
+
+def drift_text(result: "DriftResult", lengths: Lengths) -> str:
+    """The result of a drift test: its summary, a table of the windows, and what the distance is not."""
+    lines = [drift_for_reader(result.summary, result.p), result.table(lengths, for_reader)]
+    if lengths.p != 1 and lengths.units != [TURNS]:
+        lines.append(for_reader(f"  {lengths.meaning}"))
+    return "\n".join(lines)
+
+
+def monitor_text(window: "MonitoredWindow", lengths: Lengths) -> str:
+    """The result of one window of a monitor, in one line."""
+    distance = f"SSW_{lengths.p:g} {lengths.roots(lengths.turns(window.value))}"
+    if lengths.p != 1:
+        distance = f"{lengths.name} {lengths.text(window.value)} ({distance})"
+    verdict = "DRIFT" if window.drifted else "no drift"
+    return (
+        f"{window.label}: {verdict}; {for_reader(distance)}, {window.ratio:.3g} times that of chance; "
+        f"corrected p-value {window.adjusted_p_value:.2g}; {plural(window.n, 'point')}"
+    )
 
 
 def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:
@@ -85,8 +147,6 @@ def warnings_in_one_line() -> Iterator[None]:
     """Show each warning as one line on stderr, without the line of source code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        from sphereot._support.text import printable
-
         typer.echo(f"Warning: {printable(str(message))}", err=True)
 
     with warnings.catch_warnings():

@@ -36,7 +36,7 @@
     return { points: Float32Array.from(points), lengths };
   }
 
-  // Values with 16 bits per cell, the 256 colors as pixels, and which of them are light (_contrast.py has the same
+  // Values with 16 bits per cell, the 256 colors as pixels, and which of them are light (_axes.py has the same
   // limit).
   function readDensity(data) {
     const rgb = bytes(data.colors);

@@ -1,42 +1,43 @@
 """HTML pages with a globe that can be rotated and zoomed, drawn by a script on a canvas, without network access."""
 
-import html
 import json
 import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from itertools import cycle
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from matplotlib import colormaps
 from matplotlib.colors import Colormap, Normalize
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns
+from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import ArrayLike, Points
-from sphereot._html.page import html_page
 from sphereot._support.atomic_write import write_text
 from sphereot._support.text import plural
-from sphereot.plotting._axes import samples_in_space
-from sphereot.plotting._outlines import as_regions, is_region, outlines
-from sphereot.plotting._ticks import color_ticks, number_text
+from sphereot.plotting._axes import color_ticks, number_text, samples_in_space
 from sphereot.plotting.coastlines import has_coastlines, read_coastlines
 from sphereot.plotting.maps import grid_values, linear_norm
 from sphereot.plotting.styling import PALETTE
 from sphereot.sphere import from_lonlat, from_spherical, to_lonlat
-
-__all__ = ["globe_figure", "globe_page"]
 
 _CSS_COLORS = {  # colors too dark for a dark page are variables of the style sheet
     "#000000": "--ink",
     "#0072B2": "--blue",
 }
 _HEX_COLOR = re.compile("#[0-9A-Fa-f]{6}")
+_ASSETS = ("globe.js", "page.css")
 _COLOR_LEVELS = 65535  # of the densities stored in a page
-_HELP = "Drag or use the arrow keys to rotate (with Shift: finely), + and − or the wheel to zoom, Home to reset."
+_LEVEL = 0.5  # of regions at their outlines
 
 
 def globe_page(
@@ -47,7 +48,6 @@ def globe_page(
     labels: Sequence[str] | None = None,
     title: str = "Globe",
     coastlines: bool | None = None,
-    columns: SampleColumns | None = None,
     **options: Any,
 ) -> Path:
     """Write an HTML page with a globe that can be rotated and zoomed by mouse, touch and keyboard.
@@ -67,8 +67,6 @@ def globe_page(
         Heading of the page.
     coastlines : bool or None
         Whether to draw the coastlines of the earth; by default if the extra ``sphereot[map]`` is installed.
-    columns : str, int or sequence of them, or a sequence for each sample, optional
-        For samples in tables, as in `sphereot.ssw`.
     **options
         As for `globe_figure`: the color scale, its label and unit, outlines of regions, a note, the center of the view,
         colors of the samples, and whether it turns by itself.
@@ -94,7 +92,6 @@ def globe_page(
         labels=labels,
         name=title,
         coastlines=coastlines,
-        columns=columns,
         alone=True,
         **options,
     )
@@ -121,14 +118,13 @@ def globe_figure(
     colors: Sequence[str] | None = None,
     turn: bool = False,
     alone: bool = False,
-    columns: SampleColumns | None = None,
     checked: bool = False,
 ) -> str:
     """HTML of an interactive globe, for the body of `html_page`.
 
     Parameters
     ----------
-    density, points, labels, coastlines, columns
+    density, points, labels, coastlines
         As for `globe_page`.
     name : str
         What the globe shows, for screen readers.
@@ -139,9 +135,8 @@ def globe_figure(
     cmap, vmin, vmax, norm
         Colors of values, as for `density_map`; ``norm=LogNorm(...)`` suits densities with sharp peaks.
     regions : array, shape (n_lat, n_lon), optional
-        Regions to outline: with solid lines around cells of value 1, and dashed lines around cells of value -1; 0
-        elsewhere. Rows and columns as for `density`, in any number, e.g. ``DifferenceMap.region``. Where values are
-        between these numbers, lines run where they are 1/2 or -1/2.
+        Regions to outline: solid lines run where the values are 1/2, dashed lines where they are -1/2; from -1 to 1.
+        Rows and columns as for `density`, in any number.
     region_labels : pair of str
         What both kinds of outlines mean, for the legend.
     note : str, optional
@@ -165,7 +160,7 @@ def globe_figure(
     Examples
     --------
     >>> import numpy as np
-    >>> from sphereot.plotting.globe_pages import globe_figure
+    >>> from sphereot.plotting.globe import globe_figure
     >>> "&lt;b&gt;" in globe_figure(points=np.eye(3), labels=["<b>"], coastlines=False)
     True
     """
@@ -174,7 +169,7 @@ def globe_figure(
     values = None if density is None else grid_values(density, resolution)
     samples: list[NDArray[np.float64]] = []
     if points is not None:
-        samples = list(cast("list[NDArray[np.float64]]", points)) if checked else samples_in_space(points, columns)
+        samples = list(cast("list[NDArray[np.float64]]", points)) if checked else samples_in_space(points)
     if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
         got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
         raise ValueError(f"labels: got {got} for {plural(len(samples), 'sample')}; give a list with one each.")
@@ -197,38 +192,88 @@ def globe_figure(
         "wheel": alone,
         "turn": turn,
     }
-    # "<" could end the element that holds the data.
-    packed = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    named = [f"{label} ({len(s):,})" for label, s in zip(labels or ["points"] * len(samples), samples, strict=True)]
-    choices = [_sample_checkbox(k, text) for k, text in enumerate(named)]
-    if turn:
-        choices.append('<label><input type="checkbox" data-turn> turn</label>')
-    if with_shores:
-        choices.append('<label><input type="checkbox" checked> coastlines</label>')
-    signs = [] if marked is None else [sign for sign in (1, -1) if is_region(sign * marked).any()]
-    if signs:
-        choices.append('<label><input type="checkbox" checked data-regions> outlines</label>')
-    return "\n".join(
-        [
-            '<figure class="globe">',
-            f'<canvas class="globe-view" tabindex="0" role="application" aria-roledescription="globe" '
-            f'aria-label="{html.escape(name)}. {_HELP}"></canvas>',
-            '<output class="globe-location"></output>',
-            _region_legend(signs, region_labels) if signs else "",
-            _scale(density_label) if values is not None else "",
-            '<div class="globe-choices">',
-            '<button type="button" data-act="out" aria-label="zoom out">−</button>',
-            '<button type="button" data-act="in" aria-label="zoom in">+</button>',
-            '<button type="button" data-act="reset">reset</button>',
-            *choices,
-            "</div>",
-            "" if note is None else f'<p class="globe-note">{html.escape(note)}</p>',
-            f'<p class="globe-help">{_HELP}</p>',
-            "<noscript><p>The globe is drawn by a script, which is switched off here.</p></noscript>",
-            f'<script type="application/json">{packed}</script>',
-            "</figure>",
-        ]
+    kinds = ("", region_labels[0], 1), (" dashed", region_labels[1], -1)
+    return _render(
+        "globe.html",
+        name=name,
+        outlined=[] if marked is None else [kind[:2] for kind in kinds if (kind[2] * marked > _LEVEL).any()],
+        scale=density_label if values is not None else None,
+        samples=[
+            f"{label} ({len(s):,})" for label, s in zip(labels or ["points"] * len(samples), samples, strict=True)
+        ],
+        turn=turn,
+        shores=with_shores,
+        note=note,
+        # "<" could end the element that holds the data.
+        data=Markup(json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")),
     )
+
+
+def html_page(title: str, body: str, *, css: str = "") -> str:
+    """HTML of a complete page, with its style sheets and script inside.
+
+    Parameters
+    ----------
+    title : str
+        Title and heading of the page; it is escaped.
+    body : str
+        HTML below the heading, such as that of `globe_figure`.
+    css : str
+        Additional CSS, after the CSS of all pages.
+
+    Returns
+    -------
+    str
+        HTML with a content security policy that allows the script of the project alone, and no network access.
+
+    Examples
+    --------
+    >>> from sphereot.plotting.globe import html_page
+    >>> "<title>a &amp; b</title>" in html_page("a & b", "<p>Hello.</p>")
+    True
+    """
+    script, page_css = (files("sphereot.plotting").joinpath("assets", name).read_text("utf-8") for name in _ASSETS)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    page = {"body": Markup(body), "css": Markup(page_css + css), "script": Markup(script), "digest": Markup(digest)}
+    return _render("base.html", title=title, **page) + "\n"
+
+
+def _render(template: str, **values: Any) -> str:
+    return str(_templates().get_template(template).render(values))
+
+
+@cache
+def _templates() -> Any:
+    return Environment(loader=PackageLoader("sphereot.plotting", "assets"), autoescape=True, undefined=StrictUndefined)
+
+
+def as_regions(regions: Any) -> NDArray[np.float64]:
+    """Values of regions from -1 to 1, shape (n_lat, n_lon)."""
+    array = to_numpy(regions) if hasattr(regions, "__dlpack__") else np.asarray(regions)
+    if array.ndim != 2 or min(array.shape) < 2:
+        raise ValueError(f"regions: got shape {array.shape}, but regions on a map need shape (n_lat, n_lon).")
+    values = array.astype(np.float64)
+    is_wrong = ~(np.abs(values) <= 1)  # NaN too
+    if is_wrong.any():
+        got = array[is_wrong][0].item()
+        raise ValueError(f"regions: got the value {got!r}; give 1 and -1 in regions, and 0 elsewhere.")
+    return values
+
+
+def outlines(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Lines of longitude and latitude, in degrees, where values (n_lat, n_lon) are 1/2.
+
+    Across the date line, lines end and begin again.
+    """
+    inside = values > _LEVEL
+    if inside.all() or not inside.any():
+        return []
+    rows, columns = values.shape
+    latitude = np.concatenate([[-90.0], 180 * (np.arange(rows) + 0.5) / rows - 90, [90.0]])
+    longitude = 360 * (np.arange(columns + 1) + 0.5) / columns - 180
+    padded = np.pad(np.pad(values, ((1, 1), (0, 0)), mode="edge"), ((0, 0), (0, 1)), mode="wrap")
+    contours = Figure().add_subplot().contour(longitude, latitude, padded, levels=[_LEVEL])
+    return [np.asarray(line, np.float64) for line in contours.allsegs[0]]
 
 
 def _packed(vectors: NDArray[np.float64]) -> str:
@@ -294,26 +339,3 @@ def _center(
         toward = to_lonlat(mean / length) if length > 0.05 else np.array([0.0, 20.0])
     # A view centered near a pole is hard to read.
     return [round(float(toward[0]), 2), round(float(np.clip(toward[1], -60, 60)), 2)]
-
-
-def _scale(label: str) -> str:
-    return (
-        '<div class="globe-scale"><canvas class="globe-bar"></canvas><div class="globe-ticks"></div>'
-        f'<span class="globe-label">{html.escape(label)}</span></div>'
-    )
-
-
-def _region_legend(signs: list[int], labels: tuple[str, str]) -> str:
-    names = {1: ("", labels[0]), -1: (" dashed", labels[1])}
-    entries = [
-        f'<span><span class="globe-outline{kind}"></span> {html.escape(label)}</span>'
-        for kind, label in (names[sign] for sign in signs)
-    ]
-    return f'<p class="globe-regions">{" ".join(entries)}</p>'
-
-
-def _sample_checkbox(k: int, text: str) -> str:
-    return (
-        f'<label><input type="checkbox" checked data-sample="{k}"> <span class="globe-swatch"></span> '
-        f"{html.escape(text)}</label>"
-    )

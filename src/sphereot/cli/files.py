@@ -1,14 +1,17 @@
-"""Reading the files of points that a command gets."""
+"""Reading the files of points that a command gets: samples, labels, and windows of time."""
 
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sphereot._arrays.validation import require_labels
+from sphereot._support.text import natural_order, plural, printable
 from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
 
@@ -16,16 +19,8 @@ if TYPE_CHECKING:
     from sphereot.datasets import PointSet
     from sphereot.sketch import Sketch
 
-__all__ = [
-    "REMEDY_GROUPS",
-    "file_summary",
-    "input_files",
-    "load_sketch",
-    "note_repeated_locations",
-    "read_files",
-    "refuse_weights",
-    "status",
-]
+LOCATION = "location of the row"
+"""Label of the points of windows: the row in its file, counted from 0."""
 
 REMEDY_GROUPS = "Name the column of the group of each row with --groups."
 """What to do about rows that depend on each other, in a test that permutes groups."""
@@ -58,6 +53,16 @@ def read_files(
     return sets
 
 
+def read_batches(
+    path: Path, reading: ReadOptions, labels: Sequence[str] = (), *, of: tuple[int, int] = (0, 1)
+) -> "Iterator[PointSet]":
+    """The points of a file in parts; `of` is its number, and that of all files."""
+    from sphereot import datasets
+
+    with raise_panics(path):
+        yield from datasets.iter_points(path, **reading.for_file(*of), labels=labels)
+
+
 def input_files(paths: Sequence[Path]) -> list[Path]:
     """Files in the order in which they are given; but if that is the order of the alphabet, week2 before week10.
 
@@ -66,7 +71,6 @@ def input_files(paths: Sequence[Path]) -> list[Path]:
     >>> [path.name for path in input_files([Path("week10.npy"), Path("week2.npy")])]
     ['week2.npy', 'week10.npy']
     """
-    from sphereot._support.column_names import natural_order
     from sphereot.datasets.addresses import expand_patterns
 
     given = expand_patterns(paths)
@@ -105,7 +109,6 @@ def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
 
 def file_summary(points: "PointSet") -> str:
     """One line that says what was read from a file."""
-    from sphereot._support.text import plural, printable
     from sphereot.datasets.addresses import address_of
 
     n, dim = points.points.shape
@@ -119,8 +122,6 @@ def file_summary(points: "PointSet") -> str:
 def note_repeated_locations(sets: "Sequence[PointSet]", remedy: str) -> None:
     """Print a note if many points of a file have the location of another one: tests need independent points."""
     import numpy as np
-
-    from sphereot._support.text import plural, printable
 
     def count_repeated(points: "PointSet") -> int:
         hashes = np.fromiter((hash(row.tobytes()) for row in points.points), np.int64, len(points))
@@ -161,3 +162,91 @@ def refuse_weights(weights: str | None, command: str) -> None:
             "independent observations, repeat the row as often. `sphereot distance --weights` gives the weighted "
             "distance, without a test."
         )
+
+
+def texts(batch: Any, column: str) -> list[str]:
+    """The values of a column as text; an error if one is missing."""
+    require_labels(f"{batch.path}: column {column!r}", batch.labels[column])
+    return [str(label) for label in batch.labels[column].tolist()]
+
+
+def require_both(time: str | None, every: str | None) -> None:
+    """Raise unless both options are given, or neither."""
+    if time is not None and every is None:
+        raise ValueError("--time: needs the length of a window; give --every hour, day, week, month, quarter or year.")
+    if every is not None and time is None:
+        raise ValueError("--every: needs the column of the times; give it with --time.")
+
+
+def periods(points: "PointSet", time: str, every: str) -> list[str]:
+    """The name of the hour, day, week, month, quarter or year of every point."""
+    from sphereot.datasets.time_windows import period_labels
+
+    try:
+        labels: list[str] = period_labels(texts(points, time), every).tolist()
+    except ValueError as error:
+        message = str(error)
+        remedy = message.replace("times:", f"{points.path}: column {time!r},").replace("every:", "--every:")
+        raise ValueError(remedy) from error
+    return labels
+
+
+def divide_by_time(
+    reference: "PointSet", sets: "Sequence[PointSet]", time: str, every: str
+) -> "tuple[PointSet, list[PointSet], list[str]]":
+    """The reference, the windows in the order of time, and their names.
+
+    Without other files the first period of the reference's file is the reference, and the others are the windows.
+    """
+    windows = _windows_by_time(sets or [reference], time, every)
+    if not sets:
+        (_, first), *windows = windows
+        if not windows:
+            raise ValueError(f"--every: all points are of one {every}; choose a shorter time, or give a reference.")
+        reference = replace(first, dropped=reference.dropped)
+    return reference, [points for _, points in windows], [name for name, _ in windows]
+
+
+def _windows_by_time(sets: "Sequence[PointSet]", time: str, every: str) -> "list[tuple[str, PointSet]]":
+    """The points of each period, in the order of time, with its name; a period may have points of several files.
+
+    Points have the label `LOCATION` besides their own, and the numbers of their rows in the files.
+    """
+    import numpy as np
+
+    located = len(sets) > 1
+    numbers = [np.arange(len(points)) if points.rows is None else np.asarray(points.rows) for points in sets]
+    labels = [np.array(periods(points, time, every)) for points in sets]
+    windows = []
+    for name in sorted(set(np.concatenate(labels).tolist())):
+        rows = [np.flatnonzero(label == name) for label in labels]
+        parts = [(points, chosen) for points, chosen in zip(sets, rows, strict=True) if chosen.size]
+        in_files = [
+            (points, number[chosen]) for points, number, chosen in zip(sets, numbers, rows, strict=True) if chosen.size
+        ]
+        first, _ = parts[0]
+        window = replace(
+            first,
+            points=np.concatenate([points.points[chosen] for points, chosen in parts]),
+            lonlat=None
+            if first.lonlat is None
+            else np.concatenate([points.lonlat[chosen] for points, chosen in parts if points.lonlat is not None]),
+            labels={
+                LOCATION: np.array(
+                    [
+                        f"row {row} of {points.path.name}" if located else f"row {row}"
+                        for points, chosen in in_files
+                        for row in chosen
+                    ]
+                ),
+                **{
+                    column: np.concatenate([points.labels[column][chosen] for points, chosen in parts])
+                    for column in first.labels
+                },
+            },
+            dropped=0,  # of the file, not of the period
+            total=sum(len(chosen) for _, chosen in parts),
+            rows=np.concatenate([chosen for _, chosen in in_files]),
+        )
+        windows.append((str(name), window))
+    return windows

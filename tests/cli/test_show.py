@@ -13,9 +13,8 @@ from sphereot import sphere
 from sphereot.stats import drift_test, two_sample_test, uniformity_test
 
 pytest.importorskip("typer")
-from sphereot.cli.outputs import for_reader, print_json
-from sphereot.cli.result_text import drift_text, two_sample_text
-from sphereot.cli.units import Lengths
+from sphereot._support.units import UNITS, Lengths
+from sphereot.cli.show import drift_text, for_reader, print_json, two_sample_text
 
 
 class Terminal(io.StringIO):
@@ -55,7 +54,7 @@ def test_text_of_a_drift_test(p, monkeypatch):
     shifted = sphere.normalize(sphere.random_uniform(60, 3, seed=1) + np.array([2.0, 0, 0]))
     labels = ["SSW_2024.npy", "turns^2.npy"]
     result = drift_test(x, [shifted, shifted], labels=labels, p=p, permutations=199, seed=0)
-    lengths = Lengths(p, 3, "turns")
+    lengths = Lengths(p, 3, UNITS["turns"])
     plain = drift_text(result, lengths)
     monkeypatch.setattr(sys, "stdout", Terminal("utf-8"))
     small = drift_text(result, lengths)
@@ -64,7 +63,7 @@ def test_text_of_a_drift_test(p, monkeypatch):
     assert f"{name} ({unit})" in small.splitlines()[1]
     assert all(small.count(label) == plain.count(label) for label in labels)
     for text in (plain, small):
-        head, *rows, _ = text.splitlines()[1:]
+        head, *rows, _ = text.splitlines()[1:4]
         assert {len(row) for row in rows} == {len(head) + len("  drift")}
 
 
@@ -74,7 +73,7 @@ def test_every_length_of_a_drift_table_has_a_unit(p, unit):
     x = sphere.random_uniform(60, 3, seed=0)
     result = drift_test(x, [sphere.random_uniform(60, 3, seed=1)], p=p, permutations=99, seed=0)
     (window,) = result.windows
-    head, row, _ = drift_text(result, Lengths(p, 3, unit)).splitlines()[1:]
+    head, row, _ = drift_text(result, Lengths(p, 3, UNITS.get(unit))).splitlines()[1:4]
     values = row.split("window 1")[1].split()
     factor = {None: 1, "km": 40030.23, "degrees": 1}[unit]
     expected = {
@@ -96,7 +95,7 @@ def test_every_length_of_a_drift_table_has_a_unit(p, unit):
 )
 def test_every_length_of_a_two_sample_test_has_a_unit(p, unit, units):
     x, y = (sphere.random_uniform(60, 3, seed=seed) for seed in (0, 1))
-    text = two_sample_text(two_sample_test(x, y, p=p, permutations=99, seed=0), Lengths(p, 3, unit))
+    text = two_sample_text(two_sample_test(x, y, p=p, permutations=99, seed=0), Lengths(p, 3, UNITS.get(unit)))
     assert set(re.findall(r"\d (turns\^2|turns|degrees|radians|km)", text)) == set(units)
     # The distance, its mean by chance, and the same two of the circle that differs most.
     assert len(re.findall(rf"\d {re.escape(units[0])}\b", text)) == 4

@@ -1,0 +1,255 @@
+"""What the charts of a report show, in pixels: distances over time, densities on a great circle, points in a plane."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sphereot._support.text import plural, shorten
+from sphereot._support.units import Lengths, format_number
+from sphereot.stats import DriftResult, DriftWindow, TwoSampleResult
+
+MAX_POINTS = 1000
+"""Largest number of points of a sample that are drawn; more would hide each other."""
+
+AXIS_NAMES = ("direction in which they differ most", "second direction")
+"""Names of the axes of the plane."""
+
+_WIDTH, _HEIGHT, _TIMELINE_HEIGHT = 420.0, 380.0, 300.0
+_CHARACTER_WIDTH = 7.0  # of tick labels, in pixels
+_MARK_WIDTH = 43.0  # of a number below the axis, with the space around it
+_CIRCLES = 8  # with more, the plane would show more of what is chance
+_RIDGE = 0.1  # added to the covariance, in units of its mean variance: the inverse is then stable for small samples
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Plot area of a chart: a rectangle in pixels, and the ranges of values that it shows."""
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    x_name: str
+    y_name: str
+    x_marks: Sequence[tuple[float, str]]
+    width: float = _WIDTH
+    height: float = _HEIGHT
+    left: float = 52.0
+    right: float = _WIDTH - 12
+
+    @property
+    def top(self) -> float:
+        """Upper side of the plot area."""
+        return 34.0
+
+    @property
+    def bottom(self) -> float:
+        """Lower side of the plot area."""
+        return self.height - 52
+
+    @property
+    def y_marks(self) -> list[float]:
+        """Values with a grid line."""
+        return ticks(*self.y_range, max_ticks=5)
+
+    def x(self, values: Any) -> Any:
+        """Horizontal pixels of values."""
+        low, high = self.x_range
+        return self.left + (values - low) / (high - low) * (self.right - self.left)
+
+    def y(self, values: Any) -> Any:
+        """Vertical pixels of values."""
+        low, high = self.y_range
+        return self.bottom - (values - low) / (high - low) * (self.bottom - self.top)
+
+    def line(self, xs: ArrayLike, ys: ArrayLike) -> str:
+        """SVG path of a line through values."""
+        return "M" + self._format("L%g %g", xs, ys)[1:]
+
+    def area(self, xs: NDArray[Any], ys: NDArray[Any]) -> str:
+        """SVG path of the area between values and the lower side."""
+        low = self.y_range[0]
+        return self.line([*xs, xs[-1], xs[0]], [*ys, low, low]) + "Z"
+
+    def dots(self, points: NDArray[np.float64]) -> str:
+        """SVG path of dots: lines of length zero with round ends, in few characters."""
+        return self._format("M%g %gh0", points[:, 0], points[:, 1])
+
+    def _format(self, each: str, xs: ArrayLike, ys: ArrayLike) -> str:
+        """Text for every point, with tenths of pixels."""
+        pixels = np.round(np.stack([self.x(np.asarray(xs)), self.y(np.asarray(ys))], axis=1), 1)
+        return (each * len(pixels)) % tuple(pixels.ravel().tolist())
+
+
+def ticks(low: float, high: float, *, max_ticks: int) -> list[float]:
+    """Round numbers, equally spaced, between `low` and `high`, in at most `max_ticks` steps.
+
+    >>> ticks(0, 0.93, max_ticks=5)
+    [0.0, 0.2, 0.4, 0.6, 0.8]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / max_ticks))
+    steps = (power, 2 * power, 2.5 * power, 5 * power, 10 * power)
+    step = next(step for step in steps if (high - low) / step <= max_ticks)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+
+
+def distance_name(p: float) -> str:
+    """Name of the distance without markup.
+
+    >>> distance_name(2), distance_name(1.5)
+    ('SSW₂', 'SSW₁.₅')
+    """
+    return "SSW" + f"{p:g}".translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+# ---- distances over time ----
+
+
+def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, Any]:
+    """The distance of each window from the reference, beside the band that chance explains."""
+    count, unit = len(result.windows), lengths.units[0].name
+    values = [lengths.distance(window.value) for window in result.windows]
+    bands = [[lengths.distance(value) for value in window.band] for window in result.windows]
+    top = 1.12 * max([*values, *(high for _, high in bands)]) or 1.0  # 0 if all points are equal
+    left, right = 60.0, width - 16
+    slot = (right - left) / count
+    marks, axis_label = _timeline_marks(result.windows, slot, right - left)
+    name = f"{distance_name(result.p)} from the reference, in {unit}"
+    chart = Chart((0.5, count + 0.5), (0.0, top), axis_label, name, marks, width, _TIMELINE_HEIGHT, left, right)
+    band_width = 120.0 if count == 1 else slot
+    return {
+        "chart": chart,
+        "radius": min(6.0, max(3.0, slot / 3)),
+        "line": chart.line(range(1, count + 1), values),
+        "bands": [
+            (chart.x(k) - band_width / 2, chart.y(high), band_width, max(chart.y(low) - chart.y(high), 1.0))
+            for k, (low, high) in enumerate(bands, start=1)
+        ],
+        "points": [
+            (chart.x(k), chart.y(value), f"{shorten(window.label)}: {format_number(value, 4)} {unit}")
+            for k, (window, value) in enumerate(zip(result.windows, values, strict=True), start=1)
+        ],
+    }
+
+
+def _timeline_marks(windows: Sequence[DriftWindow], slot: float, width: float) -> tuple[list[tuple[float, str]], str]:
+    """Tick labels and the label of the axis: names of the windows if they fit, else their numbers."""
+    count, room = len(windows), int(slot / _CHARACTER_WIDTH) - 1
+    if max(len(window.label) for window in windows) <= room or room >= 12:
+        return [(k, shorten(window.label, room)) for k, window in enumerate(windows, start=1)], "window"
+    every = -(-count // int(width / _MARK_WIDTH))
+    # The last window is the newest, so that it has a mark; one too close to it has none.
+    numbers = [*(k for k in range(1, count, every) if count - k >= every), count]
+    return [(k, str(k)) for k in numbers], "window, numbered as in the table"
+
+
+# ---- densities on a great circle ----
+
+
+def circle_chart(window: DriftWindow) -> dict[str, Any]:
+    """Both densities along the circle, which is cut open where the points are fewest."""
+    densities = window.densities
+    grid = len(densities.turns)
+    start = int(np.argmin(densities.reference + densities.window))
+    order = (start + np.arange(grid + 1)) % grid
+    along = np.arange(grid + 1) / grid
+    curves = {"reference": densities.reference[order], "window": densities.window[order]}
+    top = 1.1 * max(float(curve.max()) for curve in curves.values())
+    begin = float(densities.turns[start])
+    marks = sorted(((tick - begin) % 1.0, f"{tick:g}") for tick in (0.0, 0.25, 0.5, 0.75))
+    chart = Chart((0.0, 1.0), (0.0, top), "position on the great circle, in turns", "density per turn", marks)
+    return {
+        "chart": chart,
+        "areas": {name: chart.area(along, curve) for name, curve in curves.items()},
+        "lines": {name: chart.line(along, curve) for name, curve in curves.items()},
+    }
+
+
+# ---- points in the plane in which two samples differ most ----
+
+
+def subsample(points: NDArray[Any], max_points: int = MAX_POINTS, seed: int = 0) -> NDArray[np.float64]:
+    """Random subset of at most `max_points` points, in their order."""
+    if len(points) > max_points:
+        chosen = np.random.default_rng(seed).choice(len(points), max_points, replace=False)
+        points = points[np.sort(chosen)]
+    return np.asarray(points, dtype=np.float64)
+
+
+def plane_chart(reference: NDArray[Any], window: NDArray[Any], test: TwoSampleResult) -> dict[str, Any]:
+    """Points of two samples in the plane of `differing_plane`."""
+    planar, text = project_on_plane(reference, window, test)
+    limit = 1.05 * max(float(np.max(np.abs(points))) for points in planar) or 1.0
+    wide = limit * (Chart.right - Chart.left) / (_HEIGHT - 86)  # one scale for both axes, or clusters look stretched
+    marks = [(tick, f"{tick:g}") for tick in ticks(-wide, wide, max_ticks=4)]
+    chart = Chart((-wide, wide), (-limit, limit), *AXIS_NAMES, marks)
+    return {
+        "chart": chart,
+        "text": text,
+        "dots": {"reference": chart.dots(planar[0]), "window": chart.dots(planar[1])},
+        "counts": {"reference": count_drawn(len(reference)), "window": count_drawn(len(window))},
+    }
+
+
+def project_on_plane(
+    reference: NDArray[Any], window: NDArray[Any], test: TwoSampleResult
+) -> tuple[list[NDArray[np.float64]], str]:
+    """Some points (n, 2) of both samples in the plane in which they differ, and what this plane shows, for a caption.
+
+    Principal axes of the points would show what varies most, not what changed.
+    """
+    before, after = np.asarray(reference, np.float64), np.asarray(window, np.float64)
+    axes = differing_plane(before, after, test)
+    difference = after.mean(axis=0) - before.mean(axis=0)
+    total = float(difference @ difference)
+    share = float(np.sum((difference @ axes) ** 2)) / total if total > 0 else 0.0
+    text = (
+        f"The plane is that of the {plural(min(_CIRCLES, len(test.slice_costs)), 'great circle')} that differ most; "
+        f"{share:.0%} of the squared distance between the means lies in it. The first direction parts the two best, "
+        "relative to their spread, which differs most along the second. The plane was chosen to show a difference, and "
+        "shows some even where chance explains it."
+    )
+    return [subsample(points) @ axes for points in (before, after)], text
+
+
+def count_drawn(total: int) -> str:
+    """How many points are drawn, unless all are."""
+    return f" ({MAX_POINTS:,} of {total:,} points)" if total > MAX_POINTS else ""
+
+
+def differing_plane(
+    reference: NDArray[np.float64], window: NDArray[np.float64], test: TwoSampleResult
+) -> NDArray[np.float64]:
+    """Orthonormal axes (d, 2) of a plane in which two samples differ, in the span of the most differing great circles.
+
+    The first axis is Fisher's discriminant in this span: the difference of the means, divided by the covariance, so
+    that a few rows of another topic lie apart from all others. Along the second axis, of those orthogonal to it, the
+    variances differ most. In the whole space the discriminant would part any two samples, by chance alone.
+    """
+    chosen = np.argsort(-test.slice_costs, kind="stable")[:_CIRCLES]
+    frames = np.asarray(test.projections, np.float64)[chosen]
+    span = _orthonormal(np.concatenate(list(frames), axis=1))
+    before, after = reference @ span, window @ span
+    difference = after.mean(axis=0) - before.mean(axis=0)
+    covariances = [np.cov(part.T, bias=True).reshape(2 * (span.shape[1],)) for part in (before, after)]
+    pooled = np.average(covariances, axis=0, weights=[len(before), len(after)])
+    ridge = _RIDGE * float(np.trace(pooled)) / len(pooled)
+    first = difference if ridge == 0 else np.linalg.solve(pooled + ridge * np.eye(len(pooled)), difference)
+    if float(np.linalg.norm(difference)) <= 1e-12:  # equal means have no direction
+        return np.asarray(test.circles[0].frame, np.float64)
+    first = first / np.linalg.norm(first)
+    rest = _orthonormal(np.eye(len(first)) - np.outer(first, first))
+    changes, directions = np.linalg.eigh(rest.T @ (covariances[1] - covariances[0]) @ rest)
+    second = rest @ directions[:, np.argmax(np.abs(changes))]
+    axes = span @ np.stack([first, second], axis=1)
+    signs = np.where((difference @ np.stack([first, second], axis=1)) < 0, -1.0, 1.0)
+    return np.asarray(axes * signs)  # windows lie toward positive numbers
+
+
+def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Orthonormal basis (d, k) of the span of the columns."""
+    basis, lengths, _ = np.linalg.svd(vectors, full_matrices=False)
+    return np.asarray(basis[:, lengths > 1e-9 * lengths[0]])
