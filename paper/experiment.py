@@ -15,7 +15,7 @@ from typing import Any
 
 from paper.common import summary
 from paper.run_context import Reporter, Row, RunContext, UnitLog
-from sphereot._backends.info import info
+from sphereot._backends import info
 from sphereot._support.atomic_write import hold_lock, reason_of, write_text
 
 _LOG_NAME, _LOCK_NAME = "unfinished.jsonl", "unfinished.lock"
@@ -304,7 +304,7 @@ def _machine() -> Row:
         "architecture": platform.machine(),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "path": here.path,
+        "path": here.backend,
         "instruction_set": here.instruction_set,
         "threads": here.threads,
     }

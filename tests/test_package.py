@@ -88,7 +88,7 @@ def test_import_is_quick():
 
 def test_info():
     info = sphereot.info()
-    assert info.path == "native"
+    assert info.backend == "native"
     assert info.instruction_set in ("baseline", "avx2", "avx512")
     assert info.threads >= 1
     assert "native (compiled kernel" in str(info)

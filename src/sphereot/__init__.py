@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from sphereot import circle, radon, sketch, sphere
-from sphereot._backends.info import info
-from sphereot._backends.native import get_num_threads, set_num_threads
+from sphereot._backends import get_num_threads, info, set_num_threads
 from sphereot._support.checkpoints import DivergenceError
 from sphereot._support.lazy_modules import import_on_use as _import_on_use
 from sphereot.distance import (
@@ -80,7 +79,7 @@ _module_on_use = _import_on_use(__name__, *_LAZY_MODULES)
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from sphereot._backends.info import installed_version
+        from sphereot._backends import installed_version
 
         globals()[name] = installed_version()
         return globals()[name]

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot._arrays.libraries import to_numpy
-from sphereot._backends.array_api import pairs as array_api
+from sphereot._backends.array_api import backend as array_api
 
 DIMS = [2, 3, 8, 9, 40, 128]
 

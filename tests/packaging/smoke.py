@@ -28,7 +28,7 @@ def main(path: str, version: str | None = None) -> None:
     """Check the backend, the version, the type marker, and values of every build of the kernel."""
     info = sphereot.info()
     print(info, f"package   {os.path.dirname(sphereot.__file__)}", sep="\n", flush=True)
-    assert info.path == path, f"the backend is {info.path}, not {path}"
+    assert info.backend == path, f"the backend is {info.backend}, not {path}"
     assert sphereot.__version__ == info.version
     assert version in (None, info.version), f"the version is {info.version}, not {version}"
     assert files("sphereot").joinpath("py.typed").is_file()

@@ -190,8 +190,8 @@ def test_bad_input(fault):
 
 
 def test_progress_counts_the_circles_of_all_windows(monkeypatch):
-    if sphereot.info().path.startswith("native"):
-        monkeypatch.setattr("sphereot._backends.native.permutations.POINTS_PER_CALL", 1)
+    if sphereot.info().backend.startswith("native"):
+        monkeypatch.setattr("sphereot._backends.native.backend.POINTS_PER_CALL", 1)
     steps = []
     settings = {"permutations": 99, "n_projections": 16, "seed": 3}
     told = drift_test(X, WINDOWS, progress=lambda done, total: steps.append((done, total)), **settings)

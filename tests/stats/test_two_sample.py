@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 import sphereot
 from sphereot._backends import native as _native
-from sphereot._backends.array_api import permutations as portable
+from sphereot._backends.array_api import backend as portable
 from sphereot._backends.protocol import Labelings
 from sphereot.stats import two_sample_test
 from sphereot.stats._labelings import point_labelings
@@ -32,7 +32,7 @@ def unpacked(labels, count):
 
 
 def native_costs(*arguments):
-    from sphereot._backends.native.permutations import relabeled_costs
+    from sphereot._backends.native.backend import relabeled_costs
 
     return all_costs(relabeled_costs, *arguments)
 
@@ -195,7 +195,7 @@ def test_threads_and_blocks_do_not_show(rng, monkeypatch):
     finally:
         sphereot.set_num_threads(before)
     if _native.available:
-        from sphereot._backends.native import permutations
+        from sphereot._backends.native import backend as permutations
 
         monkeypatch.setattr(permutations, "POINTS_PER_CALL", 1)
         results.append(two_sample_test(x, y, permutations=50, n_projections=30, seed=0))
@@ -296,8 +296,8 @@ def test_kernel_refuses_labels_of_another_size():
 @pytest.mark.parametrize("dim", [3, 64])
 def test_progress_is_told_and_changes_nothing(monkeypatch, dim):
     """Blocks of great circles are the steps, and the result is the same to the last bit."""
-    if sphereot.info().path.startswith("native"):
-        monkeypatch.setattr("sphereot._backends.native.permutations.POINTS_PER_CALL", 1)
+    if sphereot.info().backend.startswith("native"):
+        monkeypatch.setattr("sphereot._backends.native.backend.POINTS_PER_CALL", 1)
     rng = np.random.default_rng(1)
     x, y = sphere_sample(rng, 30, dim), sphere_sample(rng, 20, dim)
     settings = {"permutations": 29, "n_projections": 21, "seed": 4}
@@ -306,7 +306,7 @@ def test_progress_is_told_and_changes_nothing(monkeypatch, dim):
     quiet = two_sample_test(x, y, **settings)
     assert steps[-1] == (21, 21)
     assert [done for done, _ in steps] == sorted({done for done, _ in steps})
-    if sphereot.info().path.startswith("native"):
+    if sphereot.info().backend.startswith("native"):
         assert len(steps) == 3  # eight great circles to a block at least
     assert told.p_value == quiet.p_value
     assert_array_equal(told.null, quiet.null)

@@ -88,6 +88,9 @@ class Backend(Protocol):
         `unbiased` leaves out the pairs of a point with itself, and scales the rest to a total weight of 1.
         """
 
+    def weight_gradients(self, measures: Measures, frames: Array, p: float) -> Sequence[Array]:
+        """The gradients (n,) of `mean_cost` between two measures in their weights, which are ones by default."""
+
     def pairwise_costs(self, measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
         """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
 

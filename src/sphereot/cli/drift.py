@@ -253,11 +253,10 @@ def _file_record(path: Path, points: int, tested: int, dropped: int | None) -> d
 def find_moved_rows(
     reference: "PointSet", window: "PointSet", test: "TwoSampleResult | None", identifier: str | None
 ) -> MovedRows | None:
-    """The rows that contribute most, on the great circles of the test; None without the compiled kernel."""
-    from sphereot._backends import native
+    """The rows that contribute most, on the great circles of the test; None without a test."""
     from sphereot.stats.contributions import contributions_on
 
-    if test is None or not native.available:
+    if test is None:
         return None
     contributions = contributions_on(test.projections, reference.points, window.points, test.p)
 

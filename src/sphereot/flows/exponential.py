@@ -10,8 +10,7 @@ from torch.nn.functional import normalize, softplus
 
 from sphereot._arrays.libraries import full_precision, in_host_memory
 from sphereot._arrays.validation import as_int
-from sphereot._backends import native
-from sphereot._backends.native.expmap import Record, flow_backward, flow_forward
+from sphereot._backends import FlowRecord, flow_backward, flow_forward, kernel_serves
 from sphereot.distributions import HypersphericalUniform
 from sphereot.distributions.axial import check_points, wide
 from sphereot.flows._expmap import (
@@ -282,7 +281,7 @@ class _Coefficients(torch.autograd.Function):
 def _kernel_serves(columns: Tensor, slopes: Tensor) -> bool:
     """Whether the kernel can take points (d, n) through blocks: those on S^2, in host memory, outside torch.compile."""
     return (
-        native.serves(columns)
+        kernel_serves(columns)
         and columns.shape[0] == 3
         and columns.shape[1] > 0
         and columns.dtype == slopes.dtype
@@ -311,7 +310,7 @@ class _KernelFlow(torch.autograd.Function):
         d_y = states.new_zeros(states.shape[1:]) if d_y is None else d_y
         if determinants and d_log_det is None:
             d_log_det = states.new_zeros(states.shape[2])
-        record = Record(states.numpy(), moments.numpy(), determinants[0].numpy() if determinants else None)
+        record = FlowRecord(states.numpy(), moments.numpy(), determinants[0].numpy() if determinants else None)
         gradients = flow_backward(
             record,
             slopes.contiguous().numpy(),

@@ -16,11 +16,10 @@ from sphereot._arrays.libraries import is_torch, is_torch_compiling, is_torch_tr
 from sphereot._arrays.types import ArrayT, Frames, Method, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
 from sphereot._backends import backend_for
-from sphereot._backends.native.frames import FrameSeed
 from sphereot._support.keyword_options import options_by_name
-from sphereot.slicing.drawing import draw_frames, fresh_frames
+from sphereot.slicing.drawing import draw_frames
 
-__all__ = ["fresh_circles", "great_circles", "project"]
+__all__ = ["great_circles", "project"]
 
 
 @overload
@@ -106,13 +105,6 @@ def great_circles(
         drawn: Any = seed
         return great_circles_operator(n_projections, dim, method, drawn, like)
     return draw_frames(n_projections, dim, method, seed, like)
-
-
-def fresh_circles(n_projections: int, dim: int, *, method: Method, like: ArrayT) -> ArrayT | FrameSeed:
-    """Draw new great circles for a loss; only a seed where the kernel can draw the frames itself."""
-    if _draws_by_operator(None, like):
-        return great_circles(n_projections, dim, method=method, like=like)
-    return fresh_frames(n_projections, dim, method, like)
 
 
 def _draws_by_operator(seed: Seed, like: Any) -> bool:

@@ -20,14 +20,12 @@ from sphereot._arrays.libraries import (
     to_kind,
 )
 from sphereot._arrays.random import fresh_generator, is_own_generator, normal_source, require_seed_when_staged
-from sphereot._backends import native
-from sphereot._backends.native.frames import FrameSeed, fresh_frame_seed
+from sphereot._backends import kernel_serves, random_frames
 from sphereot.slicing.designs import harmonic_planes, spread_planes
 
 __all__ = [
     "draw_frames",
     "frames_from_normals",
-    "fresh_frames",
     "haar_matrices",
     "independent_frames",
     "replicate_frames",
@@ -43,7 +41,7 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
     """Frames (L, d, 2) of great circles in the library, dtype and device of `like`; see `sphereot.great_circles`."""
     if seed is None:
         if _kernel_draws(method, like):
-            return to_kind(fresh_frame_seed(n_projections, dim).array(), like)
+            return to_kind(random_frames(n_projections, dim), like)
         seed = fresh_generator(like)
     if is_own_generator(seed):
         draw = normal_source(seed, like)
@@ -56,16 +54,9 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
     return to_kind(frames_from_normals(normal_source(seed), n_projections, dim, method), like)
 
 
-def fresh_frames(n_projections: int, dim: int, method: str, like: Array) -> Array | FrameSeed:
-    """Draw new frames; only a `FrameSeed` where the kernel can draw them itself."""
-    if _kernel_draws(method, like):
-        return fresh_frame_seed(n_projections, dim)
-    return draw_frames(n_projections, dim, method, None, like)
-
-
 def _kernel_draws(method: str, like: Array | None) -> bool:
     """Whether the kernel can draw the frames: independent ones, for float32 tensors on the CPU."""
-    return method == "iid" and in_host_memory(like) and native.serves(like) and not is_double(like)
+    return method == "iid" and in_host_memory(like) and kernel_serves(like) and not is_double(like)
 
 
 def frames_from_normals(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:

@@ -11,9 +11,7 @@ from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_order
-from sphereot._backends import native
-from sphereot._backends.native.gradients import mean_gradients
-from sphereot._backends.native.wanted import Wanted
+from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.keyword_options import options_by_name
 from sphereot.stats._random import drawn_frames, independent_generator
@@ -106,8 +104,6 @@ def row_contributions(
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
     p, samples = as_order(p), two_samples(x, y, columns)
-    if not native.available:
-        raise RuntimeError("row_contributions needs the compiled kernel; install sphereot where there is a compiler.")
     generator = independent_generator(seed, samples[0])
     frames = drawn_frames(n_projections, projections, samples[0], seed if is_own_generator(seed) else generator, method)
     of_x, of_y = map(to_numpy, samples)
@@ -116,18 +112,11 @@ def row_contributions(
 
 def contributions_on(frames: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: float) -> RowContributions:
     """`row_contributions` of validated NumPy arrays on given great circles."""
-    measures = [Measure(points, np.ones(len(points))) for points in (x, y)]
-    frames = frames.astype(measures[0].points.dtype, copy=False)
-    _, gradients = mean_gradients(measures, frames, p, [Wanted(points=False, weights=True)] * 2)
-    of_x, of_y = (_centered(weights) for _, weights in gradients)
+    measures = [Measure(points) for points in (x, y)]
+    gradients = backend_for(x).weight_gradients(measures, frames.astype(x.dtype, copy=False), p)
+    # Derivatives in weights that are scaled to a mean of 1, times their number, without their mean.
+    of_x, of_y = (len(slopes) * (slopes - slopes.mean()) for slopes in map(np.asarray, gradients))
     return RowContributions(of_x, of_y, p)
-
-
-def _centered(gradient: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """A derivative in weights that are scaled to a mean of 1, times their number, without its mean."""
-    assert gradient is not None
-    centered: NDArray[np.float64] = len(gradient) * (gradient - gradient.mean())
-    return centered
 
 
 def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ from sphereot._support.lazy_modules import import_on_use
 
 require("torch", "sphereot.torch")
 
-from sphereot._backends.torch.backend import array_api_backend
+from sphereot._backends import torch_backend
 from sphereot.torch.alignment_uniformity import AlignmentUniformityLoss
 from sphereot.torch.latent import Losses, SphericalAutoencoder
 from sphereot.torch.losses import SSWLoss, UniformityLoss
@@ -31,5 +31,7 @@ __all__ = [
     "UniformityLoss",
     "array_api_backend",
 ]
+
+array_api_backend = torch_backend.array_api_backend
 
 __getattr__ = import_on_use(__name__, "metrics")

@@ -24,11 +24,10 @@ from sphereot._arrays.validation import (
     in_precision_of_order,
     require_values,
 )
-from sphereot._backends.native.frames import FrameSeed
+from sphereot._backends import torch_backend as backend
 from sphereot._backends.protocol import Measure
-from sphereot._backends.torch import backend
 from sphereot.distance.arguments import require_exact_options, two_measures
-from sphereot.slicing.circles import fresh_circles, great_circles
+from sphereot.slicing.circles import great_circles
 from sphereot.slicing.operators import next_great_circles_operator
 from sphereot.torch.distributed import (
     gather_batch,
@@ -177,13 +176,6 @@ class _SlicedLoss(nn.Module):
             self._draws += 1
         if self.fixed:
             self.frames = _outside_of_transforms(frames)
-        return frames
-
-    def _frames_or_seed(self, x: Tensor, seed: int | torch.Generator | None) -> Tensor | FrameSeed:
-        """The great circles of this rank, or only their seed where a single call of the kernel can draw them."""
-        if not self.takes_seed or seed is not None or self.gather or x.ndim == 3:
-            return self._over_ranks(self._slices(x, seed))
-        frames: Tensor | FrameSeed = fresh_circles(self.n_projections, x.shape[-1], method=self.method, like=x)
         return frames
 
     def _require_no_seed_of_its_own(self, seed: int | torch.Generator | None) -> None:
@@ -410,14 +402,14 @@ class UniformityLoss(_SlicedLoss):
             raise ValueError("gather: weights are not gathered; leave them out.")
         if self.gather:
             require_like_batches(x=x)
-        frames = None if self.method == "exact" else self._frames_or_seed(x, seed)
+        frames = None if self.method == "exact" else self._over_ranks(self._slices(x, seed))
         values = [
             self._rooted(self._to_uniform(self._gathered(member), a, frames))
             for member, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
         ]
         return self._reduced(values, x.ndim == 3)
 
-    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | FrameSeed | None) -> Tensor:
+    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | None) -> Tensor:
         try:
             points = in_precision_of_order(as_points("x", x), self.p)
             measure = Measure(points, as_weights("weights", weights, "x", points))
@@ -428,9 +420,7 @@ class UniformityLoss(_SlicedLoss):
         if frames is None:
             require_exact_options(self.p, points.shape[0], self.root, self.unbiased, {})
             return backend.pair_cost(measure, unbiased=self.unbiased)
-        if isinstance(frames, Tensor):
-            frames = frames.to(points.dtype)
-        return backend.mean_cost((measure,), frames, self.p, block_size=self.block_size)
+        return backend.mean_cost((measure,), frames.to(points.dtype), self.p, block_size=self.block_size)
 
 
 def _outside_of_transforms(frames: Tensor) -> Tensor:

@@ -9,8 +9,7 @@ from helpers.kernel import needs_kernel
 from numpy.testing import assert_allclose
 
 import sphereot
-from sphereot._backends.native.pairs import pair_gradients
-from sphereot._backends.native.wanted import Wanted
+from sphereot._backends.native.gradients import Wanted, pair_gradients
 from sphereot._backends.protocol import Measure
 
 jax = pytest.importorskip("jax")

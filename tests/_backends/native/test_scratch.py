@@ -5,8 +5,8 @@ import gc
 import numpy as np
 import pytest
 
-from sphereot._backends.native import scratch as module
-from sphereot._backends.native.scratch import scratch
+from sphereot._backends.native import expmap as module
+from sphereot._backends.native.expmap import scratch
 
 
 @pytest.fixture(autouse=True)

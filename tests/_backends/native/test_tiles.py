@@ -5,7 +5,7 @@ import pytest
 
 from sphereot import get_num_threads, great_circles, set_num_threads, sphere
 from sphereot._backends import native as _native
-from sphereot._backends.native import blocks, gradients
+from sphereot._backends.native import gradients, inputs
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure
 
@@ -51,7 +51,7 @@ def test_tiles_equal_matrix_products(n, m, dim, n_slices, p, dtype, tolerance, r
     """Sizes around those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
     arguments = problem(n, m, dim, n_slices, dtype)
     by_tile = results(*arguments, p)
-    monkeypatch.setattr(blocks, "MAX_COORDINATES_BY_TILE", 0)
+    monkeypatch.setattr(inputs, "MAX_COORDINATES_BY_TILE", 0)
     for ours, theirs in zip(by_tile, results(*arguments, p), strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours - theirs).max() <= tolerance * max(1.0, np.abs(theirs).max())
@@ -77,4 +77,4 @@ def test_results_do_not_depend_on_threads():
 def test_transpose(shape, dtype):
     """Sizes just below and above those of the register tiles and of the blocks of rows."""
     matrix = np.random.default_rng(0).normal(size=shape).astype(dtype)
-    assert np.array_equal(blocks.coordinate_rows(matrix), matrix.T)
+    assert np.array_equal(inputs.coordinate_rows(matrix), matrix.T)

@@ -10,6 +10,7 @@ from helpers.tensors import points, weights
 
 import sphereot
 from sphereot import circle
+from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.native import backend as native
 from sphereot._backends.protocol import Measure
 from sphereot.torch import array_api_backend
@@ -215,7 +216,38 @@ def test_backward_without_grad():
         sphereot.ssw(points(5, 3), points(5, 3), seed=0).backward()
 
 
-def test_weight_gradients_without_the_kernel_are_an_error():
-    x, a = points(5, 3), weights(5, grad=True)
-    with array_api_backend(force=True), pytest.raises(RuntimeError, match="detach the weights"):
-        sphereot.ssw(x, x, x_weights=a, seed=0)
+@pytest.mark.parametrize("p", [1.5, 2, 3])
+def test_weight_gradients_without_the_kernel_equal_finite_differences(p):
+    """In single and in several blocks of slices, of one sample or both; also in the circle function."""
+    x, y = points(7, 3), points(6, 3, shift=1)
+    a, b = weights(7) + 0.5, weights(6) + 0.5
+    frames = sphereot.great_circles(5, 3, seed=0, like=x)
+
+    def ssw(a, b):
+        return sphereot.ssw(x, y, x_weights=a, y_weights=b, p=p, projections=frames)
+
+    def on_circle(a, b):
+        return circle.wasserstein(x[:, 0], y[:, 0], p=p, u_weights=a, v_weights=b)
+
+    for function, block_size in ((ssw, None), (ssw, 2), (on_circle, None)):
+        with array_api_backend(force=True, block_size=block_size):
+            leaves = a.clone().requires_grad_(), b.clone().requires_grad_()
+            slopes = torch.autograd.grad(function(*leaves), leaves)
+            for k, slope in enumerate(slopes):
+                for j in range(len(slope)):
+                    moved = torch.zeros_like(slope)
+                    moved[j] = 1e-6
+                    values = [
+                        function(*(t + sign * moved if i == k else t for i, t in enumerate((a, b)))) for sign in (1, -1)
+                    ]
+                    assert_allclose((values[0] - values[1]) / 2e-6, slope[j], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_weight_gradients_of_the_backends_agree(p):
+    x, y = points(9, 4), points(8, 4, shift=1)
+    frames = sphereot.great_circles(6, 4, seed=0)
+    measures = [Measure(x.numpy(), weights(9).numpy()), Measure(y.numpy(), weights(8).numpy() + 0.1)]
+    expected = native.weight_gradients(measures, frames, p)
+    for got, wanted in zip(array_api.weight_gradients(measures, frames, p), expected, strict=True):
+        assert_allclose(got, wanted, atol=1e-9)

@@ -3,27 +3,46 @@
 It shares no code with the compiled kernel, so that each can be tested against the other.
 """
 
+import math
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from sphereot._arrays.libraries import Array, namespace, take_root
-from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs
-from sphereot._backends.array_api.pairs import pair_cost
-from sphereot._backends.array_api.permutations import relabeled_costs
-from sphereot._backends.array_api.projection import blocks, on_circles, project
-from sphereot._backends.array_api.resamples import resampled_costs
-from sphereot._backends.protocol import Measure, Measures, Plan
+from sphereot._arrays.libraries import Array, device, is_double, namespace, product, take_root, without_gradient
+from sphereot._backends.array_api.circle import (
+    circle_cost,
+    circle_cut,
+    plan_of_cut,
+    row_costs,
+)
+from sphereot._backends.array_api.circle import weight_gradients as row_weight_gradients
+from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
+from sphereot._support.uniform_kernel import LARGEST, kernel_value
 
-__all__ = [
-    "circle_costs",
-    "circle_plan",
-    "mean_cost",
-    "pair_cost",
-    "pairwise_costs",
-    "project",
-    "relabeled_costs",
-    "resampled_costs",
-    "slice_costs",
-]
+# Turns per block, over all measures: the computation needs a few dozen arrays of this size at a time.
+TURNS_PER_BLOCK = 1 << 21
+PAIRS_PER_BLOCK = 1 << 21
+_LARGEST_DIM_BY_DIFFERENCES = 8
+
+
+def project(x: Array, frames: Array) -> Array:
+    """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
+    xp = namespace(x, frames)
+    planar = product(x, frames)  # (L, n, 2)
+    first, second = planar[..., 0], planar[..., 1]
+    square = first * first + second * second
+    # A point orthogonal to the plane, to rounding, gets turn 0 and no gradient; that of atan2 would be infinite.
+    orthogonal = square <= 64 * float(xp.finfo(x.dtype).eps) ** 2
+    first = xp.where(orthogonal, xp.ones_like(first), first)
+    second = xp.where(orthogonal, xp.zeros_like(second), second)
+    turns = xp.atan2(second, first) * (0.5 / math.pi)
+    if is_double(x):
+        # The kernel's bound on the gradient (cpp/solvers/gradients.hpp): within 2^-20 of the pole it is scaled by
+        # (|q| 2^20)^2. In single precision all of that is rounding, and has no gradient already.
+        constant = without_gradient(turns)
+        scale = without_gradient(xp.where(square < 2.0**-40, square * 2.0**40, xp.ones_like(square)))
+        turns = constant + scale * (turns - constant)
+    turns = xp.where(turns < 0, turns + 1.0, turns)
+    return xp.where(turns >= 1.0, xp.zeros_like(turns), turns)  # -1e-9 + 1 rounds to 1
 
 
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
@@ -34,6 +53,14 @@ def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
 def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
     """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
     return take_root(namespace(frames).mean(slice_costs(measures, frames, p)), p, root)
+
+
+def weight_gradients(measures: Measures, frames: Array, p: float) -> Sequence[Array]:
+    """The gradients (n,) of `mean_cost` between two measures in their weights, which are ones by default."""
+    xp = namespace(frames)
+    weighted = [Measure(x, xp.ones_like(x[:, 0]) if a is None else a) for x, a in measures]
+    by_block = [row_weight_gradients(on_circles(weighted, block), p) for block in blocks(frames, weighted)]
+    return [sum(xp.sum(rows, axis=0) for rows in of_one) / frames.shape[0] for of_one in zip(*by_block, strict=True)]
 
 
 def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
@@ -55,3 +82,108 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
     cut = circle_cut(u.points, v.points, u.weights, v.weights, p)
     return plan_of_cut(u, v, cut, circle_costs([u, v], p))
+
+
+def relabeled_costs(pool: Array, labelings: Labelings, frames: Array, p: float) -> Iterator[tuple[slice, Array]]:
+    """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
+
+    Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
+    """
+    xp = namespace(pool)
+    bytes_of_points = xp.asarray(labelings.bits, device=device(pool))
+    start = 0
+    for block in blocks(frames, [Measure(pool)]):
+        turns = project(pool, block)
+        columns = []
+        for k in range(labelings.n_labelings):
+            bits = (bytes_of_points[k // 8, :] // 2 ** (k % 8)) % 2
+            # The points of the first sample, then those of the second.
+            order = xp.argsort(bits, descending=True)
+            indices = order[: labelings.n_first], order[labelings.n_first :]
+            x, y = (xp.take(turns, part, axis=1) for part in indices)
+            columns.append(circle_cost(x, y, None, None, p))
+        yield slice(start, start + block.shape[0]), xp.stack(columns, axis=-1)
+        start += block.shape[0]
+
+
+def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Array, p: float) -> Array:
+    """W_p^p on each great circle for each resample of one or two measures, shape (L, B)."""
+    xp, kind = namespace(frames), measures[0].points
+    plain = [Measure(points) for points, _ in measures]
+    weights = [xp.asarray(rows, dtype=kind.dtype, device=device(kind)) for rows in repeats]
+    rows = []
+    for block in blocks(frames, plain):
+        circles = on_circles(plain, block)
+        costs = [
+            row_costs([Measure(turns, a[k : k + 1, :]) for (turns, _), a in zip(circles, weights, strict=True)], p)
+            for k in range(weights[0].shape[0])
+        ]
+        rows.append(xp.stack(costs, axis=-1))
+    return xp.concat(rows)
+
+
+def on_circles(measures: Measures, frames: Array) -> Measures:
+    """The projections of measures on great circles, one row of turns per circle."""
+    return [Measure(project(x, frames), None if a is None else a[None, :]) for x, a in measures]
+
+
+def blocks(frames: Array, measures: Measures) -> Iterator[Array]:
+    """Split the frames into blocks of at most `TURNS_PER_BLOCK` turns over all measures."""
+    size = max(1, TURNS_PER_BLOCK // n_atoms(measures))
+    for start in range(0, frames.shape[0], size):
+        yield frames[start : min(start + size, frames.shape[0]), ...]
+
+
+# ---- all pairs of points ----
+
+
+def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
+    """SSW_2^2 to the uniform distribution: the double sum of K_d over all pairs of points."""
+    xp = namespace(measure.points)
+    points, shares = unit_points(measure.points), shares_of(measure)
+    sums = [block_sum(points, shares, rows) for rows in row_blocks(points)]
+    return cost_of_sum(xp.sum(xp.stack(sums)), shares, unbiased)
+
+
+def unit_points(points: Array) -> Array:
+    """Points scaled to length 1, so that the cost has no derivative along them, as that of slices."""
+    xp = namespace(points)
+    return points / xp.sqrt(xp.sum(points * points, axis=-1, keepdims=True))
+
+
+def shares_of(measure: Measure) -> Array:
+    """The weights with a total of 1, shape (n,)."""
+    xp = namespace(measure.points)
+    n = measure.points.shape[0]
+    if measure.weights is None:
+        return xp.full((n,), 1.0 / n, dtype=measure.points.dtype, device=device(measure.points))
+    return measure.weights / xp.sum(measure.weights)
+
+
+def row_blocks(points: Array) -> Iterator[slice]:
+    """Rows of the matrix of pairs in blocks of at most `PAIRS_PER_BLOCK` pairs."""
+    n = points.shape[0]
+    size = max(1, PAIRS_PER_BLOCK // n)
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def block_sum(points: Array, shares: Array, rows: slice) -> Array:
+    """The weighted sum of K_d over the pairs (i, j) with i in a block of rows and j another point."""
+    xp = namespace(points)
+    n, dim = points.shape
+    block = points[rows, :]
+    if dim <= _LARGEST_DIM_BY_DIFFERENCES:  # more precise for close points than the cosine
+        squares = 0.25 * sum((block[:, None, k] - points[None, :, k]) ** 2 for k in range(dim))
+    else:
+        squares = 0.5 - 0.5 * product(block, xp.permute_dims(points, (1, 0)))
+    index = xp.arange(n, device=device(points))
+    values = kernel_value(squares, dim)
+    others = xp.where(index[rows, None] == index[None, :], xp.zeros_like(values), values)
+    return xp.sum(shares[rows] * xp.sum(others * shares[None, :], axis=-1))
+
+
+def cost_of_sum(off_diagonal: Array, shares: Array, unbiased: bool) -> Array:
+    """The cost from its terms i != j: those with i = j are K_d(0) = 1/12; without them it is scaled to weight 1."""
+    diagonal = namespace(shares).sum(shares * shares)
+    return off_diagonal / (1.0 - diagonal) if unbiased else off_diagonal + LARGEST * diagonal

@@ -22,20 +22,6 @@ from typing import Any, NamedTuple
 from sphereot._arrays.libraries import Array, device, namespace, running_sums, take_in_rows, wide_dtype
 from sphereot._backends.protocol import Measure, Measures, Plan
 
-__all__ = [
-    "Atoms",
-    "Matching",
-    "atoms_in_units",
-    "circle_cost",
-    "circle_cost_uniform",
-    "circle_cut",
-    "matching",
-    "optimal_cut",
-    "plan_of_cut",
-    "power_difference",
-    "row_costs",
-]
-
 
 class Matching(NamedTuple):
     """A coupling of u and v as K pieces of mass, each array of shape (B, K).
@@ -83,6 +69,50 @@ def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float) 
     displacement = _displacement(xp, take_in_rows(source.turn, i), take_in_rows(target.turn, j), winding)
     costs = xp.astype(_sum(xp, mass * _power(xp, displacement, p))[:, 0], u.dtype)
     return _nan_unless(xp, fit_b, _nan_unless(xp, fit_a, costs))
+
+
+def weight_gradients(measures: Measures, p: float) -> tuple[Array, Array]:
+    """The gradients (B, n) of the cost of each row in the weights of two measures: the dual potentials."""
+    (u, a), (v, b) = measures
+    xp = namespace(u, v)
+    (a, fit_a), (b, fit_b) = _valid_weights(xp, a), _valid_weights(xp, b)
+    source, target, unit = atoms_in_units(u, v, a, b)
+    cut = optimal_cut(source, target, unit, p)
+    potentials = (_potential(source, target, unit, cut, p, a), _potential(target, source, unit, -cut, p, b))
+    first, second = (_nan_unless(xp, fit_b, _nan_unless(xp, fit_a, potential)) for potential in potentials)
+    return first, second
+
+
+def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None) -> Array:
+    """The derivative of the cost in the weights of `x`, (B, n), in the order of the input.
+
+    Neighbors x_i, x_{i+1} that share a y differ in their potential by what the two pay for it. Where a level of x meets
+    one of y they share none: any step from what they pay for the y after that level to what they pay for the one before
+    is optimal there. At the best cut there is at least one such level, and the steps around the whole circle must add
+    up to 0.
+    """
+    xp, wide = namespace(x.turn), wide_dtype(x.turn)
+    turn, y_turn = xp.astype(x.turn, wide), xp.astype(y.turn, wide)
+    next_turn = xp.concat([turn[:, 1:], turn[:, :1] + 1], axis=-1)
+    reached = xp.broadcast_to(x.level, x.turn.shape) + cut
+    y_level = xp.broadcast_to(y.level, y.turn.shape)
+
+    def step(lap: Array, past: int) -> Array:
+        index = _ranks(y_level, reached - lap * unit + past, 4 * unit)
+        paid_for = take_in_rows(y_turn, index) + xp.astype(lap, wide)
+        return power_difference(xp, paid_for, turn, next_turn, p)
+
+    # The level within its lap: in (0, 1] for the y before it, and in [0, 1) for the y after it.
+    before, after = step(-(-reached // unit) - 1, 0), step(reached // unit, 1)
+    short = -xp.sum(after, axis=-1, keepdims=True)
+    room = xp.sum(before - after, axis=-1, keepdims=True)
+    share = xp.clip(short / xp.where(room > 0, room, xp.ones_like(room)), 0, 1)
+    steps = after + share * (before - after)
+    potential = running_sums(steps) - steps
+    mass = xp.astype(_masses(xp, x.level), wide) / unit
+    centered = potential - xp.sum(mass * potential, axis=-1, keepdims=True)
+    total = 1 if weights is None else xp.sum(xp.astype(weights, wide), axis=-1, keepdims=True)
+    return xp.astype(take_in_rows(centered / total, xp.argsort(x.order, axis=-1)), x.turn.dtype)
 
 
 def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 
 from sphereot._arrays.libraries import Array, take_root
-from sphereot._backends.array_api.backend import relabeled_costs, resampled_costs
+from sphereot._backends.array_api.backend import relabeled_costs, resampled_costs, weight_gradients
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
 from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.jax.devices import on_every_device
-from sphereot._backends.native.wanted import Wanted
+from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures, Plan
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "relabeled_costs",
     "resampled_costs",
     "slice_costs",
+    "weight_gradients",
 ]
 
 Gradients = tuple[tuple[Array | None, Array | None], ...]

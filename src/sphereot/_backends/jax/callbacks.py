@@ -20,8 +20,7 @@ from sphereot._backends import native
 from sphereot._backends.jax.devices import varying_like
 from sphereot._backends.native import backend as native_backend
 from sphereot._backends.native import gradients as native_gradients
-from sphereot._backends.native.pairs import pair_gradients as native_pair_gradients
-from sphereot._backends.native.wanted import Wanted
+from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures
 
 __all__ = [
@@ -101,7 +100,7 @@ def pair_gradients(
     ((points, weights),) = measures
 
     def kernel(measures: Measures, frames: None) -> Sequence[Any]:
-        return jax.tree.leaves(native_pair_gradients(measures[0], wanted, unbiased=unbiased))
+        return jax.tree.leaves(native_gradients.pair_gradients(measures[0], wanted, unbiased=unbiased))
 
     value = jax.ShapeDtypeStruct((), points.dtype)
     like = (points if wanted.points else None, weights if wanted.weights else None)

@@ -15,17 +15,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from sphereot._arrays.libraries import Array, wide_dtype
-from sphereot._backends.array_api.circle import (
-    Atoms,
-    atoms_in_units,
-    optimal_cut,
-    power_difference,
-    row_costs,
+from sphereot._arrays.libraries import Array
+from sphereot._backends.array_api.backend import (
+    TURNS_PER_BLOCK,
+    block_sum,
+    cost_of_sum,
+    row_blocks,
+    shares_of,
+    unit_points,
 )
-from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
-from sphereot._backends.array_api.projection import TURNS_PER_BLOCK
-from sphereot._backends.native.wanted import Wanted
+from sphereot._backends.array_api.circle import row_costs, weight_gradients
+from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 
 __all__ = [
@@ -144,51 +144,11 @@ def _row_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tu
     value, pull_back = jax.vjp(values, turns, weights)
     by_turns, by_weights = pull_back(jnp.ones_like(value))
     if len(measures) == 2 and any(wants.weights for wants in wanted):
-        by_weights = _weight_gradients(measures, p)
+        by_weights = weight_gradients(measures, p)
     return value, tuple(
         (du if wants.points else None, da if wants.weights else None)
         for du, da, wants in zip(by_turns, by_weights, wanted, strict=True)
     )
-
-
-def _weight_gradients(measures: Measures, p: float) -> tuple[Array, Array]:
-    """The gradients of the cost between two measures in their weights: the dual potentials."""
-    (u, a), (v, b) = measures
-    source, target, unit = atoms_in_units(u, v, a, b)
-    cut = optimal_cut(source, target, unit, p)
-    return _potential(source, target, unit, cut, p, a), _potential(target, source, unit, -cut, p, b)
-
-
-def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None) -> Array:
-    """The derivative of the cost in the weights of `x`, (B, n), in the order of the input.
-
-    Neighbors x_i, x_{i+1} that share a y differ in their potential by what the two pay for it. Where a level of x meets
-    one of y they share none: any step from what they pay for the y after that level to what they pay for the one before
-    is optimal there. At the best cut there is at least one such level, and the steps around the whole circle must add
-    up to 0.
-    """
-    wide = wide_dtype(x.turn)
-    turn, y_turn = x.turn.astype(wide), y.turn.astype(wide)
-    next_turn = jnp.concat([turn[:, 1:], turn[:, :1] + 1], axis=-1)
-    reached = jnp.broadcast_to(x.level, x.turn.shape) + cut
-    y_level = jnp.broadcast_to(y.level, y.turn.shape)
-
-    def step(reached: Array, lap: Array, side: str) -> Array:
-        search = jax.vmap(lambda levels, sought: jnp.searchsorted(levels, sought, side=side))
-        paid_for = jnp.take_along_axis(y_turn, search(y_level, reached - lap * unit), axis=-1) + lap.astype(wide)
-        return power_difference(jnp, paid_for, turn, next_turn, p)
-
-    # The level within its lap: in (0, 1] for the y before it, and in [0, 1) for the y after it.
-    before, after = step(reached, -(-reached // unit) - 1, "left"), step(reached, reached // unit, "right")
-    short = -jnp.sum(after, axis=-1, keepdims=True)
-    room = jnp.sum(before - after, axis=-1, keepdims=True)
-    share = jnp.clip(short / jnp.where(room > 0, room, 1), 0, 1)
-    steps = after + share * (before - after)
-    potential = jnp.cumulative_sum(steps, axis=-1) - steps
-    mass = jnp.diff(x.level, axis=-1, prepend=0).astype(wide) / unit
-    centered = potential - jnp.sum(mass * potential, axis=-1, keepdims=True)
-    total = 1 if weights is None else jnp.sum(weights.astype(wide), axis=-1, keepdims=True)
-    return jnp.take_along_axis(centered / total, jnp.argsort(x.order, axis=-1), axis=-1).astype(x.turn.dtype)
 
 
 # ---- block by block ----

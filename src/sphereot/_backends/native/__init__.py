@@ -19,16 +19,6 @@ from sphereot._arrays.unit_length import check_numpy_rows_with
 
 _THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # six digits: more threads than any machine has are an error too
 
-__all__ = [
-    "available",
-    "get_num_threads",
-    "instruction_set",
-    "kernel",
-    "serves",
-    "set_num_threads",
-    "threads_limited_to",
-]
-
 
 def _load() -> tuple[str | None, ModuleType | None]:
     wanted = os.environ.get("SPHEREOT_KERNEL", "auto")
@@ -91,6 +81,15 @@ def get_num_threads() -> int:
     """
     limit = _limit.get()
     return _threads if limit is None else min(_threads, limit)
+
+
+def threads_for(points: int, dim: int = 0) -> int:
+    """Number of threads worth starting for a call of the kernel.
+
+    Starting one costs about 10 us, so small jobs run on the calling thread. `points` is points times slices. Projecting
+    `dim` coordinates costs about dim / 200 of sorting one point.
+    """
+    return 1 if points * (200 + dim) < 20_000 * 200 else get_num_threads()
 
 
 @contextmanager

@@ -1,56 +1,58 @@
 """NumPy backend: the functions of the backend protocol, computed by the compiled kernel."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import take_root
+from sphereot._backends import native
 from sphereot._backends.array_api.circle import plan_of_cut
-from sphereot._backends.native.blocks import PLANAR_BYTES, Floats, blocks, from_turns
-from sphereot._backends.native.calls import kernel, threads_for
-from sphereot._backends.native.frames import Frames, frame_count
-from sphereot._backends.native.pairs import pair_cost
-from sphereot._backends.native.permutations import relabeled_costs
-from sphereot._backends.native.resamples import resampled_costs
-from sphereot._backends.protocol import Measure, Measures, Plan, n_atoms
+from sphereot._backends.native.gradients import Wanted, mean_gradients, pair_gradients
+from sphereot._backends.native.inputs import PLANAR_BYTES, Floats, blocks, from_turns
+from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
 
-__all__ = [
-    "circle_costs",
-    "circle_plan",
-    "mean_cost",
-    "pair_cost",
-    "pairwise_costs",
-    "project",
-    "relabeled_costs",
-    "resampled_costs",
-    "slice_costs",
-]
+# Points times permutations per call of the kernel: some seconds on one core, so that progress can be reported.
+POINTS_PER_CALL = 1_000_000_000
+MIN_SLICES_PER_CALL = 8
 
 
 def project(x: Floats, frames: Floats) -> Floats:
     """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2)."""
     out = np.empty((frames.shape[0], x.shape[0]), x.dtype)
     for block, (sliced,), _ in blocks([Measure(x)], frames):
-        kernel().turns(sliced, threads_for(out[block].size, x.shape[1]), out[block])
+        native.kernel.turns(sliced, native.threads_for(out[block].size, x.shape[1]), out[block])
     return out
 
 
-def slice_costs(measures: Measures, frames: Frames, p: float) -> NDArray[np.float64]:
+def slice_costs(measures: Measures, frames: Floats, p: float) -> NDArray[np.float64]:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
-    out = np.empty(frame_count(frames))
+    out = np.empty(len(frames))
     atoms, dim = n_atoms(measures), measures[0].points.shape[1]
-    solve = kernel().costs if len(measures) == 2 else kernel().costs_uniform
+    solve = native.kernel.costs if len(measures) == 2 else native.kernel.costs_uniform
     for block, sliced, _ in blocks(measures, frames):
-        solve(*sliced, p, threads_for(out[block].size * atoms, dim), out[block])
+        solve(*sliced, p, native.threads_for(out[block].size * atoms, dim), out[block])
     return out
 
 
-def mean_cost(measures: Measures, frames: Frames, p: float, *, root: bool = False) -> Any:
+def mean_cost(measures: Measures, frames: Floats, p: float, *, root: bool = False) -> Any:
     """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
     dtype = measures[0].points.dtype.type
     return take_root(dtype(np.mean(slice_costs(measures, frames, p))), p, root)
+
+
+def pair_cost(measure: Measure, *, unbiased: bool = False) -> Any:
+    """SSW_2^2 to the uniform distribution: the double sum of K_d, in the dtype of the points."""
+    value, _ = pair_gradients(measure, Wanted(False, False), unbiased=unbiased)
+    return measure.points.dtype.type(value)
+
+
+def weight_gradients(measures: Measures, frames: Floats, p: float) -> list[NDArray[np.float64]]:
+    """The gradients (n,) of `mean_cost` in the weights of each measure, ones by default."""
+    weighted = [Measure(x, np.ones(len(x)) if a is None else a) for x, a in measures]
+    _, gradients = mean_gradients(weighted, frames, p, [Wanted(points=False, weights=True)] * len(measures))
+    return [by_weights for _, by_weights in gradients if by_weights is not None]
 
 
 def pairwise_costs(measures: Measures, frames: Floats, p: float, *, root: bool = False) -> Floats:
@@ -67,11 +69,11 @@ def circle_costs(measures: Measures, p: float) -> Floats:
     """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
     turns = measures[0].points
     out = np.empty(turns.shape[0])
-    threads = threads_for(sum(measure.points.size for measure in measures))
+    threads = native.threads_for(sum(measure.points.size for measure in measures))
     if len(measures) == 1:
-        kernel().costs_uniform(*from_turns(measures), p, threads, out)
+        native.kernel.costs_uniform(*from_turns(measures), p, threads, out)
     else:
-        kernel().costs(*from_turns(measures), p, threads, out)
+        native.kernel.costs(*from_turns(measures), p, threads, out)
     return out.astype(turns.dtype, copy=False)
 
 
@@ -81,14 +83,44 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     # first atom instead of the last, and a cut counts from the first.
     u, v = (Measure(_on_grid(turns), weights) for turns, weights in (u, v))
     cut = np.empty(1)  # float64, like the levels whose difference it is
-    kernel().cuts(*from_turns([u, v]), p, threads_for(u.points.size + v.points.size), cut)
+    native.kernel.cuts(*from_turns([u, v]), p, native.threads_for(u.points.size + v.points.size), cut)
     return plan_of_cut(u, v, cut, circle_costs([u, v], p))
+
+
+def relabeled_costs(
+    pool: Floats, labelings: Labelings, frames: Floats, p: float
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
+
+    Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
+    """
+    bits, count, n_first = labelings
+    work = count * len(pool)
+    max_slices = min(POINTS_PER_CALL // work, PLANAR_BYTES // (8 * count))
+    for block, (sliced,), _ in blocks([Measure(pool)], frames, max_slices=max(max_slices, MIN_SLICES_PER_CALL)):
+        out = np.empty((block.stop - block.start, count))
+        native.kernel.costs_relabeled(sliced, n_first, bits, p, native.threads_for(len(out) * work), out)
+        yield block, out
+
+
+def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Floats, p: float) -> NDArray[np.float64]:
+    """W_p^p on each great circle for each resample of one or two measures, shape (L, B)."""
+    counts = [np.ascontiguousarray(rows, dtype=np.uint32) for rows in repeats]
+    sizes = [int(rows[0].sum()) for rows in counts]
+    n_resamples = len(counts[0])
+    solve = native.kernel.costs_resampled if len(measures) == 2 else native.kernel.costs_uniform_resampled
+    plain = [Measure(points) for points, _ in measures]
+    out = np.empty((frames.shape[0], n_resamples))
+    for block, sliced, _ in blocks(plain, frames, max_slices=max(1, PLANAR_BYTES // (8 * n_resamples))):
+        arguments = [part for triple in zip(sliced, counts, sizes, strict=True) for part in triple]
+        solve(*arguments, p, native.threads_for(out[block].size * sum(sizes)), out[block])
+    return out
 
 
 def _on_grid(turns: Floats) -> Floats:
     """Turns (B, n) rounded to the grid of the kernel, in [0, 1)."""
     out = np.empty(turns.shape, turns.dtype)
-    kernel().turns(*from_turns([Measure(turns)]), threads_for(turns.size), out)
+    native.kernel.turns(*from_turns([Measure(turns)]), native.threads_for(turns.size), out)
     return out
 
 
@@ -98,5 +130,5 @@ def _pairwise_rows(measures: Measures, frames: Floats, p: float) -> Iterator[NDA
     atoms = n_atoms(measures)
     for block, sliced, _ in blocks(measures, frames, max_slices=max(1, PLANAR_BYTES // (8 * pairs))):
         out = np.empty((block.stop - block.start, pairs))
-        kernel().costs_pairwise(sliced, p, threads_for(out.shape[0] * atoms, frames.shape[1]), out)
+        native.kernel.costs_pairwise(sliced, p, native.threads_for(out.shape[0] * atoms, frames.shape[1]), out)
         yield from out

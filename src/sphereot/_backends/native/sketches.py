@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._backends.native.blocks import Floats
-from sphereot._backends.native.calls import kernel, threads_for
-
-__all__ = ["count_points", "histogram", "level_distances", "transport_distances"]
+from sphereot._backends import native
+from sphereot._backends.native.inputs import Floats
 
 PAIR_BYTES = 64 << 20
 
@@ -27,13 +25,15 @@ def count_points(
 ) -> None:
     """Add points (n, d) to counts (limbs, L, B) and (limbs, L, 3) in place; `weights` are the limbs of each weight."""
     high, low = (None, None) if weights is None else weights
-    threads = threads_for(len(frames) * len(points) // 8, points.shape[1])  # counting takes less time than sorting
-    kernel().count_points(points, frames, high, low, near_squares, threads, mass, moment, near)
+    threads = native.threads_for(
+        len(frames) * len(points) // 8, points.shape[1]
+    )  # counting takes less time than sorting
+    native.kernel.count_points(points, frames, high, low, near_squares, threads, mass, moment, near)
 
 
 def histogram(mass: NDArray[Any], moment: NDArray[Any]) -> Any:
     """Bins (L, B) as the kernel's input: counts and sums of offsets in uint64, or masses and moments in float64."""
-    return kernel().histogram(np.ascontiguousarray(mass), np.ascontiguousarray(moment))
+    return native.kernel.histogram(np.ascontiguousarray(mass), np.ascontiguousarray(moment))
 
 
 def level_distances(
@@ -50,7 +50,7 @@ def level_distances(
     for first in range(0, n_slices, size):
         block = min(size, n_slices - first)
         cost, excess = np.empty((block, pairs)), np.empty((block, pairs))
-        kernel().level_distances(list(measures), first, threads_for(block * pairs * 4096), cost, excess)
+        native.kernel.level_distances(list(measures), first, native.threads_for(block * pairs * 4096), cost, excess)
         yield cost, excess
 
 
@@ -61,5 +61,5 @@ def transport_distances(x: Any, y: Any, p: float, n_slices: int) -> NDArray[np.f
     for p = 2 the ranges of partners (docs/sketch.md). With y None the other measure is uniform.
     """
     out = np.zeros((4, n_slices))
-    kernel().transport_distances(x, y, p, False, threads_for(n_slices * 4096), out)
+    native.kernel.transport_distances(x, y, p, False, native.threads_for(n_slices * 4096), out)
     return out

@@ -20,27 +20,15 @@ from sphereot._arrays.libraries import aligned, full_precision, is_torch_traced,
 from sphereot._arrays.validation import as_int
 from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
+from sphereot._backends.array_api.backend import TURNS_PER_BLOCK, on_circles
+from sphereot._backends.array_api.backend import project as project
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs
-from sphereot._backends.array_api.projection import TURNS_PER_BLOCK, on_circles, project
+from sphereot._backends.array_api.circle import weight_gradients as weight_gradients_of_rows
 from sphereot._backends.native import backend as kernel
-from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
 from sphereot._backends.torch import operators
-from sphereot._backends.torch.derivatives import differentiable_once
+from sphereot._backends.torch.derivatives import differentiable_once, requires_grad
 from sphereot._backends.torch.pairs import has_tangent, is_differentiated_again, portable_pair_cost
-
-__all__ = [
-    "array_api_backend",
-    "circle_costs",
-    "circle_plan",
-    "mean_cost",
-    "pair_cost",
-    "pairwise_costs",
-    "project",
-    "relabeled_costs",
-    "resampled_costs",
-    "slice_costs",
-]
 
 
 @dataclass(frozen=True)
@@ -83,13 +71,12 @@ def slice_costs(measures: Measures, frames: Tensor, p: float) -> Tensor:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
     if not _differentiated(measures) and _kernel_serves(frames):
         return torch.from_numpy(kernel.slice_costs(_in_numpy(measures), *_numpy(frames), p))
-    _refuse_weight_gradients(measures)
     return _in_blocks(p, measures, frames)
 
 
 def mean_cost(
     measures: Measures,
-    frames: Tensor | FrameSeed,
+    frames: Tensor,
     p: float,
     *,
     root: bool = False,
@@ -97,15 +84,12 @@ def mean_cost(
 ) -> Tensor:
     """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p.
 
-    Differentiable in the points, and in the weights of measures on the CPU. `block_size` is the number of slices per
+    Differentiable in the points and in the weights. `block_size` is the number of slices per
     block where array-API code computes.
     """
     if _kernel_serves(measures[0].points):
         value = operators.mean_cost(measures, frames, p)
     else:
-        _refuse_weight_gradients(measures)
-        if isinstance(frames, FrameSeed):
-            frames = torch.from_numpy(frames.array())
         value = _mean_in_blocks(measures, frames, p, block_size)
     return torch.as_tensor(take_root(value, p, root))
 
@@ -120,6 +104,15 @@ def pair_cost(measure: Measure, *, unbiased: bool = False) -> Tensor:
     return portable_pair_cost(measure, unbiased=unbiased)
 
 
+def weight_gradients(measures: Measures, frames: Tensor, p: float) -> Sequence[Tensor]:
+    """The gradients (n,) of `mean_cost` between two measures in their weights, which are ones by default."""
+    if _kernel_serves(frames):
+        gradients = kernel.weight_gradients(_in_numpy(measures), *_numpy(frames), p)
+        return [torch.from_numpy(gradient) for gradient in gradients]
+    with torch.no_grad():
+        return array_api.weight_gradients(measures, frames, p)
+
+
 def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool = False) -> Tensor:
     """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
     if _kernel_serves(frames) and not _differentiated(measures):
@@ -129,11 +122,10 @@ def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool =
 
 
 def circle_costs(measures: Measures, p: float) -> Tensor:
-    """W_p^p on the circle, row by row, differentiable in the turns, and on the CPU in the weights."""
+    """W_p^p on the circle, row by row, differentiable in the turns and in the weights."""
     if _kernel_serves(measures[0].points):
         return operators.circle_costs(measures, p)
-    _refuse_weight_gradients(measures)
-    return torch.as_tensor(row_costs(measures, p))
+    return _row_costs(measures, p)
 
 
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
@@ -169,7 +161,23 @@ def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Tens
 
 
 def _costs(p: float, measures: Measures, block: Tensor) -> Tensor:
-    costs: Tensor = row_costs(on_circles(measures, block), p)
+    return _row_costs(on_circles(measures, block), p)
+
+
+def _row_costs(measures: Measures, p: float) -> Tensor:
+    """Costs of rows of turns, with gradients in the weights of two measures too.
+
+    Masses are integers to autograd. The gradients come from added terms, whose value is 0 and whose slope they are.
+    """
+    costs: Tensor = row_costs(measures, p)
+    if len(measures) == 1 or not any(a is not None and requires_grad(a) for _, a in measures):
+        return costs
+    with torch.no_grad():
+        constant = [Measure(u.detach(), None if a is None else a.detach()) for u, a in measures]
+        potentials = weight_gradients_of_rows(constant, p)
+    for (_, a), potential in zip(measures, potentials, strict=True):
+        if a is not None:
+            costs = costs + (potential * (a - a.detach())).sum(dim=-1)
     return costs
 
 
@@ -236,15 +244,6 @@ class _MeanWithGradients(torch.autograd.Function):
 
 def _differentiated(measures: Measures) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for measure in measures for t in measure)
-
-
-def _refuse_weight_gradients(measures: Measures) -> None:
-    """Raise an error if weights are differentiated: only the kernel computes the dual potentials that this needs."""
-    if len(measures) == 2 and _differentiated([Measure(weights) for _, weights in measures]):
-        raise RuntimeError(
-            "sphereot: gradients in the weights are computed by the compiled kernel, for CPU tensors; move the tensors "
-            "to the CPU, or detach the weights."
-        )
 
 
 def _in_numpy(measures: Measures) -> list[Measure]:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from sphereot._arrays.libraries import is_torch_traced
-from sphereot._backends.native.frames import FrameSeed
 from sphereot._backends.torch.derivatives import FORWARD_MODE_ERROR, input_gradients, save_gradients
 from sphereot._backends.torch.transforms import (
     FunctorchOp,
@@ -24,7 +23,7 @@ __all__ = ["KernelOp"]
 Outputs: TypeAlias = tuple[Tensor, ...]
 """The cost, then the gradients in points and weights of each measure: empty tensors for those not requested."""
 
-_PLAIN_TYPES = {Tensor, torch.nn.Parameter, FrameSeed, type(None)}
+_PLAIN_TYPES = {Tensor, torch.nn.Parameter, type(None)}
 
 
 class KernelOp:
@@ -55,7 +54,7 @@ class KernelOp:
         self.forward, self.smooth = forward, smooth
         self.registered = _register(name, n_measures, forward, fake, smooth)
 
-    def __call__(self, tensors: Sequence[Tensor | FrameSeed | None], *constants: Any) -> Tensor:
+    def __call__(self, tensors: Sequence[Tensor | None], *constants: Any) -> Tensor:
         """The cost, differentiable in points and weights; `tensors` may be subclasses or traced.
 
         The first two constants are the order and which gradients are wanted.
@@ -66,13 +65,12 @@ class KernelOp:
                 return self.forward(*tensors, *constants)[0]
             cost: Tensor = _EagerOp.apply(self, *tensors, *constants)
             return cost
-        arrays = [torch.from_numpy(t.array()) if isinstance(t, FrameSeed) else t for t in tensors]
         if torch.compiler.is_compiling() and differentiated_by_func():
-            return with_linear_terms(self.registered, arrays, *constants)
-        if is_transformed(arrays):
-            outputs: Outputs = FunctorchOp.apply(self.registered, *arrays, *constants)
+            return with_linear_terms(self.registered, tensors, *constants)
+        if is_transformed(tensors):
+            outputs: Outputs = FunctorchOp.apply(self.registered, *tensors, *constants)
         else:
-            outputs = self.registered(*arrays, *constants)
+            outputs = self.registered(*tensors, *constants)
         return outputs[0]
 
 
@@ -94,7 +92,7 @@ class _EagerOp(torch.autograd.Function):
         raise NotImplementedError(FORWARD_MODE_ERROR)
 
 
-def _are_plain(tensors: Sequence[Tensor | FrameSeed | None]) -> bool:
+def _are_plain(tensors: Sequence[Tensor | None]) -> bool:
     """Whether the tensors are eager ones: no subclass, no tracer, no mode that intercepts operators."""
     return (
         all(type(t) in _PLAIN_TYPES for t in tensors)

@@ -10,9 +10,7 @@ from torch import Tensor
 from sphereot._arrays.libraries import aligned
 from sphereot._backends.native import backend as native
 from sphereot._backends.native import gradients
-from sphereot._backends.native.frames import FrameSeed
-from sphereot._backends.native.pairs import pair_gradients
-from sphereot._backends.native.wanted import Wanted
+from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._backends.torch.derivatives import requires_grad
 from sphereot._backends.torch.kernel_op import KernelOp
@@ -21,7 +19,7 @@ from sphereot._backends.torch.pairs import portable_pair_cost
 __all__ = ["circle_costs", "mean_cost", "pair_cost"]
 
 
-def mean_cost(measures: Measures, frames: Tensor | FrameSeed, p: float) -> Tensor:
+def mean_cost(measures: Measures, frames: Tensor, p: float) -> Tensor:
     """SSW_p^p, differentiable in points and weights."""
     op = _MEAN_COST if len(measures) == 2 else _MEAN_COST_UNIFORM
     return op((*_points_then_weights(measures), frames), p, _wanted(measures))
@@ -109,7 +107,7 @@ def _pair_cost(
     x: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool], unbiased: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     measure = Measure(*_numpy(x, a))
-    value, gradient = pair_gradients(measure, Wanted(*wanted), unbiased=unbiased)
+    value, gradient = gradients.pair_gradients(measure, Wanted(*wanted), unbiased=unbiased)
     points, weights = _gradient_tensors(x, gradient)
     return _scalar(value, x), points, weights
 
@@ -134,7 +132,7 @@ _PAIR_COST = KernelOp("sphereot::pair_cost", 1, _pair_cost, _fake_pair_cost, _sm
 
 def _mean_and_gradients(
     tensors: Sequence[tuple[Tensor, Tensor | None]],
-    frames: Tensor | FrameSeed,
+    frames: Tensor,
     p: float,
     wanted: Sequence[bool],
 ) -> list[Any]:
@@ -164,8 +162,8 @@ def _wanted_by_measure(wanted: Sequence[bool]) -> list[Wanted]:
     return [Wanted(*wanted[k : k + 2]) for k in range(0, len(wanted), 2)]
 
 
-def _numpy(*tensors: Tensor | FrameSeed | None) -> Any:
-    return [aligned(t.detach().contiguous().numpy()) if isinstance(t, Tensor) else t for t in tensors]
+def _numpy(*tensors: Tensor | None) -> Any:
+    return [None if t is None else aligned(t.detach().contiguous().numpy()) for t in tensors]
 
 
 def _scalar(value: float, like: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sphereot._arrays.libraries import is_torch_traced
-from sphereot._backends.array_api.pairs import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
+from sphereot._backends.array_api.backend import block_sum, cost_of_sum, row_blocks, shares_of, unit_points
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch.transforms import differentiated_by_func
 

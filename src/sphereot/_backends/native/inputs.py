@@ -1,16 +1,14 @@
-"""Convert measures and frames to the kernel's input, block by block of slices, within bounded memory."""
+"""Inputs of the kernel: measures on blocks of great circles within bounded memory, and frames that it draws itself."""
 
+import secrets
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._backends.native.calls import kernel
-from sphereot._backends.native.frames import Frames, FrameSeed, as_array, frame_block, frame_count
+from sphereot._backends import native
 from sphereot._backends.protocol import Measures, n_atoms
-
-__all__ = ["LARGEST_DIM_BY_SLICE", "PLANAR_BYTES", "Floats", "blocks", "coordinate_rows", "from_turns", "weight_rows"]
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
@@ -25,14 +23,14 @@ MIN_SLICES_PER_CALL = 8
 
 
 def blocks(
-    measures: Measures, frames: Frames, *, max_slices: int | None = None, with_gradients: bool = False
+    measures: Measures, frames: Floats, *, max_slices: int | None = None, with_gradients: bool = False
 ) -> Iterator[tuple[slice, list[Any], list[Floats]]]:
     """Yield (block, sliced measures, planar points if they were computed) for consecutive blocks of slices.
 
     The number of slices per block is at most `max_slices`. It depends on the sizes of the arrays alone, never on the
     number of threads.
     """
-    n_slices, first = frame_count(frames), measures[0].points
+    n_slices, first = len(frames), measures[0].points
     dim = first.shape[1]
     atoms = n_atoms(measures)
     weights = [weight_rows(a) for _, a in measures]
@@ -45,30 +43,23 @@ def blocks(
     points = [np.ascontiguousarray(x) if by_tile or by_product else coordinate_rows(x) for x, _ in measures]
     for start in range(0, n_slices, size):
         block = slice(start, min(start + size, n_slices))
-        block_frames = frame_block(frames, block)
+        block_frames = np.ascontiguousarray(frames[block])
         planar: list[Floats] = []
         if by_tile:
-            sliced = [_from_rows(x, block_frames, a) for x, a in zip(points, weights, strict=True)]
+            sliced = [native.kernel.from_rows(x, block_frames, a) for x, a in zip(points, weights, strict=True)]
         elif by_product:
-            rows = as_array(block_frames).transpose(0, 2, 1).reshape(-1, dim)
+            rows = block_frames.transpose(0, 2, 1).reshape(-1, dim)
             planar = [(rows @ x.T).reshape(-1, 2, len(x)) for x in points]
-            sliced = [kernel().from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
+            sliced = [native.kernel.from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
         else:
-            contiguous = np.ascontiguousarray(as_array(block_frames))
-            sliced = [kernel().from_points(x, contiguous, a) for x, a in zip(points, weights, strict=True)]
+            sliced = [native.kernel.from_points(x, block_frames, a) for x, a in zip(points, weights, strict=True)]
         yield block, sliced, planar
-
-
-def _from_rows(x: Floats, frames: Frames, weights: NDArray[np.float64] | None) -> Any:
-    if isinstance(frames, FrameSeed):
-        return kernel().from_rows_drawn(x, frames.n_frames, frames.seed, frames.first, weights)
-    return kernel().from_rows(x, np.ascontiguousarray(frames), weights)
 
 
 def coordinate_rows(x: Floats) -> Floats:
     """Transpose points (n, d) to contiguous rows of coordinates (d, n)."""
     out = np.empty(x.shape[::-1], x.dtype)
-    kernel().transpose(np.ascontiguousarray(x), out)
+    native.kernel.transpose(np.ascontiguousarray(x), out)
     return out
 
 
@@ -79,4 +70,16 @@ def weight_rows(weights: Floats | None) -> NDArray[np.float64] | None:
 
 def from_turns(measures: Measures) -> list[Any]:
     """Convert measures on the circle, given as rows of turns, to the kernel's input."""
-    return [kernel().from_turns(np.ascontiguousarray(turns), weight_rows(weights)) for turns, weights in measures]
+    return [native.kernel.from_turns(np.ascontiguousarray(turns), weight_rows(weights)) for turns, weights in measures]
+
+
+def random_frames(n_frames: int, dim: int, seed: int | None = None) -> NDArray[np.float32]:
+    """Draw independent frames (L, d, 2), in half the time that NumPy or torch need for normal numbers alone.
+
+    The seed is not that of `great_circles`; None stands for the entropy of the operating system.
+    """
+    frames = np.empty((n_frames, dim, 2), np.float32)
+    native.kernel.random_frames(
+        secrets.randbits(64) if seed is None else seed, 0, frames, native.threads_for(frames.size // 2)
+    )
+    return frames
