@@ -231,15 +231,16 @@ def torch_training() -> Iterator[Value]:
     import torch
 
     from sphereot import optim, sampling
-    from sphereot.density import DensityEstimator
+    from sphereot.density import FlowDensity, SphericalKDE
     from sphereot.optim import gradient_flow
 
     x, y = cloud(60, 3, 1, 1.0), cloud(40, 3, 2)
     options = {"expmap": {"n_blocks": 2, "n_components": 4, "epochs": 20}, "stereo": {"n_blocks": 2, "epochs": 20}}
     for model in ("expmap", "stereo", "kde"):
-        estimator = DensityEstimator(model, seed=0, **options.get(model, {})).fit(x)
-        yield f"DensityEstimator {model} score", estimator.score(y)
-        yield from digest(f"DensityEstimator {model} sample", estimator.sample(4, 0))
+        estimator = SphericalKDE() if model == "kde" else FlowDensity(model, seed=0, **options[model])
+        estimator.fit(x)
+        yield f"density {model} score", estimator.score(y)
+        yield from digest(f"density {model} sample", estimator.sample(4, 0))
     for optimizer in ("sgd", "adam"):
         result = gradient_flow(x, start=y, steps=10, n_projections=20, seed=0, optimizer=optimizer)
         yield from digest(f"flow {optimizer} particles", result.particles)

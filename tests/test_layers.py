@@ -124,6 +124,8 @@ def third_party(code: str) -> set[str]:
             names.add((node.module or "").split(".")[0])
         elif isinstance(node, ast.Try):
             names |= third_party(ast.unparse(ast.Module(node.body, [])))
+        elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            names |= third_party(ast.unparse(ast.Module(node.orelse, [])))
     return names
 
 

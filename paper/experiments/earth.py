@@ -13,7 +13,7 @@ from paper.experiment import Experiment, Table
 from paper.run_context import Row, RunContext
 from sphereot import datasets, plotting
 from sphereot._arrays.types import Method
-from sphereot.density import DensityEstimator
+from sphereot.density import AverageDensity, FlowDensity, SphericalKDE
 from sphereot.flows import Flow
 from sphereot.plotting.coastlines import has_coastlines
 
@@ -74,12 +74,16 @@ def run(config: Config, context: RunContext) -> list[Row]:
             "SSW + NLL": config.likelihood_epochs,
         }
         epochs = lengths.get(column, config.epochs)
-        parameters: dict[str, Any] = _COLUMNS[column] | {"seed": seed}
-        if column not in _WITHOUT_EPOCHS:
-            parameters |= {"epochs": epochs, "n_projections": config.n_projections, "method": config.method}
-        if _COLUMNS[column]["model"] == "expmap":
+        parameters: dict[str, Any] = _COLUMNS[column] | {
+            "seed": seed, "epochs": epochs, "n_projections": config.n_projections, "method": config.method
+        }  # fmt: skip
+        if parameters["model"] == "expmap":
             parameters |= {"n_blocks": config.n_blocks, "n_components": config.n_components}
-        estimator = DensityEstimator(**parameters)
+        estimator: Any
+        if column == "KDE":
+            estimator = SphericalKDE()
+        else:
+            estimator = AverageDensity(seed=seed) if column == "Auto" else FlowDensity(**parameters)
         curve, stops = Curve(checkpoint, "epochs", "losses", "nll"), choose_epochs(epochs, config.curve_points)
 
         def follow(epoch: int, loss: float, flow: Flow) -> None:
@@ -87,7 +91,10 @@ def run(config: Config, context: RunContext) -> list[Row]:
                 curve.add(epochs=epoch, losses=loss, nll=-estimator.score(test.points))
 
         start = time.perf_counter()
-        estimator.fit(train.points, checkpoint=curve, callback=follow)
+        if column in _WITHOUT_EPOCHS:
+            estimator.fit(train.points)
+        else:
+            estimator.fit(train.points, checkpoint=curve, callback=follow)
         seconds = time.perf_counter() - start
         mapped = by == "row" and split == 0 and column == config.columns[0]  # shown by `plot`
         density = estimator.density(plotting.map_points(config.grid).reshape(-1, 3)) if mapped else None

@@ -11,7 +11,7 @@ from paper.common import Curve, choose_epochs, select
 from paper.experiment import Experiment, Table
 from paper.run_context import Row, RunContext
 from sphereot import datasets, plotting
-from sphereot.density import DensityEstimator
+from sphereot.density import FlowDensity
 from sphereot.distance import ssw_uniform
 from sphereot.flows import Flow
 
@@ -51,7 +51,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         train, test = datasets.load(data).split(split)
         # One seed for all variants of a split: they start from the same parameters.
         seed = context.unit_seed({"data": data, "split": split})
-        estimator = DensityEstimator(
+        estimator = FlowDensity(
             n_blocks=config.n_blocks,
             n_components=config.n_components,
             epochs=config.epochs,

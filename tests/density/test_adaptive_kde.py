@@ -12,8 +12,8 @@ from scipy import integrate, stats
 
 from sphereot import sphere
 from sphereot.density import AdaptiveKDE, SphericalKDE
-from sphereot.density.adaptive_kde import _Sample, adaptive_bandwidths
-from sphereot.density.locations import group_by_location, neighbor_distances
+from sphereot.density.components import group_by_location, neighbor_distances
+from sphereot.density.kde import _Sample, adaptive_bandwidths
 
 
 def clustered(n, dim=3, seed=0):
@@ -153,7 +153,7 @@ def test_conventions_of_scikit_learn():
     x = clustered(60)
     model = AdaptiveKDE(neighbors=3, scale=1.0)
     copy = sklearn.base.clone(model)
-    assert copy.get_params() == {"neighbors": 3, "scale": 1.0, "weights": None, "columns": None}
+    assert copy.get_params() == {"neighbors": 3, "scale": 1.0, "weights": None}
     assert len(cross_val_score(model, x, cv=3)) == 3
     pipeline = make_pipeline(Normalizer(), AdaptiveKDE(3, 1.0)).fit(2 * x)
     assert pipeline.score(x) == pytest.approx(model.fit(x).score(x))
@@ -173,7 +173,7 @@ FAULTS = {
     "not fitted": (lambda: AdaptiveKDE().density(X), ValueError, r"call fit\(x\) first"),
     "dimension": (lambda: AdaptiveKDE().fit(X).density(np.eye(2)), ValueError, "dimension 2 and the fitted sample"),
     "count": (lambda: AdaptiveKDE().fit(X).sample(0), ValueError, "n: got 0"),
-    "parameter": (lambda: AdaptiveKDE().set_params(k=1), ValueError, "k is not a parameter of AdaptiveKDE"),
+    "parameter": (lambda: AdaptiveKDE().set_params(k=1), ValueError, "Invalid parameter 'k' for estimator AdaptiveKDE"),
 }
 
 test_bad_input = refusal_test(FAULTS)

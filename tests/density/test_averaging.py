@@ -13,10 +13,12 @@ pytest.importorskip("safetensors")
 
 from scipy import optimize
 
-from sphereot.density import AdaptiveKDE, DensityEstimator, SphericalKDE, VonMisesFisherMixture
-from sphereot.density.averaging import folds_of, stacking_weights
+from sphereot.density import AdaptiveKDE, AverageDensity, FlowDensity, SphericalKDE, VonMisesFisherMixture, load
+from sphereot.density.averaging import draw_folds, stacking_weights
 
-AVERAGES = ["adaptive", "mixture", "auto"]
+MODELS = pytest.mark.parametrize(
+    "estimator", [AdaptiveKDE(), VonMisesFisherMixture(seed=0), AverageDensity(seed=0)], ids=repr
+)
 
 
 def two_widths(n, seed=0):
@@ -75,11 +77,11 @@ def test_log_densities_of_any_size():
 def test_folds_keep_locations_together():
     x = sphere_sample(np.random.default_rng(0), 40, 3)
     repeated = np.concatenate([x, x[:15], x[:5]])
-    fold = folds_of(repeated, "locations", np.random.default_rng(1))
+    fold = draw_folds(repeated, "locations", np.random.default_rng(1))
     assert np.array_equal(fold[:15], fold[40:55])
     assert np.array_equal(fold[:5], fold[55:])
     assert_allclose(np.bincount(fold[:40]), 8)
-    rows = folds_of(repeated, "rows", np.random.default_rng(1))
+    rows = draw_folds(repeated, "rows", np.random.default_rng(1))
     assert_allclose(np.bincount(rows), 12)
     assert not np.array_equal(rows[:15], rows[40:55])
 
@@ -88,7 +90,7 @@ def test_repeated_points_sharpen_an_average_by_rows_only():
     """By rows, the likelihood of repeated points is that of the narrowest kernels; by location, that of new points."""
     x = two_widths(120)
     repeated = np.concatenate([x] * 4)
-    fits = {by: DensityEstimator("auto", folds=by, seed=0).fit(repeated) for by in ("rows", "locations")}
+    fits = {by: AverageDensity(folds=by, seed=0).fit(repeated) for by in ("rows", "locations")}
     assert fits["rows"].score(x) > fits["locations"].score(x) + 0.3
     new = two_widths(2000, seed=1)
     assert fits["locations"].score(new) > fits["rows"].score(new) + 0.3
@@ -99,10 +101,10 @@ def test_repeated_points_sharpen_an_average_by_rows_only():
 
 def test_is_at_least_as_good_as_its_parts():
     train, test = two_widths(500), two_widths(3000, seed=1)
-    average = DensityEstimator("auto", seed=0).fit(train)
+    average = AverageDensity(seed=0).fit(train)
     parts = [SphericalKDE(), AdaptiveKDE(), VonMisesFisherMixture(seed=0)]
     assert average.score(test) > max(part.fit(train).score(test) for part in parts) - 0.02
-    shares = average.average_.shares
+    shares = average.shares_
     assert sum(shares.values()) == pytest.approx(1)
     assert list(shares)[-1] == "uniform"
     assert min(shares.values()) > 0
@@ -117,11 +119,11 @@ def equal_area_grid(rows):
     return np.stack([radius * np.cos(azimuth), radius * np.sin(azimuth), height], axis=-1).reshape(-1, 3)
 
 
-@pytest.mark.parametrize("model", AVERAGES)
-def test_integrates_to_one(model):
+@MODELS
+def test_integrates_to_one(estimator):
     """On 1,000 x 2,000 cells of equal area; the narrowest kernels are wider than a cell."""
-    estimator = DensityEstimator(model, seed=0).fit(generators.cloud(100, [1.0, 0.0, 0.0], spread=0.6, seed=0))
-    assert estimator.average_.components.concentrations.max() < 150**2
+    estimator.fit(generators.cloud(100, [1.0, 0.0, 0.0], spread=0.6, seed=0))
+    assert estimator.components_.concentrations.max() < 150**2
     mass = float(estimator.density(equal_area_grid(1000)).mean()) * 4 * math.pi
     assert mass == pytest.approx(1.0, abs=1e-4)
 
@@ -129,13 +131,13 @@ def test_integrates_to_one(model):
 def test_is_positive_far_from_all_points():
     """One point of the uniform distribution is part of the average."""
     x = generators.cloud(200, [0.0, 0.0, 1.0], spread=0.01, seed=0)
-    estimator = DensityEstimator("auto", seed=0).fit(x)
+    estimator = AverageDensity(seed=0).fit(x)
     assert estimator.density(-x[:1])[0] > 1 / (4 * math.pi) / 300
 
 
 def test_samples_follow_the_density():
     """The share of samples in a cap is its mass by quadrature, within five standard errors."""
-    estimator = DensityEstimator("auto", seed=0).fit(generators.cloud(200, [1.0, 0.0, 0.0], spread=0.6, seed=0))
+    estimator = AverageDensity(seed=0).fit(generators.cloud(200, [1.0, 0.0, 0.0], spread=0.6, seed=0))
     grid, drawn = equal_area_grid(400), estimator.sample(4000, seed=1)
     density = estimator.density(grid)
     for height in (0.3, 0.7, 0.9):
@@ -149,22 +151,22 @@ def test_samples_follow_the_density():
 def test_few_points(n, dim):
     x = sphere_sample(np.random.default_rng(n), n, dim)
     for by in ("locations", "rows"):
-        estimator = DensityEstimator("auto", folds=by, seed=0).fit(np.concatenate([x, x[:1]]))
+        estimator = AverageDensity(folds=by, seed=0).fit(np.concatenate([x, x[:1]]))
         assert np.isfinite(estimator.score(sphere_sample(np.random.default_rng(9), 30, dim)))
 
 
 def test_a_seed_makes_a_fit_reproducible():
     x, state = two_widths(150), torch.random.get_rng_state()
-    first, second = (DensityEstimator("auto", seed=4).fit(x) for _ in range(2))
+    first, second = (AverageDensity(seed=4).fit(x) for _ in range(2))
     assert np.array_equal(first.log_density(x), second.log_density(x))
-    assert first.average_.shares == second.average_.shares
+    assert first.shares_ == second.shares_
     assert np.array_equal(first.sample(5, seed=1), second.sample(5, seed=1))
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_progress_is_shown_to_the_end():
     shown = []
-    DensityEstimator("auto", seed=0, progress=lambda done, total: shown.append((done, total))).fit(two_widths(80))
+    AverageDensity(seed=0, progress=lambda done, total: shown.append((done, total))).fit(two_widths(80))
     assert [done for done, _ in shown] == sorted(done for done, _ in shown)
     assert shown[-1][0] == shown[-1][1]
     assert len({total for _, total in shown}) == 1
@@ -174,10 +176,10 @@ def test_a_flow_can_be_a_candidate(tmp_path):
     """Beside the uniform distribution alone it gets a weight; it is saved and sampled from."""
     x = generators.cloud(80, [1.0, 0.0, 0.0], spread=0.6, seed=0)
     settings = {"n_blocks": 2, "n_components": 5, "epochs": 50, "loss": "nll"}
-    estimator = DensityEstimator("auto", candidates=("flow",), seed=0, **settings).fit(x)
-    assert list(estimator.average_.shares) == ["flow", "uniform"]
+    estimator = AverageDensity(candidates=("flow",), flow=FlowDensity(**settings), seed=0).fit(x)
+    assert list(estimator.shares_) == ["flow", "uniform"]
     assert estimator.score(x) > -2.0
-    again = DensityEstimator.load(estimator.save(tmp_path / "m.safetensors"))
+    again = load(estimator.save(tmp_path / "m.safetensors"))
     assert np.array_equal(again.log_density(x), estimator.log_density(x))
     assert again.candidates == ("flow",)
     drawn = estimator.sample(200, seed=0)
@@ -188,25 +190,27 @@ def test_a_flow_can_be_a_candidate(tmp_path):
 # ---- files and conventions ----
 
 
-@pytest.mark.parametrize("model", AVERAGES)
-def test_a_model_file_holds_every_bit(model, tmp_path):
-    estimator = DensityEstimator(model, seed=0).fit(two_widths(100))
-    again = DensityEstimator.load(estimator.save(tmp_path / "m.safetensors"))
+@MODELS
+def test_a_model_file_holds_every_bit(estimator, tmp_path):
+    estimator.fit(two_widths(100))
+    again = load(estimator.save(tmp_path / "m.safetensors"))
     x = two_widths(100, seed=3)
     assert np.array_equal(again.log_density(x), estimator.log_density(x))
     assert np.array_equal(again.sample(10, seed=3), estimator.sample(10, seed=3))
+    assert type(again) is type(estimator)
     assert again.get_params() == estimator.get_params()
-    assert again.average_.shares == estimator.average_.shares
+    fitted = {name: value for name, value in vars(estimator).items() if name not in ("components_", "bandwidths_")}
+    assert {name: getattr(again, name) for name in fitted} == fitted
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])
 def test_densities_come_in_the_library_of_the_points(name):
     module = pytest.importorskip({"jax": "jax.numpy"}.get(name, name))
     x = two_widths(60)
-    estimator = DensityEstimator("auto", seed=0).fit(module.asarray(x))
+    estimator = AverageDensity(seed=0).fit(module.asarray(x))
     values = estimator.log_density(module.asarray(x))
     assert type(values) is type(module.asarray(x))
-    assert_allclose(np.asarray(values), DensityEstimator("auto", seed=0).fit(x).log_density(x), atol=1e-3)
+    assert_allclose(np.asarray(values), AverageDensity(seed=0).fit(x).log_density(x), atol=1e-3)
 
 
 def test_conventions_of_scikit_learn():
@@ -216,11 +220,11 @@ def test_conventions_of_scikit_learn():
     from sklearn.preprocessing import Normalizer
 
     x = two_widths(90)
-    model = DensityEstimator("adaptive", seed=0)
+    model = AverageDensity(seed=0)
     assert sklearn.base.clone(model).get_params() == model.get_params()
     assert np.all(np.isfinite(cross_val_score(model, x, cv=3)))
     assert make_pipeline(Normalizer(), model).fit(x).score(x) > -math.log(4 * math.pi)
-    assert repr(DensityEstimator("auto", folds="rows")) == "DensityEstimator(model='auto', folds='rows')"
+    assert repr(AverageDensity(folds="rows")) == "AverageDensity(folds='rows')"
 
 
 @pytest.mark.parametrize(
@@ -230,15 +234,17 @@ def test_conventions_of_scikit_learn():
         ({"candidates": ()}, r"candidates: got \(\); give a tuple of one or more"),
         ({"candidates": "kernels"}, "candidates: got 'kernels'"),
         ({"candidates": ("gmm",)}, "candidates: got .*'kernels', 'mixtures', 'flow'"),
-        ({"loss": "nll"}, "loss: got 'nll', but the model 'auto' is not trained"),
+        ({"flow": FlowDensity()}, r"flow: got FlowDensity\(\), but 'flow' is not one of the candidates"),
+        ({"flow": FlowDensity(epochs=0), "candidates": ("flow",)}, "epochs: got 0"),
+        ({"flow": FlowDensity("stereo"), "candidates": ("flow",)}, "flow: got the model 'stereo'"),
     ],
 )
 def test_bad_parameters_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
-        DensityEstimator("auto", **changes).fit(two_widths(20))
+        AverageDensity(**changes).fit(two_widths(20))
 
 
-@pytest.mark.parametrize("model", ["adaptive", "auto"])
+@pytest.mark.parametrize("model", [AdaptiveKDE, AverageDensity])
 def test_points_at_one_location_are_refused(model):
     with pytest.raises(ValueError, match=r"x: .*location"):
-        DensityEstimator(model).fit(np.repeat(np.eye(3)[:1], 5, axis=0))
+        model().fit(np.repeat(np.eye(3)[:1], 5, axis=0))

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 from sphereot import sphere
 from sphereot.density import SphericalKDE, VonMisesFisherComponents
-from sphereot.density._near_components import near_components
+from sphereot.density.components import near_components
 
 RNG = np.random.default_rng(0)
 CENTERS = sphere.normalize(RNG.normal(size=(400, 3)) * [1, 1, 0.2])

@@ -436,11 +436,11 @@ def test_learning_curve_names_its_loss(monkeypatch, tmp_path, model, loss, label
     pytest.importorskip("torch")
     pytest.importorskip("typer")
     from sphereot.cli.density import _curve
-    from sphereot.density import DensityEstimator
+    from sphereot.density import FlowDensity
 
     drawn = []
     monkeypatch.setattr(plotting, "save", lambda ax, *_, **__: drawn.append(ax) or [])
-    estimator = DensityEstimator(model, loss)
+    estimator = FlowDensity(model, loss)
     estimator.history_ = SimpleNamespace(losses=[2.0, 1.0], validation=[])
     _curve(estimator, tmp_path / "model.safetensors")
     assert drawn[0].get_ylabel() == label

@@ -26,7 +26,7 @@ class NotFiniteError(ValueError):
 class DivergenceError(ArithmeticError):
     """An iterative method diverged: a loss or a state became NaN or infinite, or a step exploded.
 
-    `sphereot.gradient_flow`, `sphereot.density.DensityEstimator.fit` and `sphereot.sampling.fit_sampler` raise it, with
+    `sphereot.gradient_flow`, `sphereot.density.FlowDensity.fit` and `sphereot.sampling.fit_sampler` raise it, with
     a message that names the step and the step size or learning rate to reduce.
 
     Parameters
@@ -61,7 +61,7 @@ Callback = Callable[[int, float, Any], object]
 """Called as ``callback(step, loss, state)`` after each step; the work stops early if it returns True.
 
 `step` is the number of steps taken, `loss` the loss of the last one as a float, and `state` what the work changes, as
-that step left it: the particles of `gradient_flow`, the flow of `DensityEstimator.fit`, the sampler of `fit_sampler`.
+that step left it: the particles of `gradient_flow`, the flow of `FlowDensity.fit`, the sampler of `fit_sampler`.
 """
 
 

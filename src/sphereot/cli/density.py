@@ -15,6 +15,9 @@ from sphereot.cli.options import SAMPLE, AsJson, NonnegativeSeed, ReadOptions, W
 from sphereot.cli.show import print_json, require_writable, warnings_in_one_line
 from sphereot.cli.testing import IMAGE_TYPES
 
+_FLOWS = ("expmap", "stereo")
+_WEIGHTED = ("kde", "adaptive", "mixture")  # models that take weights of points
+_MODELS = (*_FLOWS, *_WEIGHTED, "auto")
 _GLOBE_ROWS = 180
 _CELLS_PER_STEP = 50_000
 _PEAKED = 20.0  # times the uniform density
@@ -112,7 +115,6 @@ def _fit(
     if has_folder:
         require_writable("--out", [state, curve], [data])
     from sphereot import DivergenceError
-    from sphereot.density import DensityEstimator
 
     of_training = {
         "loss": loss, "n_blocks": blocks, "n_components": components, "epochs": epochs, "lr": lr,
@@ -120,18 +122,29 @@ def _fit(
     }  # fmt: skip
     given: Any = {name: value for name, value in of_training.items() if value is not None}
     model = model or _default_model(bool(given), bandwidth is not None, reading)
-    choices: Any = {"model": model, "folds": folds}  # validated by the estimator
-    estimator = DensityEstimator(**choices, **given, bandwidth=bandwidth, seed=seed, progress=True)
-    if has_folder and model in ("expmap", "stereo"):
+    if bandwidth is not None:
+        given["bandwidth"] = bandwidth
+    if folds != "locations":
+        given["folds"] = folds
+    estimator = _make_estimator(model, given, seed)
+    is_flow = model in _FLOWS
+    if has_folder and is_flow:
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
     points, name, weights = _read(data, reading)
-    typer.echo(f"{name}\n{estimator}")
+    if weights is not None and model not in _WEIGHTED:
+        raise ValueError(f"--weights: the model {model!r} does not take weights; choose {_quote(_WEIGHTED)}.")
+    typer.echo(f"{name}\n{' '.join(str(estimator).split())}")
     store = StateFile(state if has_folder else None)
     if fresh:
         store.remove()
     try:
         with warnings_in_one_line():
-            estimator.fit(points, sample_weight=weights, checkpoint=store)
+            if is_flow:
+                estimator.fit(points, checkpoint=store)
+            elif model in _WEIGHTED:
+                estimator.fit(points, sample_weight=weights)
+            else:
+                estimator.fit(points)
     except DivergenceError as error:
         raise ValueError(str(error)) from error
     _save(estimator, out, store)
@@ -140,7 +153,7 @@ def _fit(
         "that of new points is lower: hold some out, and give them to `sphereot density evaluate`"
     )
     written = [out]
-    if has_folder and estimator.history_.losses:
+    if has_folder and is_flow:
         try:
             written += _curve(estimator, curve)
         except OSError as error:
@@ -148,6 +161,32 @@ def _fit(
                 f"{curve}: the learning curve cannot be written ({error.strerror or error}); the model is in {out}."
             ) from error
     typer.echo(f"Written: {', '.join(map(str, written))}")
+
+
+def _make_estimator(model: str, options: dict[str, Any], seed: int) -> Any:
+    """The estimator of a model; an option that the model does not use is an error."""
+    if model not in _MODELS:
+        raise ValueError(f"model: got {model!r}; choose one of {_quote(_MODELS)}.")
+    own = {"kde": ("bandwidth",), "auto": ("folds",)}.get(model, ())
+    for name, value in options.items():
+        of_other = {"bandwidth": "has no single bandwidth", "folds": "is a single estimate"}
+        if name not in own and (name in of_other or model not in _FLOWS):
+            reason = of_other.get(name, "is not trained")
+            raise ValueError(f"{name}: got {value!r}, but the model {model!r} {reason}; leave {name} out.")
+    from sphereot import density as models
+
+    if model in _FLOWS:
+        kind: Any = model
+        return models.FlowDensity(kind, **options, seed=seed, progress=True)
+    if model == "auto":
+        return models.AverageDensity(**options, seed=seed, progress=True)
+    if model == "mixture":
+        return models.VonMisesFisherMixture(seed=seed)
+    return models.SphericalKDE(**options) if model == "kde" else models.AdaptiveKDE()
+
+
+def _quote(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _save(estimator: Any, out: Path, store: StateFile) -> None:
@@ -185,9 +224,9 @@ def _evaluate(
 
     if out is not None:
         require_writable("--out", [out], [model, data])
-    from sphereot.density import DensityEstimator
+    from sphereot.density import load
 
-    estimator = DensityEstimator.load(model)
+    estimator = load(model)
     points, name, _ = _read(data, reading)
     with status("Evaluating ..."):
         values = np.asarray(estimator.log_density(points))
@@ -234,9 +273,9 @@ def _sample(
         require_writable("--out", [out], [model])
         if out.suffix not in (".csv", ".npy") and not is_stream(out):
             raise ValueError(f"--out: {out} is neither a .csv nor a .npy file; choose one of these.")
-    from sphereot.density import DensityEstimator
+    from sphereot.density import load
 
-    estimator = DensityEstimator.load(model)
+    estimator = load(model)
     try:
         points: Any = estimator.sample(n, seed).astype(np.float64)
     except RuntimeError as error:  # the flow cannot be inverted
@@ -288,10 +327,10 @@ def _plot(
     from matplotlib.colors import LogNorm
 
     from sphereot import plotting
-    from sphereot.density import DensityEstimator
+    from sphereot.density import load
     from sphereot.plotting.coastlines import has_coastlines
 
-    estimator = DensityEstimator.load(model)
+    estimator = load(model)
     if estimator.n_features_in_ != 3:
         raise ValueError(
             f"{model}: the model has dimension {estimator.n_features_in_}, but a map needs 3; plot a model on S^2."
@@ -399,7 +438,7 @@ def _curve(estimator: Any, target: Path) -> list[Path]:
 
     history = estimator.history_
     ax = plotting.evolution(range(1, len(history.losses) + 1), history.losses, label="loss")
-    ax.set(xlabel="epoch", ylabel=_LOSS_LABELS[estimator._objective()[0]])
+    ax.set(xlabel="epoch", ylabel=_LOSS_LABELS[estimator.loss_])
     if history.validation:
         right = ax.twinx()
         right.plot(*zip(*history.validation, strict=True), color=plotting.PALETTE[1])

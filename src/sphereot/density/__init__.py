@@ -3,32 +3,34 @@
 from typing import TYPE_CHECKING, Any
 
 from sphereot._support.extras import require
-from sphereot.density.adaptive_kde import AdaptiveKDE
+from sphereot.density._estimator import DensityModel
+from sphereot.density.averaging import AverageDensity
 from sphereot.density.components import VonMisesFisherComponents
-from sphereot.density.kde import SphericalKDE
+from sphereot.density.kde import AdaptiveKDE, SphericalKDE
 from sphereot.density.mixture import VonMisesFisherMixture
+from sphereot.density.model_files import load
 
 if TYPE_CHECKING:
-    from sphereot.density.averaging import DensityAverage
-    from sphereot.density.estimator import DensityEstimator
+    from sphereot.density.flow import FlowDensity
     from sphereot.density.training import History
 
 __all__ = [
     "AdaptiveKDE",
-    "DensityAverage",
-    "DensityEstimator",
+    "AverageDensity",
+    "DensityModel",
+    "FlowDensity",
     "History",
     "SphericalKDE",
     "VonMisesFisherComponents",
     "VonMisesFisherMixture",
+    "load",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("DensityAverage", "DensityEstimator", "History"):
+    if name not in ("FlowDensity", "History"):
         raise AttributeError(f"module 'sphereot.density' has no attribute {name!r}")
     require("torch", f"sphereot.density.{name}", extra="density")
-    from sphereot.density import averaging, estimator, training
+    from sphereot.density import flow
 
-    modules = {"DensityAverage": averaging, "DensityEstimator": estimator, "History": training}
-    return getattr(modules[name], name)
+    return getattr(flow, name)

@@ -5,6 +5,7 @@ C_d(kappa) exp(kappa), the largest value of the density, which does not overflow
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +13,14 @@ from numpy.typing import NDArray
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.sphere.maps import log_area
 
-__all__ = [
-    "fit_concentration",
-    "fit_concentrations",
-    "log_bessel",
-    "mean_cosine",
-    "sample_around",
-    "scaled_log_normalizer",
-    "scaled_log_normalizers",
-]
 
-
-def scaled_log_normalizer(dim: int, kappa: float) -> float:
-    """log(C_d(kappa)) + kappa, against the surface measure of S^{d-1}.
+def scaled_log_normalizer(dim: int, kappa: float | NDArray[np.float64]) -> Any:
+    """log(C_d(kappa)) + kappa of one or more kappa, against the surface measure of S^{d-1}.
 
     >>> math.isclose(scaled_log_normalizer(3, 0.0), -math.log(4 * math.pi))
     True
     """
-    return -log_area(dim) - float(log_mean_exponential(np.float64(kappa), dim, scaled=True))
-
-
-def scaled_log_normalizers(dim: int, kappas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`scaled_log_normalizer` of each kappa."""
-    values: NDArray[np.float64] = -log_area(dim) - log_mean_exponential(kappas, dim, scaled=True)
-    return values
+    return -log_area(dim) - log_mean_exponential(np.asarray(kappa, np.float64), dim, scaled=True)
 
 
 def log_bessel(order: float, kappa: float) -> float:
@@ -49,30 +34,12 @@ def mean_cosine(dim: int, kappa: float) -> float:
     return kappa * float(bessel_ratio_slope(np.float64(kappa), dim))
 
 
-def fit_concentration(dim: int, resultant: float) -> float:
-    """Maximum-likelihood kappa for a mean vector of length `resultant` in [0, 1)."""
-    if resultant <= 0:
-        return 0.0
-    # Start from the approximation of Banerjee et al. (2005), then take Newton steps (Sra, 2012).
-    kappa = resultant * (dim - resultant**2) / (1 - resultant**2)
-    for _ in range(20):
-        ratio = mean_cosine(dim, kappa)
-        step = (ratio - resultant) / (1 - ratio**2 - (dim - 1) / kappa * ratio)
-        kappa = max(kappa / 10, kappa - step)
-        if abs(step) <= 1e-10 * kappa:
-            break
-    return kappa
-
-
-def fit_concentrations(dim: int, resultants: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
-    """Maximum-likelihood kappas in [0, largest] for mean vectors of lengths `resultants` in [0, 1].
-
-    >>> bool(np.isclose(fit_concentrations(3, np.array([0.5]), 1e6)[0], fit_concentration(3, 0.5)))
-    True
-    """
+def fit_concentrations(dim: int, resultants: NDArray[np.float64], largest: float = math.inf) -> NDArray[np.float64]:
+    """Maximum-likelihood kappas in [0, largest] for mean vectors of lengths `resultants` in [0, 1]."""
     # The mean cosine rises with kappa: what is beyond that of the largest kappa is at the bound.
-    bounded = resultants < mean_cosine(dim, largest)
+    bounded = resultants < (mean_cosine(dim, largest) if math.isfinite(largest) else 1.0)
     inside = np.where(bounded & (resultants > 0), resultants, 0.5)
+    # Start from the approximation of Banerjee et al. (2005), then take Newton steps (Sra, 2012).
     kappa = inside * (dim - inside**2) / (1 - inside**2)
     for _ in range(20):
         ratio = kappa * bessel_ratio_slope(kappa, dim)
@@ -89,10 +56,21 @@ def sample_around(
 ) -> NDArray[np.float64]:
     """One draw of vMF(mean, kappa) for each row of `means`, shape (n, d); one kappa, or one per row."""
     n, dim = means.shape
+    # 1 - <x, mean> by rejection (Wood, 1994), which stays accurate for large kappa.
     if isinstance(kappa, np.ndarray):
-        gap = _one_minus_cosine_of_each(dim, kappa, generator)
+        gap, open_rows = np.empty(n), np.arange(n)
+        while len(open_rows):
+            proposed, log_accept = _propose(dim, kappa[open_rows], generator)
+            is_accepted = np.log(generator.random(len(open_rows))) <= log_accept
+            gap[open_rows[is_accepted]] = proposed[is_accepted]
+            open_rows = open_rows[~is_accepted]
     else:
-        gap = _one_minus_cosine(n, dim, kappa, generator)
+        gap = np.empty(0)
+        while len(gap) < n:
+            tries = int(1.6 * (n - len(gap))) + 16
+            proposed, log_accept = _propose(dim, np.full(tries, kappa), generator)
+            gap = np.concatenate([gap, proposed[np.log(generator.random(tries)) <= log_accept]])
+        gap = gap[:n]
     tangent = generator.standard_normal((n, dim))
     tangent -= np.sum(tangent * means, axis=1, keepdims=True) * means
     tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
@@ -101,31 +79,7 @@ def sample_around(
     return scaled
 
 
-def _one_minus_cosine(n: int, dim: int, kappa: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draws of 1 - <x, mean> by rejection (Wood, 1994); the difference stays accurate for large kappa."""
-    accepted = np.empty(0)
-    while len(accepted) < n:
-        tries = int(1.6 * (n - len(accepted))) + 16
-        gap, log_accept = _proposals(dim, np.full(tries, kappa), generator)
-        accepted = np.concatenate([accepted, gap[np.log(generator.random(tries)) <= log_accept]])
-    return accepted[:n]
-
-
-def _one_minus_cosine_of_each(
-    dim: int, kappa: NDArray[np.float64], generator: np.random.Generator
-) -> NDArray[np.float64]:
-    """One draw of 1 - <x, mean> for each kappa: rejected rows are drawn again."""
-    gap = np.empty(len(kappa))
-    open_rows = np.arange(len(kappa))
-    while len(open_rows):
-        proposed, log_accept = _proposals(dim, kappa[open_rows], generator)
-        is_accepted = np.log(generator.random(len(open_rows))) <= log_accept
-        gap[open_rows[is_accepted]] = proposed[is_accepted]
-        open_rows = open_rows[~is_accepted]
-    return gap
-
-
-def _proposals(
+def _propose(
     dim: int, kappa: NDArray[np.float64], generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Proposed values of 1 - <x, mean>, one per kappa, and the logarithms of their probabilities of acceptance."""

@@ -6,25 +6,29 @@ maximize the likelihood of these values; then the candidates with a weight are f
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, replace
+from itertools import compress, count
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from sphereot._arrays.libraries import Array, to_numpy
+from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.types import Points
+from sphereot._arrays.validation import as_points
 from sphereot._support.extras import Progress, progress_bar
-from sphereot.density.adaptive_kde import adaptive_bandwidths
-from sphereot.density.components import VonMisesFisherComponents, kernel_log_densities
-from sphereot.density.kde import SphericalKDE
-from sphereot.density.locations import group_by_location
+from sphereot.density._estimator import ComponentModel
+from sphereot.density.components import VonMisesFisherComponents, group_by_location, kernel_log_densities
+from sphereot.density.kde import SphericalKDE, adaptive_bandwidths
 from sphereot.density.mixture import VonMisesFisherMixture
-from sphereot.flows import Flow
+from sphereot.sphere import normalize
 
-__all__ = ["CANDIDATES", "FOLDS", "DensityAverage", "fit_average", "folds_of", "stacking_weights"]
+if TYPE_CHECKING:
+    from sphereot.density.flow import FlowDensity
 
-CANDIDATES = ("kernels", "mixtures", "flow")
-FOLDS = ("locations", "rows")
+_CANDIDATES = ("kernels", "mixtures", "flow")
+_FOLDS = ("locations", "rows")
 
 _N_FOLDS = 5
 _MOST_POINTS = 10_000  # on which weights are chosen: candidates are compared at all pairs of points
@@ -37,82 +41,197 @@ _ADAPTIVE = (
     *((32, scale) for scale in (0.25, 0.5, 1.0)),
 )
 _COMPONENTS = (16, 64, 256)
-_BLOCK = 1 << 14
 
-FlowFit = Callable[[NDArray[np.float64], int], Flow]
-"""Fit of a flow to points (n, d), with a seed."""
+Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class DensityAverage:
-    """Average of von Mises-Fisher components and, if it has a weight, of a flow.
+class AverageDensity(ComponentModel):
+    """Average of many density estimates, with weights by cross-validation: the largest likelihood of new points.
+
+    Parameters
+    ----------
+    folds : {"locations", "rows"}
+        How cross-validation divides the points. "locations" keeps repeated points together: weights are right for new
+        locations. With "rows", a repeated point counts as a success of the narrowest kernels: weights are right for new
+        points that repeat old locations as often as these repeat each other.
+    candidates : tuple of {"kernels", "mixtures", "flow"}
+        Estimates to average, besides the uniform distribution: kernel estimates of 6 bandwidths and 33 adaptive ones,
+        mixtures of 16, 64 and 256 components, and a flow. The flow is trained six times, for a weight that is near zero
+        on the data of the paper, and is left out by default.
+    flow : FlowDensity, optional
+        Settings of the candidate "flow", an exponential-map flow. By default it is trained by likelihood, with early
+        stopping on a tenth of the points.
+    seed : int, optional
+        Makes a fit reproducible.
+    progress : bool or callable (done, total)
+        Show a progress bar, or call a function with the number of fits done and their total.
 
     Attributes
     ----------
-    components : VonMisesFisherComponents
+    components_ : VonMisesFisherComponents
         The components of all kernel estimates, mixtures and the uniform distribution.
-    flow : Flow, optional
-        With the weight `flow_weight`.
-    shares : dict
+    shares_ : dict of str to float
         Weight of each estimate in the average, by name.
+    flow_ : FlowDensity or None
+        The fitted flow, if it has a weight.
+    flow_weight_ : float
+        Its weight.
+    n_features_in_ : int
+        Dimension d of the space around the sphere.
+
+    Examples
+    --------
+    >>> from sphereot import sphere
+    >>> from sphereot.density import AverageDensity
+    >>> x = sphere.normalize(sphere.random_uniform(200, 3, seed=0) + [1.0, 0.0, 0.0])
+    >>> bool(AverageDensity(seed=0).fit(x).score(x) > -2.5)  # the uniform distribution has -2.53
+    True
     """
 
-    components: VonMisesFisherComponents
-    flow: Flow | None = None
-    flow_weight: float = 0.0
-    shares: dict[str, float] = field(default_factory=dict)
+    _model = "auto"
 
-    def log_density(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-density at unit vectors in float64, shape (m, d)."""
-        values = self.components.log_density(points)
-        if self.flow is None:
+    def __init__(
+        self,
+        *,
+        folds: Literal["locations", "rows"] = "locations",
+        candidates: tuple[str, ...] = ("kernels", "mixtures"),
+        flow: "FlowDensity | None" = None,
+        seed: int | None = None,
+        progress: Progress = False,
+    ) -> None:
+        self.folds, self.candidates, self.flow = folds, candidates, flow
+        self.seed, self.progress = seed, progress
+
+    def fit(self, x: Points, y: None = None) -> Self:
+        """Fit the estimates to points, and choose their weights.
+
+        Parameters
+        ----------
+        x : array, shape (n, d)
+            Unit vectors, at three locations or more. Of more than 10,000, a random part decides on the weights.
+        y : None
+            Ignored; present for the API of scikit-learn.
+
+        Returns
+        -------
+        AverageDensity
+            This estimate.
+        """
+        points = normalize(to_numpy(as_points("x", x)).astype(np.float64))
+        self._check_parameters()
+        generator = numpy_generator(self.seed)
+        part = points[np.sort(generator.permutation(len(points))[:_MOST_POINTS])]
+        fold = draw_folds(part, self.folds, generator)
+        n_folds = int(fold.max()) + 1
+        dictionary = _Dictionary.for_points(part, self.candidates, self._fit_flow)
+        seed = int(generator.integers(2**31))
+        values = np.empty((len(part), len(dictionary.names)))
+        total = (n_folds + 1) * dictionary.rounds
+        with progress_bar(self.progress, "fits", total) as show:
+            counter = count(1)
+
+            def advance() -> None:
+                show(next(counter))
+
+            for k in range(n_folds):
+                values[fold == k] = dictionary.log_densities(part[fold != k], part[fold == k], seed, advance)
+            # One point of the uniform distribution keeps the density positive far from all points.
+            prior = np.eye(values.shape[1])[-1]
+            chosen = stacking_weights(values, prior=prior) >= _LEAST_WEIGHT
+            chosen[-1] = True
+            weights = stacking_weights(values[:, chosen], prior=prior[chosen])
+            dictionary = dictionary.restrict(chosen)
+            parts, self.flow_ = dictionary.fit(points, seed, advance)
+            show(total)
+        self.shares_ = {name: float(weight) for name, weight in zip(dictionary.names, weights, strict=True)}
+        self.flow_weight_ = self.shares_.get("flow", 0.0)
+        of_parts = np.delete(weights, -2) if dictionary.has_flow else weights
+        self.components_ = VonMisesFisherComponents.average(parts, of_parts.tolist())
+        self.n_features_in_ = points.shape[1]
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.folds not in _FOLDS:
+            raise ValueError(f"folds: got {self.folds!r}; choose one of {', '.join(map(repr, _FOLDS))}.")
+        given = self.candidates
+        if not isinstance(given, tuple | list) or not given or not all(name in _CANDIDATES for name in given):
+            raise ValueError(
+                f"candidates: got {given!r}; give a tuple of one or more of {', '.join(map(repr, _CANDIDATES))}."
+            )
+        if self.flow is not None:
+            if "flow" not in given:
+                raise ValueError(f"flow: got {self.flow!r}, but 'flow' is not one of the candidates; leave flow out.")
+            self.flow._check_parameters()
+            if self.flow.model != "expmap":
+                raise ValueError(f"flow: got the model {self.flow.model!r}, but 'expmap' is needed; choose it.")
+
+    def _fit_flow(self, points: Floats, seed: int) -> "FlowDensity":
+        from sphereot.density.flow import FlowDensity
+
+        settings = {} if self.flow is None else self.flow.get_params(deep=False)
+        defaults = {"loss": "nll", "validation_fraction": 0.1, "patience": 300}
+        settings |= {name: settings.get(name) or value for name, value in defaults.items()}
+        return FlowDensity(**settings | {"seed": seed, "progress": False}).fit(points)
+
+    def _log_density(self, points: Array) -> Floats:
+        at = normalize(to_numpy(points).astype(np.float64))
+        values = self.components_.log_density(at)
+        if self.flow_ is None:
             return values
-        of_flow = math.log(self.flow_weight) + _flow_log_density(self.flow, points)
-        both: NDArray[np.float64] = np.logaddexp(math.log1p(-self.flow_weight) + values, of_flow)
+        of_flow = math.log(self.flow_weight_) + self.flow_._log_density(at)
+        both: Floats = np.logaddexp(math.log1p(-self.flow_weight_) + values, of_flow)
         return both
 
-    def sample(self, n: int, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Draw unit vectors, shape (n, d)."""
-        if self.flow is None:
-            return self.components.sample(n, generator)
-        n_flow = int(generator.binomial(n, self.flow_weight))
-        parts = [self.components.sample(n - n_flow, generator)]
+    def _sample(self, n: int, seed: Any) -> Floats:
+        generator = numpy_generator(seed)
+        if self.flow_ is None:
+            return self.components_.sample(n, generator)
+        n_flow = int(generator.binomial(n, self.flow_weight_))
+        parts = [self.components_.sample(n - n_flow, generator)]
         if n_flow:
-            drawn = self.flow.sample((n_flow,), seed=int(generator.integers(2**31))).numpy().astype(np.float64)
+            drawn = self.flow_.sample(n_flow, seed=int(generator.integers(2**31))).astype(np.float64)
             parts.append(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
         return generator.permutation(np.concatenate(parts))
 
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The arrays of the average by name, for a model file."""
-        arrays = (self.components.means, self.components.concentrations, self.components.weights)
-        named = {name: torch.as_tensor(array).clone() for name, array in zip(_ARRAYS, arrays, strict=True)}
-        if self.flow is not None:
-            named |= {f"flow.{name}": tensor for name, tensor in self.flow.state_dict().items()}
-        return named
+    def _file_parameters(self) -> dict[str, Any]:
+        parameters = super()._file_parameters()
+        flow = parameters.pop("flow")
+        return parameters if flow is None else flow.get_params(deep=False) | parameters
 
     @classmethod
-    def from_tensors(
-        cls, tensors: dict[str, torch.Tensor], dim: int, flow: Flow | None, flow_weight: float, shares: dict[str, float]
-    ) -> "DensityAverage":
-        """The average of arrays by name; raises ValueError unless they are those of a density."""
-        means, kappas, weights = (tensors[name].numpy().astype(np.float64) for name in _ARRAYS)
-        if means.ndim != 2 or means.shape[1] != dim or kappas.shape != (len(means),) or weights.shape != (len(means),):
-            raise ValueError(f"its components have shapes {means.shape}, {kappas.shape} and {weights.shape}")
-        if not np.allclose(np.linalg.norm(means, axis=1), 1.0, rtol=0.0, atol=1e-6):
-            raise ValueError("its means are no unit vectors")
-        if np.any(kappas < 0) or np.any(weights <= 0) or not math.isclose(weights.sum(), 1.0, rel_tol=1e-6):
-            raise ValueError("its concentrations or weights are out of range")
-        if not 0 <= flow_weight < 1 or (flow is None) != (flow_weight == 0):
-            raise ValueError(f"the weight of its flow is {flow_weight}")
-        return cls(VonMisesFisherComponents(means, kappas, weights), flow, flow_weight, shares)
+    def _from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        candidates, flow = parameters["candidates"], None
+        if isinstance(candidates, list):  # JSON has no tuples
+            candidates = tuple(candidates)
+        if isinstance(candidates, tuple) and "flow" in candidates:
+            from sphereot.density.flow import FlowDensity
+
+            flow = FlowDensity._from_parameters(parameters | {"model": "expmap", "seed": None, "progress": False})
+        return super()._from_parameters(parameters | {"candidates": candidates, "flow": flow})
+
+    def _arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, _ = super()._arrays()
+        if self.flow_ is not None:
+            arrays |= {f"flow.{name}": array for name, array in self.flow_._arrays()[0].items()}
+        return arrays, {"shares": self.shares_, "flow_weight": self.flow_weight_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        self._check_parameters()
+        super()._restore(arrays, values)
+        self.shares_ = {str(name): float(share) for name, share in values["shares"].items()}
+        self.flow_, self.flow_weight_ = None, float(values["flow_weight"])
+        of_flow = {name.removeprefix("flow."): arrays[name] for name in arrays if name.startswith("flow.")}
+        if not 0 <= self.flow_weight_ < 1 or bool(of_flow) != (self.flow_weight_ > 0):
+            raise ValueError(f"the weight of its flow is {self.flow_weight_}")
+        if of_flow:
+            from sphereot.density.flow import FlowDensity
+
+            self.flow_ = FlowDensity(**({} if self.flow is None else self.flow.get_params(deep=False)))
+            self.flow_.n_features_in_ = self.n_features_in_
+            self.flow_._restore(of_flow, {"history": {"losses": [], "validation": []}})
 
 
-_ARRAYS = ("means", "concentrations", "weights")
-
-
-def stacking_weights(
-    log_densities: NDArray[np.float64], *, prior: NDArray[np.float64] | None = None, steps: int = 2000
-) -> NDArray[np.float64]:
+def stacking_weights(log_densities: Floats, *, prior: Floats | None = None, steps: int = 2000) -> Floats:
     """Weights of the average of densities with the largest likelihood, by expectation maximization.
 
     Parameters
@@ -145,11 +264,11 @@ def stacking_weights(
         weights = updated
         if change < 1e-8:
             break
-    scaled: NDArray[np.float64] = weights / weights.sum()
+    scaled: Floats = weights / weights.sum()
     return scaled
 
 
-def folds_of(points: NDArray[np.float64], by: str, generator: np.random.Generator) -> NDArray[np.intp]:
+def draw_folds(points: Floats, by: str, generator: np.random.Generator) -> NDArray[np.intp]:
     """Fold of each point, at random: 0, ..., 4, or fewer for fewer points or locations.
 
     With ``by="locations"`` all points at one location are in one fold.
@@ -158,7 +277,7 @@ def folds_of(points: NDArray[np.float64], by: str, generator: np.random.Generato
     if len(first) < 3:
         raise ValueError(
             f"x: the points are at {len(first)} locations, but an average of estimates needs three or more; choose "
-            "model='kde' with a bandwidth."
+            "SphericalKDE with a bandwidth."
         )
     if by == "rows":
         folds: NDArray[np.intp] = generator.permutation(len(points)) % min(_N_FOLDS, len(points))
@@ -175,10 +294,12 @@ class _Dictionary:
     adaptive: list[tuple[int, float]]
     counts: list[int]
     has_flow: bool
-    fit_flow: FlowFit
+    fit_flow: "Callable[[Floats, int], FlowDensity]"
 
     @classmethod
-    def of(cls, points: NDArray[np.float64], candidates: tuple[str, ...], fit_flow: FlowFit) -> "_Dictionary":
+    def for_points(
+        cls, points: Floats, candidates: tuple[str, ...], fit_flow: "Callable[[Floats, int], FlowDensity]"
+    ) -> "_Dictionary":
         """The candidates for points: bandwidths around the best one, no more neighbors or components than there are."""
         n_locations = len(group_by_location(points)[0])
         bandwidths: list[float] = []
@@ -203,15 +324,16 @@ class _Dictionary:
             "uniform",
         ]
 
-    def restricted(self, chosen: NDArray[np.bool_]) -> "_Dictionary":
+    def restrict(self, chosen: NDArray[np.bool_]) -> "_Dictionary":
         """The candidates for which `chosen`, in the order of `names`, is True."""
-        flags = iter(chosen.tolist())
-        return _Dictionary(
-            [width for width in self.bandwidths if next(flags)],
-            [pair for pair in self.adaptive if next(flags)],
-            [size for size in self.counts if next(flags)],
-            self.has_flow and next(flags),
-            self.fit_flow,
+        flags = chosen.tolist()
+        n_bandwidths, n_kernels = len(self.bandwidths), len(self.bandwidths) + len(self.adaptive)
+        return replace(
+            self,
+            bandwidths=list(compress(self.bandwidths, flags)),
+            adaptive=list(compress(self.adaptive, flags[n_bandwidths:])),
+            counts=list(compress(self.counts, flags[n_kernels:])),
+            has_flow=self.has_flow and flags[-2],
         )
 
     @property
@@ -219,21 +341,19 @@ class _Dictionary:
         """The number of steps of a fit of all candidates, for a progress bar."""
         return bool(self.bandwidths or self.adaptive) + len(self.counts) + self.has_flow
 
-    def concentrations(self, points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def concentrations(self, points: Floats) -> list[Floats]:
         """Concentrations at the points, for each kernel estimate."""
         widths = [np.full(len(points), width) for width in self.bandwidths]
         if self.adaptive:
             widths += adaptive_bandwidths(points, self.adaptive)
         return [width**-2 for width in widths]
 
-    def mixture(self, points: NDArray[np.float64], n_components: int, seed: int) -> VonMisesFisherComponents:
+    def mixture(self, points: Floats, n_components: int, seed: int) -> VonMisesFisherComponents:
         """A mixture fitted to the points."""
         n_components = min(n_components, len(group_by_location(points)[0]))
         return VonMisesFisherMixture(n_components, seed=seed).fit(points).components_
 
-    def log_densities(
-        self, train: NDArray[np.float64], test: NDArray[np.float64], seed: int, advance: Callable[[], None]
-    ) -> NDArray[np.float64]:
+    def log_densities(self, train: Floats, test: Floats, seed: int, advance: Callable[[], None]) -> Floats:
         """Log-densities at `test` of all candidates fitted to `train`, shape (m, number of candidates)."""
         columns = []
         if self.bandwidths or self.adaptive:
@@ -243,15 +363,15 @@ class _Dictionary:
             columns.append(self.mixture(train, n_components, seed).log_density(test)[:, None])
             advance()
         if self.has_flow:
-            columns.append(_flow_log_density(self.fit_flow(train, seed), test)[:, None])
+            columns.append(self.fit_flow(train, seed)._log_density(test)[:, None])
             advance()
         columns.append(_uniform(train.shape[1]).log_density(test)[:, None])
         return np.concatenate(columns, axis=1)
 
-    def average(
-        self, points: NDArray[np.float64], weights: NDArray[np.float64], seed: int, advance: Callable[[], None]
-    ) -> DensityAverage:
-        """The average of all candidates fitted to the points."""
+    def fit(
+        self, points: Floats, seed: int, advance: Callable[[], None]
+    ) -> "tuple[list[VonMisesFisherComponents], FlowDensity | None]":
+        """All candidates fitted to the points: those with components, and the flow."""
         equal = np.full(len(points), 1 / len(points))
         parts = [VonMisesFisherComponents(points, kappas, equal) for kappas in self.concentrations(points)]
         if parts:
@@ -259,74 +379,12 @@ class _Dictionary:
         for n_components in self.counts:
             parts.append(self.mixture(points, n_components, seed))
             advance()
-        flow, flow_weight = None, 0.0
+        flow = None
         if self.has_flow:
-            flow, flow_weight = self.fit_flow(points, seed), float(weights[-2])
+            flow = self.fit_flow(points, seed)
             advance()
-        of_parts = np.delete(weights, -2) if self.has_flow else weights
-        parts.append(_uniform(points.shape[1]))
-        shares = {name: float(weight) for name, weight in zip(self.names, weights, strict=True)}
-        return DensityAverage(VonMisesFisherComponents.average(parts, of_parts.tolist()), flow, flow_weight, shares)
-
-
-def fit_average(
-    points: NDArray[np.float64],
-    *,
-    candidates: tuple[str, ...],
-    folds: str,
-    fit_flow: FlowFit,
-    generator: np.random.Generator,
-    progress: Progress = False,
-) -> DensityAverage:
-    """Fit an average of estimates to points, with weights by cross-validation.
-
-    Parameters
-    ----------
-    points : array, shape (n, d)
-        Unit vectors in float64. Of more than 10,000, a random part decides on the weights.
-    candidates : tuple of {"kernels", "mixtures", "flow"}
-        Which estimates to consider beside the uniform distribution.
-    folds : {"locations", "rows"}
-        Whether points at one location stay in one fold.
-    fit_flow : callable (points, seed) -> Flow
-        Fits the candidate "flow".
-    generator : numpy Generator
-        Draws the folds and the seeds.
-    progress : bool or callable (done, total)
-        Show a progress bar, or call a function with the number of fits done and their total.
-    """
-    part = points[np.sort(generator.permutation(len(points))[:_MOST_POINTS])]
-    fold = folds_of(part, folds, generator)
-    n_folds = int(fold.max()) + 1
-    dictionary = _Dictionary.of(part, candidates, fit_flow)
-    seed = int(generator.integers(2**31))
-    values = np.empty((len(part), len(dictionary.names)))
-    total = (n_folds + 1) * dictionary.rounds
-    with progress_bar(progress, "fits", total) as show:
-        counter = count(1)
-
-        def advance() -> None:
-            show(next(counter))
-
-        for k in range(n_folds):
-            values[fold == k] = dictionary.log_densities(part[fold != k], part[fold == k], seed, advance)
-        # One point of the uniform distribution keeps the density positive far from all points.
-        prior = np.eye(values.shape[1])[-1]
-        chosen = stacking_weights(values, prior=prior) >= _LEAST_WEIGHT
-        chosen[-1] = True
-        weights = stacking_weights(values[:, chosen], prior=prior[chosen])
-        average = dictionary.restricted(chosen).average(points, weights, seed, advance)
-        show(total)
-    return average
+        return [*parts, _uniform(points.shape[1])], flow
 
 
 def _uniform(dim: int) -> VonMisesFisherComponents:
     return VonMisesFisherComponents(np.eye(1, dim), np.zeros(1), np.ones(1))
-
-
-def _flow_log_density(flow: Flow, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    data = torch.as_tensor(points.astype(np.float32))
-    with torch.no_grad():
-        values = torch.cat([flow.log_prob(block) for block in torch.split(data, _BLOCK)])
-    in_double: NDArray[np.float64] = values.numpy().astype(np.float64)
-    return in_double

@@ -1,35 +1,51 @@
 """Kernel density estimates on the sphere with the von Mises-Fisher kernel.
 
-    f(x) = sum over i of w_i C_d(kappa) exp(kappa <x, x_i>),   kappa = 1 / h^2
+    f(x) = sum over i of w_i C_d(kappa_i) exp(kappa_i <x, x_i>),   kappa_i = 1 / h_i^2
 
 For small h the kernel is nearly a Gaussian of standard deviation h, in radians, on the tangent space of its point.
+
+`SphericalKDE` has one bandwidth h, `AdaptiveKDE` a bandwidth of its own at every location, h_i = c r_i / sqrt(d - 1)
+with r_i the distance of x_i to its k-th nearest other location: kernels are narrow where points are dense, and wide
+where they are rare. A kernel of bandwidth h has its mass near the distance h sqrt(d - 1), so c is about 1 in any
+dimension.
 """
 
 import math
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any, overload
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
-from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
-from sphereot._arrays.types import ArrayT, Bandwidth, Numbers, Points
-from sphereot._arrays.validation import as_int, as_points, as_points_or_table, own_weights, require_same_dim
-from sphereot._support.scikit_learn import ScikitLearnDensity, not_fitted_error, seed_or_random_state
-from sphereot.density._component_estimator import weighted_mean
-from sphereot.density._kernels import COINCIDENT, log_sum_exp, maximizer, normalized_float64
-from sphereot.density._near_components import near_components
-from sphereot.density._vmf import fit_concentration, log_bessel, sample_around, scaled_log_normalizer
-from sphereot.density._weights import fit_weights
-
-__all__ = ["SphericalKDE"]
+from sphereot._arrays.libraries import Array
+from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.types import Bandwidth, Numbers, Points
+from sphereot._arrays.validation import as_int, as_positive
+from sphereot.density._estimator import ComponentModel, DensityModel
+from sphereot.density._vmf import fit_concentrations, log_bessel, sample_around, scaled_log_normalizer
+from sphereot.density.components import (
+    COINCIDENT,
+    VonMisesFisherComponents,
+    group_by_location,
+    log_sum_exp,
+    maximizer,
+    near_components,
+    neighbor_distances,
+    normalized_float64,
+    row_blocks,
+)
 
 _CV_POINTS = 1000
 _WIDEST = 3.0  # radians: so wide a kernel is flat
 
+_NEIGHBORS = (1, 2, 3, 5, 8, 16, 32)
+_SCALES = (0.25, 0.5, 1.0, 2.0)
+_CV_LOCATIONS = 1000
+_LEAST = 1e-6  # radians: a narrower kernel would show the rounding of cosines
 
-class SphericalKDE(ScikitLearnDensity):
+
+class SphericalKDE(DensityModel):
     """Kernel density estimate with the von Mises-Fisher kernel, on a sphere of any dimension.
 
     Parameters
@@ -41,9 +57,6 @@ class SphericalKDE(ScikitLearnDensity):
         mean is zero.
     weights : array, shape (n,), optional
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
-    columns : str, int or sequence of them, optional
-        Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
-        become unit vectors. `fit` then needs a table; the other methods take arrays of unit vectors too.
 
     Attributes
     ----------
@@ -83,18 +96,13 @@ class SphericalKDE(ScikitLearnDensity):
     array([0.55, 0.01])
     """
 
-    def __init__(
-        self,
-        bandwidth: Bandwidth | None = None,
-        weights: Numbers | None = None,
-        *,
-        columns: Columns | None = None,
-    ) -> None:
+    _model = "kde"
+
+    def __init__(self, bandwidth: Bandwidth | None = None, weights: Numbers | None = None) -> None:
         self.bandwidth = bandwidth
         self.weights = weights
-        self.columns = columns
 
-    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> "SphericalKDE":
+    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
         """Fit the estimate to points: store them, and choose the bandwidth if it is not given.
 
         Parameters
@@ -116,62 +124,13 @@ class SphericalKDE(ScikitLearnDensity):
         ValueError
             If the bandwidth is not positive, or cannot be chosen because all points are at the same location.
         """
-        sample_weight = own_weights(sample_weight, x)
-        rows = as_points("x", x, self.columns, weighted=True)
-        weights = fit_weights(self.weights, sample_weight, rows)
-        points = normalized_float64(rows)
-        masses = np.full(len(points), 1.0) if weights is None else to_numpy(weights).astype(np.float64)
-        masses = masses / masses.max()  # the sum of very large weights would overflow
-        self.points_ = points[masses > 0]
-        self.weights_ = masses[masses > 0] / masses.sum()
-        self.n_features_in_ = points.shape[1]
-        self.bandwidth_ = _chosen_bandwidth(self.bandwidth, self.points_, self.weights_)
+        self.points_, self.weights_ = self._weighted_sample(x, self.weights, sample_weight)
+        self.n_features_in_ = self.points_.shape[1]
+        self.bandwidth_ = _choose_bandwidth(self.bandwidth, self.points_, self.weights_)
         self.concentration_ = self.bandwidth_**-2
         return self
 
-    @overload
-    def log_density(self, points: NDArray[Any]) -> NDArray[Any]: ...
-
-    @overload
-    def log_density(self, points: ArrayT) -> ArrayT: ...
-
-    @overload
-    def log_density(self, points: Points) -> Any: ...
-
-    def log_density(self, points: Points) -> Any:
-        """Log-density at points.
-
-        Parameters
-        ----------
-        points : array, shape (m, d)
-            Unit vectors.
-
-        Returns
-        -------
-        array, shape (m,)
-            Log-density against the surface measure of the sphere, in the library of `points`.
-        """
-        return self._log_density(self._as_points(points))
-
-    score_samples = log_density
-
-    @overload
-    def density(self, points: NDArray[Any]) -> NDArray[Any]: ...
-
-    @overload
-    def density(self, points: ArrayT) -> ArrayT: ...
-
-    @overload
-    def density(self, points: Points) -> Any: ...
-
-    def density(self, points: Points) -> Any:
-        """Density at points; see `log_density`."""
-        at = self._as_points(points)
-        values = np.exp(to_numpy(self._log_density(at)))
-        return values if is_numpy(at) else to_kind(values, at)
-
-    def _log_density(self, points: Array) -> Array:
-        """`log_density` of validated points."""
+    def _log_density(self, points: Array) -> NDArray[np.float64]:
         at = normalized_float64(points)
         values = np.empty(len(at))
         log_weights = np.log(self.weights_)
@@ -183,78 +142,30 @@ class SphericalKDE(ScikitLearnDensity):
             exponents += log_weights[columns]
             values[rows] = log_sum_exp(exponents)
         values += scaled_log_normalizer(self.n_features_in_, self.concentration_)
-        return values if is_numpy(points) else to_kind(values, points)
+        return values
 
-    def score(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> float:
-        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them.
-
-        `sample_weight`, shape (m,), are nonnegative weights of the points in the mean; equal by default.
-        """
-        points = self._as_points(x, "x")
-        return weighted_mean(to_numpy(self._log_density(points)), sample_weight, points)
-
-    def sample(
-        self,
-        n: int = 1,
-        seed: int | np.random.Generator | None = None,
-        *,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-    ) -> NDArray[np.float64]:
-        """Draw points from the estimate.
-
-        Parameters
-        ----------
-        n : int
-            Number of points.
-        seed : int, numpy Generator or None
-            Source of randomness; no global random state is read or changed.
-        random_state : int, numpy RandomState, numpy Generator or None
-            scikit-learn's name for `seed`; give one of them.
-
-        Returns
-        -------
-        array, shape (n, d)
-            Unit vectors.
-        """
-        self._require_fit()
-        n = as_int("n", n, 1, "the number of points")
-        generator = np.random.default_rng(seed_or_random_state(seed, random_state))
+    def _sample(self, n: int, seed: Any) -> NDArray[np.float64]:
+        generator = numpy_generator(seed)
         centers = self.points_[generator.choice(len(self.points_), size=n, p=self.weights_)]
         return sample_around(centers, self.concentration_, generator)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor parameters by name, for the API of scikit-learn."""
-        return {"bandwidth": self.bandwidth, "weights": self.weights, "columns": self.columns}
+    def _arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {"points": self.points_, "weights": self.weights_}, {"bandwidth_": self.bandwidth_}
 
-    def set_params(self, **params: Any) -> "SphericalKDE":
-        """Change constructor parameters; the next `fit` uses them."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                raise ValueError(
-                    f"{name} is not a parameter of SphericalKDE; choose from bandwidth, weights and columns."
-                )
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        columns = "" if self.columns is None else f", columns={self.columns!r}"
-        return f"SphericalKDE(bandwidth={self.bandwidth!r}{columns})"
-
-    def _as_points(self, points: Points, name: str = "points") -> Array:
-        self._require_fit()
-        at = as_points_or_table(name, points, self.columns)
-        require_same_dim(name, at, "the fitted sample", self.points_)
-        return at
-
-    def _require_fit(self) -> None:
-        if not hasattr(self, "points_"):
-            raise not_fitted_error("This SphericalKDE has no points yet; call fit(x) first.")
+    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        shape, dim = arrays["points"].shape, values["dim"]
+        if len(shape) != 2 or shape[1] != dim:
+            raise ValueError(f"points: shape is {shape}, but dim is {dim}")
+        # The bandwidth is stored as a number, however it was chosen.
+        fitted = SphericalKDE(float(values["bandwidth_"])).fit(arrays["points"], sample_weight=arrays["weights"])
+        self.points_, self.weights_ = fitted.points_, fitted.weights_
+        self.bandwidth_, self.concentration_ = fitted.bandwidth_, fitted.concentration_
 
 
 # ---- bandwidths ----
 
 
-def _chosen_bandwidth(bandwidth: Any, points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+def _choose_bandwidth(bandwidth: Any, points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
     if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool):
         if not 0 < float(bandwidth) < math.inf:
             raise ValueError(
@@ -263,7 +174,7 @@ def _chosen_bandwidth(bandwidth: Any, points: NDArray[np.float64], weights: NDAr
             )
         return float(bandwidth)
     if bandwidth is None or (isinstance(bandwidth, str) and bandwidth == "cv"):
-        return _cross_validated(points, weights)
+        return _cross_validate(points, weights)
     if isinstance(bandwidth, str) and bandwidth == "rule-of-thumb":
         return _rule_of_thumb(points, weights)
     raise ValueError(
@@ -278,7 +189,7 @@ def _rule_of_thumb(points: NDArray[np.float64], weights: NDArray[np.float64]) ->
     if resultant >= 1 - COINCIDENT:
         raise ValueError(_NO_SPREAD)
     q = dim - 1  # dimension of the sphere, the notation of Garcia-Portugues
-    kappa = max(fit_concentration(dim, resultant), 1e-9)
+    kappa = max(float(fit_concentrations(dim, np.array([resultant]))[0]), 1e-9)
     n = 1 / float(np.sum(weights**2))
     top = math.log(4 * math.sqrt(math.pi)) + 2 * log_bessel((q - 1) / 2, kappa)
     first = math.log(2 * q) + log_bessel((q + 1) / 2, 2 * kappa)
@@ -287,7 +198,7 @@ def _rule_of_thumb(points: NDArray[np.float64], weights: NDArray[np.float64]) ->
     return math.exp((top - bottom) / (4 + q))
 
 
-def _cross_validated(points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+def _cross_validate(points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
     """Bandwidth of largest leave-one-out likelihood, on a subset of the points if there are many."""
     n, dim = points.shape
     size = 1.0
@@ -307,7 +218,7 @@ def _cross_validated(points: NDArray[np.float64], weights: NDArray[np.float64]) 
     def likelihood(log_width: float) -> float:
         kappa = math.exp(-2 * log_width)
         others = np.log(np.exp(-kappa * gap) @ weights) - kappa * nearest[:, 0]
-        return float(weights @ (others - log_left)) + scaled_log_normalizer(dim, kappa)
+        return float(weights @ (others - log_left) + scaled_log_normalizer(dim, kappa))
 
     spacing = float(np.quantile(np.sqrt(2 * nearest), 0.1))
     widths = np.linspace(math.log(spacing / 4), math.log(_WIDEST), 24)
@@ -320,3 +231,186 @@ _NO_SPREAD = (
     "bandwidth: all points are at one location, so it cannot be chosen from them; give a number of radians, e.g. "
     "bandwidth=0.1."
 )
+
+
+# ---- adaptive ----
+
+
+class AdaptiveKDE(ComponentModel):
+    """Kernel density estimate with the von Mises-Fisher kernel, narrow where points are dense.
+
+    Parameters
+    ----------
+    neighbors : int, optional
+        The bandwidth at a location is in proportion to its distance to the k-th nearest other location; chosen among 1,
+        2, 3, 5, 8, 16 and 32 by default. With fewer locations than that, the farthest one counts.
+    scale : float, optional
+        Factor c of the bandwidths, about 1; chosen by default.
+    weights : array, shape (n,), optional
+        Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
+
+    Attributes
+    ----------
+    neighbors_, scale_ : int, float
+        The number of neighbors and the factor.
+    bandwidths_ : array, shape (n,)
+        Bandwidth at each point of positive weight, in radians; at least 1e-6.
+    components_ : VonMisesFisherComponents
+        The kernels: points with positive weight, concentrations 1 / h^2 and weights.
+    n_features_in_ : int
+        Dimension d of the space around the sphere.
+
+    Notes
+    -----
+    What is not given maximizes the likelihood of locations that are left out: a location with all its points is
+    removed, and the bandwidths of the others follow. This is exact, without a fit for every location, as a removed
+    neighbor makes the next one count. At most 1000 locations are left out, a random subset with a fixed seed.
+
+    Points are at one location if they agree to seven decimals. Neighbors are counted among locations, so that repeated
+    points do not make a bandwidth zero.
+
+    References
+    ----------
+    L. Breiman, W. Meisel, E. Purcell, Variable kernel estimates of multivariate densities, Technometrics 19 (1977).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sphereot import sphere
+    >>> from sphereot.density import AdaptiveKDE
+    >>> x = sphere.normalize(np.random.default_rng(0).normal(size=(500, 3)) + [2, 0, 0])
+    >>> dense, sparse = AdaptiveKDE().fit(x).density(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]))
+    >>> bool(dense > 0.4), bool(sparse < 0.01)
+    (True, True)
+    """
+
+    _model = "adaptive"
+    _fitted_values = ("neighbors_", "scale_")
+
+    def __init__(
+        self, neighbors: int | None = None, scale: float | None = None, weights: Numbers | None = None
+    ) -> None:
+        self.neighbors = neighbors
+        self.scale = scale
+        self.weights = weights
+
+    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
+        """Fit the estimate to points: choose the bandwidths.
+
+        Parameters
+        ----------
+        x : array, shape (n, d)
+            Unit vectors, at two locations or more.
+        y : None
+            Ignored; present for the API of scikit-learn.
+        sample_weight : array, shape (n,), optional
+            Nonnegative weights of the points, scaled to a total of 1; by default those of the constructor.
+
+        Returns
+        -------
+        AdaptiveKDE
+            This estimate.
+
+        Raises
+        ------
+        ValueError
+            Also if all points are at the same location.
+        """
+        points, masses = self._weighted_sample(x, self.weights, sample_weight)
+        neighbors, scale = self.neighbors, self.scale
+        if neighbors is not None:
+            neighbors = as_int("neighbors", neighbors, 1, "the number of neighbors")
+        if scale is not None:
+            scale = as_positive("scale", scale, "the factor of the bandwidths")
+        sample = _Sample(points, masses, (neighbors or max(_NEIGHBORS)) + 1)
+        self.neighbors_, self.scale_ = _choose_neighbors(sample, neighbors, scale)
+        self.bandwidths_ = sample.bandwidths(self.neighbors_, self.scale_)[sample.location]
+        self.components_ = VonMisesFisherComponents(points, self.bandwidths_**-2, masses)
+        self.n_features_in_ = points.shape[1]
+        return self
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        super()._restore(arrays, values)
+        self.bandwidths_ = self.components_.concentrations**-0.5
+
+
+def adaptive_bandwidths(
+    points: NDArray[np.float64], settings: Sequence[tuple[int, float]]
+) -> list[NDArray[np.float64]]:
+    """Bandwidths at each point for several numbers of neighbors and scales, with one search for neighbors.
+
+    Parameters
+    ----------
+    points : array, shape (n, d)
+        Unit vectors in float64.
+    settings : sequence of (int, float)
+        `neighbors` and `scale` of `AdaptiveKDE`.
+    """
+    sample = _Sample(points, np.full(len(points), 1 / len(points)), max(neighbors for neighbors, _ in settings))
+    return [sample.bandwidths(neighbors, scale)[sample.location] for neighbors, scale in settings]
+
+
+class _Sample:
+    """Points with weights, their locations, and the distances between these."""
+
+    def __init__(self, points: NDArray[np.float64], weights: NDArray[np.float64], neighbors: int):
+        first, self.location = group_by_location(points)
+        self.weights, self.locations = weights, points[first]
+        self.masses = np.bincount(self.location, weights)
+        self.distances = neighbor_distances(self.locations, max(1, min(neighbors, len(first) - 1)))
+        if not np.all(np.isfinite(self.distances[:, 0])):
+            raise ValueError(
+                "x: all points are at one location, so that no bandwidth follows from their distances; give points at "
+                "two locations or more, or a number of radians to SphericalKDE."
+            )
+
+    def bandwidths(self, neighbors: int, scale: float) -> NDArray[np.float64]:
+        """Bandwidth of each location."""
+        finite = np.isfinite(self.distances).sum(axis=1)
+        column = np.minimum(neighbors, finite) - 1
+        chosen = np.take_along_axis(self.distances, column[:, None], axis=1)[:, 0]
+        widths: NDArray[np.float64] = np.maximum(scale * chosen / math.sqrt(self.locations.shape[1] - 1), _LEAST)
+        return widths
+
+    def left_out(self, neighbors: int, scale: float, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Log-densities at locations `rows`, each by the estimate of the points at all other locations."""
+        dim = self.locations.shape[1]
+        radius = self.distances[:, min(neighbors, self.distances.shape[1]) - 1]
+        near, far = (self.bandwidths(k, scale) ** -2 for k in (neighbors, neighbors + 1))
+        log_masses = np.log(self.masses)
+        # Where the location left out is one of the k nearest, the next neighbor takes its place.
+        factors = [log_masses + scaled_log_normalizer(dim, kappa) for kappa in (near, far)]
+        values = np.empty(len(rows))
+        for block in row_blocks(len(rows), len(self.locations)):
+            gap = 1.0 - self.locations[rows[block]] @ self.locations.T
+            is_neighbor = np.sqrt(2.0 * np.maximum(gap, 0.0)) <= radius * (1 + 1e-12)
+            exponents = factors[0] - near * gap
+            left, right = np.nonzero(is_neighbor)
+            exponents[left, right] = factors[1][right] - far[right] * gap[left, right]
+            exponents[np.arange(len(exponents)), rows[block]] = -np.inf
+            values[block] = log_sum_exp(exponents, np.float32)
+        total: NDArray[np.float64] = values - np.log1p(-self.masses[rows])
+        return total
+
+
+def _choose_neighbors(sample: _Sample, neighbors: int | None, scale: float | None) -> tuple[int, float]:
+    """Number of neighbors and factor of largest likelihood of locations left out, where they are not given."""
+    n = len(sample.locations)
+    if neighbors is not None and scale is not None:
+        return neighbors, scale
+    if n < 3:  # nothing can be left out
+        return neighbors or 1, scale or 1.0
+    rows = np.sort(np.random.default_rng(0).permutation(n)[:_CV_LOCATIONS])
+    masses = sample.masses[rows] / sample.masses[rows].sum()
+
+    def likelihood(k: int, factor: float) -> float:
+        return float(masses @ sample.left_out(k, factor, rows))
+
+    counts = [k for k in _NEIGHBORS if k <= n - 2] if neighbors is None else [neighbors]
+    scales = _SCALES if scale is None else (scale,)
+    values = {(k, factor): likelihood(k, factor) for k in counts for factor in scales}
+    best: tuple[int, float] = max(values, key=lambda pair: values[pair])
+    if scale is not None:
+        return best
+    low, high = math.log(best[1] / 2), math.log(best[1] * 2)
+    return best[0], math.exp(maximizer(lambda value: likelihood(best[0], math.exp(value)), low, high))

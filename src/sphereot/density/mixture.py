@@ -1,31 +1,31 @@
 """Mixtures of von Mises-Fisher distributions, fitted by expectation maximization (Banerjee et al., 2005)."""
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import is_numpy, namespace, to_kind
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Numbers, Points
-from sphereot._arrays.validation import as_int, as_points, as_positive, own_weights
-from sphereot.density._component_estimator import ComponentEstimator
-from sphereot.density._kernels import normalized_float64, row_blocks
-from sphereot.density._vmf import fit_concentrations, scaled_log_normalizers
-from sphereot.density._weights import fit_weights, scaled_weights
-from sphereot.density.components import VonMisesFisherComponents
-from sphereot.density.locations import group_by_location, neighbor_distances
-
-__all__ = ["VonMisesFisherMixture"]
+from sphereot._arrays.validation import as_int, as_positive
+from sphereot.density._estimator import ComponentModel
+from sphereot.density._vmf import fit_concentrations, scaled_log_normalizer
+from sphereot.density.components import (
+    VonMisesFisherComponents,
+    group_by_location,
+    neighbor_distances,
+    normalized_float64,
+    row_blocks,
+)
 
 _MOST_COMPONENTS = 512
 _HELD_OUT = 0.2
 _LARGEST = 1e12  # a larger concentration would show the rounding of cosines
 
 
-class VonMisesFisherMixture(ComponentEstimator):
+class VonMisesFisherMixture(ComponentModel):
     """Mixture of von Mises-Fisher distributions on a sphere of any dimension, fitted by expectation maximization.
 
     Parameters
@@ -44,9 +44,6 @@ class VonMisesFisherMixture(ComponentEstimator):
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
     seed : int, numpy Generator or None
         Makes the start (k-means++ with the distance 1 - cosine), and with it the fit, reproducible.
-    columns : str, int or sequence of them, optional
-        Columns of the coordinates in a table: names or numbers, as in `sphereot.ssw`; longitude and latitude in degrees
-        become unit vectors. `fit` then needs a table; the other methods take arrays of unit vectors too.
 
     Attributes
     ----------
@@ -75,6 +72,9 @@ class VonMisesFisherMixture(ComponentEstimator):
     array([ True,  True])
     """
 
+    _model = "mixture"
+    _fitted_values = ("log_likelihoods_",)
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -84,7 +84,6 @@ class VonMisesFisherMixture(ComponentEstimator):
         max_iter: int = 200,
         weights: Numbers | None = None,
         seed: int | np.random.Generator | None = None,
-        columns: Columns | None = None,
     ) -> None:
         self.n_components = n_components
         self.max_concentration = max_concentration
@@ -92,9 +91,8 @@ class VonMisesFisherMixture(ComponentEstimator):
         self.max_iter = max_iter
         self.weights = weights
         self.seed = seed
-        self.columns = columns
 
-    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> "VonMisesFisherMixture":
+    def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
         """Fit the mixture to points.
 
         Parameters
@@ -111,24 +109,26 @@ class VonMisesFisherMixture(ComponentEstimator):
         VonMisesFisherMixture
             This mixture.
         """
-        sample_weight = own_weights(sample_weight, x)
-        rows = as_points("x", x, self.columns, weighted=True)
-        weights = scaled_weights(fit_weights(self.weights, sample_weight, rows), len(rows))
+        points, weights = self._weighted_sample(x, self.weights, sample_weight)
         tol = as_positive("tol", self.tol, "the least gain of a step")
         max_iter = as_int("max_iter", self.max_iter, 1, "the number of steps")
-        points, weights = normalized_float64(rows)[weights > 0], weights[weights > 0]
         first, location = group_by_location(points)
         count = self.n_components
         if count is not None and as_int("n_components", count, 1, "the number of components") > len(first):
             raise ValueError(
                 f"n_components: got {count}, but the points are at {len(first)} locations; give at most that number."
             )
-        largest = self._largest(points[first])
+        if self.max_concentration is not None:
+            largest = as_positive("max_concentration", self.max_concentration, "the largest concentration")
+        else:
+            nearest = neighbor_distances(points[first], 1)[:, 0]
+            width = float(np.median(nearest)) / math.sqrt(points.shape[1] - 1)
+            largest = float(np.clip(width**-2, 1.0, _LARGEST)) if math.isfinite(width) else 1e4
         generator = numpy_generator(self.seed)
         settings: dict[str, Any] = {"largest": largest, "tol": tol, "max_iter": max_iter}
         if count is None:
-            count = _validated_count(points, weights, location, generator, settings)
-        self.components_, self.log_likelihoods_ = _fitted(points, weights, count, generator, **settings)
+            count = _choose_count(points, weights, location, generator, settings)
+        self.components_, self.log_likelihoods_ = _maximize_likelihood(points, weights, count, generator, **settings)
         self.n_features_in_ = points.shape[1]
         return self
 
@@ -147,7 +147,7 @@ class VonMisesFisherMixture(ComponentEstimator):
         """
         at = self._as_points(x, "x")
         points, k = normalized_float64(at), len(self.components_.weights)
-        shares = [_shares(self.components_, points[rows])[0] for rows in row_blocks(len(points), k)]
+        shares = [_assign(self.components_, points[rows])[0] for rows in row_blocks(len(points), k)]
         probabilities = np.concatenate(shares)
         return probabilities if is_numpy(at) else to_kind(probabilities, at)
 
@@ -156,15 +156,8 @@ class VonMisesFisherMixture(ComponentEstimator):
         probabilities = self.predict_proba(x)
         return namespace(probabilities).argmax(probabilities, axis=1)
 
-    def _largest(self, locations: NDArray[np.float64]) -> float:
-        if self.max_concentration is not None:
-            return as_positive("max_concentration", self.max_concentration, "the largest concentration")
-        nearest = neighbor_distances(locations, 1)[:, 0]
-        width = float(np.median(nearest)) / math.sqrt(locations.shape[1] - 1)
-        return float(np.clip(width**-2, 1.0, _LARGEST)) if math.isfinite(width) else 1e4
 
-
-def _validated_count(
+def _choose_count(
     points: NDArray[np.float64],
     weights: NDArray[np.float64],
     location: NDArray[np.intp],
@@ -182,11 +175,8 @@ def _validated_count(
     count = 1
     while count <= most:
         masses = weights[~held_out] / weights[~held_out].sum()
-        score = float(
-            np.average(
-                _fitted(train, masses, count, generator, **settings)[0].log_density(test), weights=weights[held_out]
-            )
-        )
+        components, _ = _maximize_likelihood(train, masses, count, generator, **settings)
+        score = float(np.average(components.log_density(test), weights=weights[held_out]))
         if score > best_score:
             best, best_score = count, score
         elif count >= 4 * best:
@@ -195,7 +185,7 @@ def _validated_count(
     return best
 
 
-def _fitted(
+def _maximize_likelihood(
     points: NDArray[np.float64],
     weights: NDArray[np.float64],
     count: int,
@@ -225,7 +215,7 @@ def _expectation(
     means = components.means
     masses, sums, likelihood = np.zeros(len(means)), np.zeros(means.shape), 0.0
     for rows in row_blocks(len(points), len(means)):
-        shares, log_densities = _shares(components, points[rows])
+        shares, log_densities = _assign(components, points[rows])
         shares *= weights[rows, None]
         likelihood += float(weights[rows] @ log_densities)
         masses += shares.sum(axis=0)
@@ -233,11 +223,11 @@ def _expectation(
     return likelihood, masses, sums
 
 
-def _shares(
+def _assign(
     components: VonMisesFisherComponents, points: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Probability of each component at each point, shape (m, k), and the log-density of the mixture there."""
-    log_factors = np.log(components.weights) + scaled_log_normalizers(points.shape[1], components.concentrations)
+    log_factors = np.log(components.weights) + scaled_log_normalizer(points.shape[1], components.concentrations)
     shares = (points @ components.means.T - 1.0) * components.concentrations + log_factors
     largest = shares.max(axis=1, keepdims=True)
     shares -= largest

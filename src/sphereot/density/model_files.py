@@ -1,51 +1,103 @@
-"""Model files: tensors and a JSON description in one safetensors file, which is read without running code from it."""
+"""Model files: arrays and a JSON description in one safetensors file, which is read without running code from it."""
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from sphereot._support.atomic_write import reason_of, write_aside
+from sphereot._arrays.validation import as_int
+from sphereot._support.atomic_write import reason_of
+from sphereot.density._estimator import FORMAT, DensityModel
+from sphereot.density.averaging import AverageDensity
+from sphereot.density.kde import AdaptiveKDE, SphericalKDE
+from sphereot.density.mixture import VonMisesFisherMixture
 
-__all__ = ["FORMAT", "as_tensor", "read_model", "write_model"]
-
-FORMAT = "sphereot-density-1"
-
-
-def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Path:
-    """Write tensors by name and a JSON-like description into one file; the write is atomic."""
-    from safetensors.torch import save
-
-    metadata = {"format": FORMAT, "description": json.dumps(description, default=_as_python)}
-    # Bytes first: the library's own writing of a file raises errors of its own on a full disk.
-    content = save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata)
-    with write_aside(path) as aside:
-        aside.write_bytes(content)
-    return Path(path)
+_MODELS = ("expmap", "stereo", "kde", "adaptive", "mixture", "auto")
+# Parameters that are in every file of an earlier version, whether its model has them or not.
+_SHARED = {
+    "model", "loss", "n_blocks", "n_components", "epochs", "lr", "final_lr", "n_projections", "method",
+    "validation_fraction", "patience", "bandwidth", "folds", "candidates", "seed", "progress", "columns",
+}  # fmt: skip
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors and the description that `write_model` wrote.
+def load(path: str | os.PathLike[str]) -> DensityModel:
+    """Read a model that the method `save` of a density estimator wrote.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+
+    Returns
+    -------
+    SphericalKDE, AdaptiveKDE, VonMisesFisherMixture, FlowDensity or AverageDensity
+        The fitted model, of the class that was saved.
 
     Raises
     ------
     ValueError
-        For a file that is truncated or damaged, or is no model of sphereot.
+        For a file that is truncated, or is not a density model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sphereot import density
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = density.SphericalKDE(0.3).fit(np.eye(3)).save(f"{folder}/model.safetensors")
+    ...     kde = density.load(path)
+    >>> kde
+    SphericalKDE(bandwidth=0.3)
     """
+    arrays, description = _read(path)
+    try:
+        return _from_file(arrays, description)
+    except MemoryError:
+        raise
+    except Exception as error:  # a description can be wrong in any way; the message names the file in all cases
+        raise ValueError(
+            f"{path}: this model file is damaged, or does not fit this version of sphereot ({reason_of(error)})."
+        ) from error
+
+
+def _from_file(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> DensityModel:
+    parameters = dict(description["parameters"])
+    name = parameters["model"]
+    if name not in _MODELS:
+        raise ValueError(f"model: got {name!r}; choose one of {', '.join(map(repr, _MODELS))}.")
+    kind: type[DensityModel]
+    if name in ("expmap", "stereo"):
+        from sphereot.density.flow import FlowDensity
+
+        kind = FlowDensity
+    else:
+        kinds = {"kde": SphericalKDE, "adaptive": AdaptiveKDE, "mixture": VonMisesFisherMixture, "auto": AverageDensity}
+        kind = kinds[name]
+    if name == "mixture" and "epochs" in parameters:
+        del parameters["n_components"]  # of a flow, in files of an earlier version
+    unknown = set(parameters) - _SHARED - set(kind._get_param_names())
+    if unknown:
+        raise ValueError(f"there is no parameter {', '.join(map(repr, sorted(unknown)))}")
+    model = kind._from_parameters(parameters)
+    model.n_features_in_ = as_int("dim", description["dim"], 2, "the dimension")
+    model._restore(arrays, description)
+    return model
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read the arrays and the description of a model file, and raise ValueError if it is damaged."""
     from safetensors import SafetensorError, safe_open
 
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(2, "there is no such model file", str(file))
     try:
-        with safe_open(file, framework="pt") as opened:
+        with safe_open(file, framework="np") as opened:
             metadata = opened.metadata() or {}
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-    except SafetensorError as error:
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, TypeError) as error:  # a TypeError for a dtype that NumPy does not have
         message = f"{file}: this is no complete model file ({reason_of(error)}); write it again with `density fit`."
         raise ValueError(message) from error
     if metadata.get("format") != FORMAT:
@@ -53,8 +105,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[st
             f"{file}: this safetensors file is no density model of sphereot (format {metadata.get('format')!r}, not "
             f"{FORMAT!r}); give a file that `density fit` wrote."
         )
-    for name, tensor in tensors.items():
-        if tensor.dtype not in (torch.float32, torch.float64) or not bool(torch.isfinite(tensor).all()):
+    for name, array in arrays.items():
+        if array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
             raise ValueError(
                 f"{file}: this model file is damaged: {name!r} must hold finite numbers in float32 or float64; write "
                 "it again with `density fit`."
@@ -68,16 +120,4 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[st
             f"{file}: this model file has no description that can be read ({reason_of(error)}); write it "
             "again with `density fit`."
         ) from error
-    return tensors, description
-
-
-def as_tensor(values: Any) -> Tensor:
-    """Copy the values of a NumPy array into a tensor."""
-    return torch.as_tensor(values).clone()
-
-
-def _as_python(value: Any) -> Any:
-    """Convert a NumPy number for JSON: settings may come from a grid or a table."""
-    if not hasattr(value, "tolist"):
-        raise TypeError(f"{value!r} cannot be written to a model file; give a plain number or text.")
-    return value.tolist()
+    return arrays, description

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,12 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sphereot._arrays.types import UniformMethod
+from sphereot._backends import backend_for
+from sphereot._backends.protocol import Measure
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.checkpoints import Callback, CheckpointStore, DivergenceError, asks_to_stop, store_name
-from sphereot.density.objectives import OBJECTIVES, CircleSampling
+from sphereot._support.checkpoints import Callback, DivergenceError, asks_to_stop
 from sphereot.flows import Flow
-
-__all__ = ["History", "log_likelihood", "train"]
+from sphereot.slicing.drawing import draw_frames
+from sphereot.torch.euclidean import sliced_wasserstein
 
 _BLOCK = 1 << 14  # points at a time where no gradients are needed
 
@@ -48,13 +50,16 @@ def train(
     loss: str,
     epochs: int,
     lr: float,
-    final_lr: float | None = None,
-    circles: CircleSampling,
+    final_lr: float,
+    n_projections: int,
+    method: UniformMethod,
+    generator: torch.Generator,
     validation: Tensor | None = None,
     validate_every: int = 50,
     patience: int | None = None,
     start: Mapping[str, Any] | None = None,
-    checkpoint: CheckpointStore | None = None,
+    name: str = "checkpoint",
+    save: Callable[[Callable[[], Any]], None] | None = None,
     callback: Callback | None = None,
 ) -> History:
     """Fit the parameters of a flow to points (n, d), in place, by Adam on the full batch.
@@ -62,38 +67,36 @@ def train(
     Parameters
     ----------
     loss : {"ssw", "sw", "nll", "ssw+nll"}
-        The objective.
+        See `evaluate_loss`.
     lr, final_lr : float
         Learning rates of the first and of the last epoch; between them they change by equal factors.
-    circles : CircleSampling
-        How SSW and SW draw great circles or directions, anew in every epoch.
+    n_projections, method, generator
+        How SSW and SW draw great circles or directions, new ones in every epoch.
     validation : tensor, optional
         Points whose likelihood is computed every `validate_every` epochs. With `patience`, training
         stops after so many epochs without improvement, and the flow has its best parameters at the end.
     start : mapping, optional
-        The state to resume from, as saved to `checkpoint`.
-    checkpoint : CheckpointStore, optional
-        Where the state is saved after every epoch but the last.
+        The state to resume from, as passed to `save`; `name` is that of its file.
+    save : callable, optional
+        Called after every epoch but the last with a function that returns the state.
     callback : callable (epoch, loss, flow), optional
         Called after every epoch; training stops early if it returns True.
     """
-    objective = OBJECTIVES[loss]
     optimizer = torch.optim.Adam(flow.parameters(), lr=lr)
     history, best, done = History(), None, 0
     if start is not None:
         try:
-            history, best, done = _restore(start, flow, optimizer, circles.generator)
+            history, best, done = _restore(start, flow, optimizer, generator)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            name = "checkpoint" if checkpoint is None else store_name(checkpoint)
             raise ValueError(
                 f"{name}: its state does not fit this training ({reason_of(error)}); remove the file to start again "
                 "(--fresh)."
             ) from error
     last_good = copy.deepcopy(flow.state_dict())
     for epoch in range(done + 1, epochs + 1):
-        optimizer.param_groups[0]["lr"] = _rate(lr, lr if final_lr is None else final_lr, epoch, epochs)
+        optimizer.param_groups[0]["lr"] = learning_rate(lr, final_lr, epoch, epochs)
         optimizer.zero_grad()
-        value = objective(flow, x, circles)
+        value = evaluate_loss(loss, flow, x, n_projections, method, generator)
         loss_value = value.item()
         if not math.isfinite(loss_value):
             flow.load_state_dict(last_good)
@@ -102,35 +105,66 @@ def train(
                 "one. The model has the last parameters that gave a finite loss.",
                 history,
             )
-        _copy_into(last_good, flow)
+        for key, tensor in flow.state_dict().items():
+            last_good[key].copy_(tensor)
         value.backward()
         optimizer.step()
         history.losses.append(loss_value)
         if validation is not None and (epoch % validate_every == 0 or epoch == epochs):
-            history.validation.append((epoch, -log_likelihood(flow, validation)))
+            with torch.no_grad():
+                blocks = torch.split(validation, _BLOCK)
+                total = sum(float(flow.log_prob(block).double().sum()) for block in blocks)
+            history.validation.append((epoch, -total / len(validation)))
             if history.best[0] == epoch:
                 best = copy.deepcopy(flow.state_dict())
         if asks_to_stop(callback, epoch, loss_value, flow):
             break
         if patience is not None and history.validation and epoch - history.best[0] >= patience:
             break
-        if checkpoint is not None and epoch < epochs:
-            checkpoint.save(partial(_state, flow, optimizer, circles.generator, history, best, epoch))
+        if save is not None and epoch < epochs:
+            save(partial(_state, flow, optimizer, generator, history, best, epoch))
     if patience is not None and best is not None:
         flow.load_state_dict(best)
     return history
 
 
-def _rate(first: float, last: float, epoch: int, epochs: int) -> float:
+def learning_rate(first: float, last: float, epoch: int, epochs: int) -> float:
     """Learning rate of epoch 1, ..., epochs: a geometric sequence from the first to the last."""
     return first if epochs == 1 else float(first * (last / first) ** ((epoch - 1) / (epochs - 1)))
 
 
-def log_likelihood(flow: Flow, x: Tensor) -> float:
-    """Mean log-density of points (n, d)."""
-    with torch.no_grad():
-        total = sum(float(flow.log_prob(block).double().sum()) for block in torch.split(x, _BLOCK))
-    return total / len(x)
+def evaluate_loss(
+    loss: str, flow: Flow, x: Tensor, n_projections: int, method: UniformMethod, generator: torch.Generator
+) -> Tensor:
+    """Loss of a flow at points (n, d).
+
+    "nll" is the mean negative log-likelihood, and "sw" the Euclidean SW_2^2 between the transformed points and a sample
+    of the base of the same size. "ssw" is SSW_2^2 of the transformed points to the uniform distribution, exact on every
+    great circle (Proposition 1), and "ssw+nll" the sum of two of them, in one pass of the flow.
+    """
+    if loss == "nll":
+        return -flow.log_prob(x).mean()
+    if loss == "sw":
+        prior = flow.base.sample((len(x),), seed=generator)
+        return sliced_wasserstein(flow.transform(x), prior, n_projections, generator)
+    if loss == "ssw":
+        return _ssw_to_uniform(flow.transform(x), n_projections, method, generator)
+    z, log_det = flow.transform.forward_and_log_det(x)
+    likelihood = (flow.base.log_prob(z) + log_det).mean()
+    return _ssw_to_uniform(z, n_projections, method, generator) - likelihood
+
+
+def _ssw_to_uniform(z: Tensor, n_projections: int, method: UniformMethod, generator: torch.Generator) -> Tensor:
+    # Not `ssw_uniform`, which validates in every epoch: a flow maps unit vectors to unit vectors, unless it diverged.
+    value: Tensor
+    if not torch.isfinite(z.detach()).all():
+        return z.sum()  # not finite either, which `train` reports
+    if method == "exact":
+        value = backend_for(z).pair_cost(Measure(z))
+        return value
+    frames = draw_frames(n_projections, z.shape[-1], method, generator, z)
+    value = backend_for(z).mean_cost((Measure(z),), frames, 2.0)
+    return value
 
 
 def _state(
@@ -163,8 +197,3 @@ def _restore(
     optimizer.load_state_dict(state["optimizer"])
     generator.set_state(state["generator"])
     return History(list(losses), [(int(epoch), value) for epoch, value in state["validation"]]), state["best"], done
-
-
-def _copy_into(state: dict[str, Tensor], flow: Flow) -> None:
-    for name, tensor in flow.state_dict().items():
-        state[name].copy_(tensor)

@@ -13,7 +13,6 @@ from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Bandwidth, Frame, Frames, Points
 from sphereot._arrays.validation import as_frames, require_same_dim
 from sphereot._support.text import plural
-from sphereot.density import SphericalKDE
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing.circles import project
@@ -72,6 +71,8 @@ def circle_projections(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['first', 'second', 'uniform']
     """
+    from sphereot.density import SphericalKDE
+
     named = named_samples(points)
     first, *others = named
     for name in others:

@@ -12,7 +12,6 @@ from sphereot._arrays.types import Labels, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_positive
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
-from sphereot.density import SphericalKDE
 from sphereot.stats._labelings import as_groups
 from sphereot.stats._random import independent_generator
 from sphereot.stats._samples import two_samples
@@ -156,6 +155,8 @@ def difference_map(
     pool /= np.linalg.norm(pool, axis=1, keepdims=True)
     n, m = first.shape[0], second.shape[0]
     if bandwidth is None:
+        from sphereot.density import SphericalKDE
+
         width = SphericalKDE().fit(pool).bandwidth_
     else:
         width = as_positive("bandwidth", bandwidth, "the bandwidth")

@@ -7,12 +7,12 @@ torch = pytest.importorskip("torch")
 
 from paper.experiments.earth_training import _ratio_to_chance
 from sphereot import sphere
-from sphereot.density import DensityEstimator
+from sphereot.density import FlowDensity
 
 
 def identity_flow():
     """A flow that hardly moves points."""
-    return DensityEstimator(n_blocks=1, n_components=2, epochs=1, lr=1e-12, seed=0).fit(np.eye(3)).flow_
+    return FlowDensity(n_blocks=1, n_components=2, epochs=1, lr=1e-12, seed=0).fit(np.eye(3)).flow_
 
 
 def test_ratio_of_uniform_samples_has_mean_one():

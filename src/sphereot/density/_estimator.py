@@ -1,0 +1,278 @@
+"""Base class of density estimators: the API of scikit-learn, with its `BaseEstimator` where it is installed."""
+
+import inspect
+import json
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
+from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.types import ArrayT, Numbers, Points, Seed
+from sphereot._arrays.validation import as_int, as_points, as_weights, own_weights, require_same_dim
+from sphereot._support.atomic_write import write_aside
+from sphereot.density.components import VonMisesFisherComponents, normalized_float64
+
+FORMAT = "sphereot-density-1"  # of model files
+
+
+class _Parameters:
+    """The part of scikit-learn's `BaseEstimator` that needs no scikit-learn: parameters and their text."""
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted(name for name in inspect.signature(cls.__init__).parameters if name != "self")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor parameters by name."""
+        return {name: getattr(self, name) for name in self._get_param_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor parameters; the next `fit` uses them."""
+        names = self._get_param_names()
+        for name, value in params.items():
+            if name not in names:
+                raise ValueError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {names!r}.")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = {k: v for k, v in self.get_params().items() if v is not defaults[k].default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+if TYPE_CHECKING:
+    BaseEstimator: TypeAlias = _Parameters
+    NotFittedError, _UNUSED = ValueError, ""
+else:
+    try:
+        from sklearn.base import BaseEstimator
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.metadata_routing import UNUSED as _UNUSED
+    except ModuleNotFoundError:
+        BaseEstimator, NotFittedError, _UNUSED = _Parameters, ValueError, None
+
+
+class DensityModel(BaseEstimator):
+    """Density on the sphere S^{d-1}, fitted to points; see the classes of `sphereot.density`.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Dimension d of the space around the sphere.
+    """
+
+    n_features_in_: int
+    set_fit_request: Callable[..., Self]
+    set_score_request: Callable[..., Self]
+
+    _model: ClassVar[str]  # its name in model files
+    # scikit-learn calls the points X and would take `x` for metadata.
+    __metadata_request__fit: ClassVar[Any] = {"x": _UNUSED}
+    __metadata_request__score: ClassVar[Any] = {"x": _UNUSED}
+    __metadata_request__predict: ClassVar[Any] = {"x": _UNUSED}
+    __metadata_request__predict_proba: ClassVar[Any] = {"x": _UNUSED}
+
+    @abstractmethod
+    def fit(self, x: Points, y: None = None) -> Self:
+        """Fit the density to points `x`, shape (n, d); `y` is ignored."""
+
+    @abstractmethod
+    def _log_density(self, points: Array) -> NDArray[np.float64]:
+        """Log-density at validated points."""
+
+    @abstractmethod
+    def _sample(self, n: int, seed: Any) -> NDArray[np.floating[Any]]:
+        """Draw unit vectors (n, d)."""
+
+    @abstractmethod
+    def _arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """The fitted density for a model file: arrays, and other values."""
+
+    @abstractmethod
+    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Set the fitted attributes to what `_arrays` returned; `values` is the whole description of the file."""
+
+    @overload
+    def log_density(self, points: ArrayT) -> ArrayT: ...
+
+    @overload
+    def log_density(self, points: Points) -> Any: ...
+
+    def log_density(self, points: Points) -> Any:
+        """Log-density at points.
+
+        Parameters
+        ----------
+        points : array, shape (m, d)
+            Unit vectors.
+
+        Returns
+        -------
+        array, shape (m,)
+            Log-density against the surface measure of the sphere, in the library of `points`, without gradients: the
+            uniform distribution on S^2 has -log(4 pi) = -2.53.
+        """
+        at = self._as_points(points)
+        values = self._log_density(at)
+        return values if is_numpy(at) else to_kind(values, at)
+
+    score_samples = log_density
+
+    @overload
+    def density(self, points: ArrayT) -> ArrayT: ...
+
+    @overload
+    def density(self, points: Points) -> Any: ...
+
+    def density(self, points: Points) -> Any:
+        """Density at points; see `log_density`."""
+        at = self._as_points(points)
+        values = np.exp(self._log_density(at))
+        return values if is_numpy(at) else to_kind(values, at)
+
+    def score(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> float:
+        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them.
+
+        `sample_weight`, shape (m,), are nonnegative weights of the points in the mean; equal by default.
+        """
+        points = self._as_points(x, "x")
+        weights = as_weights("sample_weight", sample_weight, "x", points)
+        values = self._log_density(points)
+        return float(np.mean(values) if weights is None else np.average(values, weights=to_numpy(weights)))
+
+    def sample(
+        self, n: int = 1, seed: Seed = None, *, random_state: "Seed | np.random.RandomState" = None
+    ) -> NDArray[Any]:
+        """Draw points from the estimate.
+
+        Parameters
+        ----------
+        n : int
+            Number of points.
+        seed : int, generator or None
+            Source of randomness, a numpy Generator or, for `FlowDensity`, a torch.Generator. No global random state is
+            read or changed.
+        random_state : as `seed`, or a numpy RandomState
+            scikit-learn's name for `seed`; give one of them.
+
+        Returns
+        -------
+        array, shape (n, d)
+            Unit vectors.
+        """
+        self._require_fit()
+        n = as_int("n", n, 1, "the number of points")
+        if random_state is not None:
+            if seed is not None:
+                raise ValueError("random_state: got seed too, which means the same; give one of them.")
+            if isinstance(random_state, np.random.RandomState):
+                random_state = int(random_state.randint(2**31 - 1))
+            seed = random_state
+        return self._sample(n, seed)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the fitted model and its parameters into one safetensors file; `sphereot.density.load` reads it."""
+        from safetensors.numpy import save
+
+        self._require_fit()
+        arrays, values = self._arrays()
+        description = {"parameters": self._file_parameters(), "dim": self.n_features_in_} | values
+        metadata = {"format": FORMAT, "description": json.dumps(description, default=_as_python)}
+        # Bytes first: the library's own writing of a file raises errors of its own on a full disk.
+        content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
+        with write_aside(path) as aside:
+            aside.write_bytes(content)
+        return Path(path)
+
+    def _file_parameters(self) -> dict[str, Any]:
+        """The model's name and its parameters; weights are part of the arrays, and a function is not written."""
+        parameters = {"model": self._model} | self.get_params(deep=False)
+        parameters.pop("weights", None)
+        return parameters | ({"progress": parameters["progress"] is True} if "progress" in parameters else {})
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """The model of what `_file_parameters` returned, not yet fitted."""
+        return cls(**{name: parameters[name] for name in cls._get_param_names() if name in parameters})
+
+    def _weighted_sample(
+        self, x: Points, weights: Numbers | None, sample_weight: Numbers | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The points of positive weight, and their weights with a total of 1; `weights` are the constructor's."""
+        sample_weight = own_weights(sample_weight, x)
+        rows = as_points("x", x, weighted=True)
+        if sample_weight is not None and weights is not None:
+            raise ValueError("sample_weight: the estimator was made with weights; give weights once, to fit.")
+        name, given = ("weights", weights) if sample_weight is None else ("sample_weight", sample_weight)
+        valid = as_weights(name, given, "x", rows)
+        masses = np.ones(rows.shape[0]) if valid is None else to_numpy(valid).astype(np.float64)
+        masses = masses / masses.max()  # the sum of very large weights would overflow
+        masses = masses / masses.sum()
+        return normalized_float64(rows)[masses > 0], masses[masses > 0]
+
+    def _as_points(self, points: Points, name: str = "points") -> Array:
+        self._require_fit()
+        at = as_points(name, points, weighted=True)
+        require_same_dim(name, at, "the fitted sample", np.empty((1, self.n_features_in_)))
+        return at
+
+    def _require_fit(self) -> None:
+        if not hasattr(self, "n_features_in_"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(x) first.")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags of scikit-learn: a density estimator."""
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.estimator_type = "density_estimator"
+        return tags
+
+
+class ComponentModel(DensityModel):
+    """Density that is a sum of von Mises-Fisher components.
+
+    Attributes
+    ----------
+    components_ : VonMisesFisherComponents
+        Means, concentrations and weights.
+    """
+
+    components_: VonMisesFisherComponents
+    _fitted_values: ClassVar[tuple[str, ...]] = ()  # further attributes that are in model files
+
+    def _log_density(self, points: Array) -> NDArray[np.float64]:
+        return self.components_.log_density(normalized_float64(points))
+
+    def _sample(self, n: int, seed: Any) -> NDArray[np.float64]:
+        return self.components_.sample(n, numpy_generator(seed))
+
+    def _arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return dict(vars(self.components_)), {name: getattr(self, name) for name in self._fitted_values}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        means, kappas, weights = (arrays[name].astype(np.float64) for name in ("means", "concentrations", "weights"))
+        if means.shape != (len(means), values["dim"]) or not kappas.shape == weights.shape == (len(means),):
+            raise ValueError(f"its components have shapes {means.shape}, {kappas.shape} and {weights.shape}")
+        if not np.allclose(np.linalg.norm(means, axis=1), 1.0, rtol=0.0, atol=1e-6):
+            raise ValueError("its means are no unit vectors")
+        if np.any(kappas < 0) or np.any(weights <= 0) or not math.isclose(weights.sum(), 1.0, rel_tol=1e-6):
+            raise ValueError("its concentrations or weights are out of range")
+        self.components_ = VonMisesFisherComponents(means, kappas, weights)
+        for name in self._fitted_values:
+            if name in values:  # files of an earlier version do not have them
+                setattr(self, name, values[name])
+
+
+def _as_python(value: Any) -> Any:
+    """Convert a NumPy number for JSON: settings may come from a grid or a table."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"{value!r} cannot be written to a model file; give a plain number or text.")
+    return value.tolist()
