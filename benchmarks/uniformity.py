@@ -19,7 +19,7 @@ from benchmarks.power import Row, markdown, one_sample, uniform
 from benchmarks.timing import machine, sphere_sample, write_json
 from sphereot.stats import uniformity_test
 from sphereot.stats._uniformity_null import null_distribution
-from sphereot.stats._uniformity_statistic import _by_blocks, _by_circles
+from sphereot.stats._uniformity_statistics import _by_blocks, _by_circles
 
 SAMPLES = 4000
 LEVELS = (0.05, 0.01)

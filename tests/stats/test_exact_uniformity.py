@@ -9,9 +9,8 @@ from helpers.generators import sphere_sample
 from numpy.testing import assert_allclose
 
 import sphereot
-from sphereot.stats import _uniformity_statistic as statistic_module
+from sphereot.stats import _uniformity_statistics as statistic_module
 from sphereot.stats import uniformity_test
-from sphereot.stats._classical import bingham, gine, rayleigh
 from sphereot.stats._uniformity_null import (
     bingham_tail_probability,
     gine_limit,
@@ -20,6 +19,7 @@ from sphereot.stats._uniformity_null import (
     null_tail_probability,
     rayleigh_tail_probability,
 )
+from sphereot.stats._uniformity_statistics import bingham, gine, rayleigh
 from sphereot.stats.uniformity import _LEAST_ASYMPTOTIC_POINTS
 
 SMALLEST = 5e-324

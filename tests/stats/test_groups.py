@@ -8,8 +8,8 @@ from scipy.stats import binom
 
 import sphereot
 from sphereot.stats import drift_test, two_sample_test
-from sphereot.stats._labelings import group_labelings
-from sphereot.stats._random import independent_generator
+from sphereot.stats._testing import independent_generator
+from sphereot.stats.two_sample import group_labelings
 
 
 def documents(rng, count, dim=5, spread=0.15):

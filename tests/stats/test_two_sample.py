@@ -14,8 +14,8 @@ from sphereot._backends import native as _native
 from sphereot._backends.array_api import backend as portable
 from sphereot._backends.protocol import Labelings
 from sphereot.stats import two_sample_test
-from sphereot.stats._labelings import point_labelings
-from sphereot.stats._random import independent_generator
+from sphereot.stats._testing import independent_generator
+from sphereot.stats.two_sample import point_labelings
 
 ORDERS = [1, 1.5, 2, 2.7, 3]
 

@@ -10,8 +10,8 @@ from scipy.stats import chi2, chisquare, ks_2samp, kstest
 
 import sphereot
 from sphereot.stats import clear_null_cache, uniformity_test
-from sphereot.stats._classical import bingham, gine, rayleigh
-from sphereot.stats._random import independent_generator
+from sphereot.stats._testing import independent_generator
+from sphereot.stats._uniformity_statistics import bingham, gine, rayleigh
 from sphereot.stats.uniformity import _cached_null
 
 
@@ -75,7 +75,7 @@ def test_gine_against_a_loop_over_pairs(dim, rng, monkeypatch):
     ajne = 25 / 4 - sum(angles) / (math.pi * 25)
     even = 25 / 2 - (dim - 1) / 50 * ratio**2 * sum(math.sin(angle) for angle in angles)
     assert gine(x) == pytest.approx(4 * ajne + even, rel=1e-9)
-    monkeypatch.setattr("sphereot.stats._classical._PAIRS_PER_BLOCK", 60)
+    monkeypatch.setattr("sphereot.stats._uniformity_statistics._PAIRS_PER_BLOCK", 60)
     assert gine(x) == pytest.approx(4 * ajne + even, rel=1e-9)
     values = np.array([gine(sphere_sample(rng, 12, dim)) for _ in range(600)])
     assert abs(values.mean() - 1.5) < 5 * values.std() / math.sqrt(600)

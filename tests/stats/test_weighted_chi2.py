@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
 
-from sphereot.stats._weighted_chi2 import WeightedChiSquares
+from sphereot.stats._uniformity_null import WeightedChiSquares
 
 PROBABILITIES = [1e-20, 1e-8, 0.001, 0.01, 0.05, 0.3, 0.5, 0.7, 0.95, 0.999]
 

@@ -254,7 +254,7 @@ def find_moved_rows(
     reference: "PointSet", window: "PointSet", test: "TwoSampleResult | None", identifier: str | None
 ) -> MovedRows | None:
     """The rows that contribute most, on the great circles of the test; None without a test."""
-    from sphereot.stats.contributions import contributions_on
+    from sphereot.stats.differences import contributions_on
 
     if test is None:
         return None

@@ -1,8 +1,7 @@
 """Statistical tests of samples on the sphere: two samples, uniformity, drift, and where samples differ."""
 
 from sphereot.stats._circle_density import ProjectedDensities
-from sphereot.stats.contributions import RowContributions, row_contributions
-from sphereot.stats.difference_map import DifferenceMap, difference_map
+from sphereot.stats.differences import DifferenceMap, RowContributions, difference_map, row_contributions
 from sphereot.stats.drift import DriftResult, DriftWindow, drift_test
 from sphereot.stats.monitor import DriftMonitor, MonitoredWindow
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, two_sample_test

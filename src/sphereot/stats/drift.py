@@ -22,11 +22,16 @@ from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot._support.units import TURNS, Lengths, finite_or_none, format_number
 from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
-from sphereot.stats._labelings import as_groups, group_labelings, point_labelings
-from sphereot.stats._random import drawn_frames, independent_generator
-from sphereot.stats._ties import standardized
+from sphereot.stats._testing import drawn_frames, independent_generator, standardized
 from sphereot.stats.sketch_tests import require_permutable, sketch_densities, sketch_permutation_result
-from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, permutation_result
+from sphereot.stats.two_sample import (
+    DifferingCircle,
+    TwoSampleResult,
+    as_groups,
+    group_labelings,
+    permutation_result,
+    point_labelings,
+)
 
 _PERMUTATIONS = 999
 _ROUNDING = 1e-9  # p-values are fractions of counts, and rounding must not make 3 * (1 / 60) exceed 0.05

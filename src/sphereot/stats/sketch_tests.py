@@ -12,10 +12,8 @@ from sphereot._support.extras import Progress, progress_bar
 from sphereot.sketch import Sketch
 from sphereot.sketch.bins import Bins, to_float
 from sphereot.stats._circle_density import ProjectedDensities, histogram_densities
-from sphereot.stats._ties import cost_tolerance, p_value, with_ties
+from sphereot.stats._testing import cost_tolerance, p_value, with_ties
 from sphereot.stats.two_sample import TwoSampleResult, most_differing
-
-__all__ = ["count_units", "require_permutable", "sketch_densities", "sketch_permutation_result"]
 
 _BLOCK_BYTES = 256 << 20
 _LEAST_UNITS = 5  # of both sketches together: fewer have fewer than ten divisions

@@ -31,10 +31,14 @@ from sphereot._support.keyword_options import options_by_name
 from sphereot._support.text import cost_name, p_value_text, plural
 from sphereot.distance.arguments import require_exact_options
 from sphereot.slicing.circles import great_circles
-from sphereot.stats._classical import bingham, gine, rayleigh
-from sphereot.stats._random import drawn_frames, independent_generator
-from sphereot.stats._results import NullTestResult
-from sphereot.stats._ties import cost_tolerance, p_value, with_ties
+from sphereot.stats._testing import (
+    NullTestResult,
+    cost_tolerance,
+    drawn_frames,
+    independent_generator,
+    p_value,
+    with_ties,
+)
 from sphereot.stats._uniformity_null import (
     bingham_tail_probability,
     gine_tail_probability,
@@ -42,9 +46,14 @@ from sphereot.stats._uniformity_null import (
     null_tail_probability,
     rayleigh_tail_probability,
 )
-from sphereot.stats._uniformity_statistic import MAX_POINTS_IN_PAIRS, UniformStatistic, uniform_statistic
-
-__all__ = ["ClassicalTest", "UniformityResult", "clear_null_cache", "uniformity_test"]
+from sphereot.stats._uniformity_statistics import (
+    MAX_POINTS_IN_PAIRS,
+    UniformStatistic,
+    bingham,
+    gine,
+    rayleigh,
+    uniform_statistic,
+)
 
 # Larger samples are compared with simulated samples of this size, whose distribution differs by order 1 / points.
 _MAX_NULL_POINTS = 2_000

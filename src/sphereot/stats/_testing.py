@@ -1,0 +1,173 @@
+"""What the tests share: two samples, one source of randomness, ties, p-values, and the base of their results.
+
+A p-value counts the values of the null sample that are at least the observed one. Where symmetry makes values equal,
+that count would depend on rounding. Setting ties to the observed value can only raise a p-value, so a test keeps its
+level. The tolerances are far below the spread of a null sample that has any spread, so it keeps its power.
+"""
+
+import math
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sphereot._arrays.containers import SampleColumns
+from sphereot._arrays.libraries import Array, namespace, to_numpy
+from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.types import Points
+from sphereot._arrays.validation import as_frames, as_method, as_same_kind, as_samples, as_slice_count, require_same_dim
+from sphereot.slicing.circles import great_circles
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullTestResult:
+    """Base of the results of tests on SSW_p^p.
+
+    Attributes
+    ----------
+    statistic : float
+        SSW_p^p, in turns to the power p.
+    p_value : float
+        (1 + number of values in `null` that are at least the statistic) / (1 + their number).
+    null : array, shape (K,)
+        Values of the statistic under the null hypothesis, on the same great circles. Values that differ from the
+        statistic by rounding alone are set to it.
+    slice_costs : array, shape (L,)
+        W_p^p on every great circle; their mean is the statistic.
+    projections : array, shape (L, d, 2)
+        Frames of the great circles.
+    n : int
+        Number of points of the (first) sample.
+    dim : int
+        Dimension d of the space around the sphere.
+    p : float
+        Order of the distance.
+    """
+
+    statistic: float
+    p_value: float
+    null: NDArray[np.float64] = field(repr=False)
+    slice_costs: NDArray[np.float64] = field(repr=False)
+    projections: NDArray[np.floating[Any]] = field(repr=False)
+    n: int
+    dim: int
+    p: float
+
+    @property
+    def n_projections(self) -> int:
+        """Number L of great circles."""
+        return len(self.slice_costs)
+
+    @property
+    def null_mean(self) -> float:
+        """Mean of the statistic under the null hypothesis."""
+        return float(np.mean(self.null))
+
+    @property
+    def null_deviation(self) -> float:
+        """Standard deviation of the statistic under the null hypothesis."""
+        return float(np.std(self.null))
+
+    @property
+    def effect(self) -> float:
+        """(statistic - mean) / standard deviation, those under the null hypothesis.
+
+        Where the deviation is zero it is 0 if the statistic equals the mean, and infinite if not. It grows
+        with the number of points; `ratio` tells how large the difference is.
+        """
+        return standardized(self.statistic, self.null_mean, self.null_deviation)
+
+    @property
+    def ratio(self) -> float:
+        """The statistic divided by its mean under the null hypothesis: 1 where chance explains all of it.
+
+        Where that mean is 0 it is 1 if the statistic is 0 too, and infinite if not.
+        """
+        mean = self.null_mean
+        if mean > 0:
+            return self.statistic / mean
+        return math.inf if self.statistic > 0 else 1.0
+
+
+# A turn is rounded when its point is projected, and again to the grid: a few units each, for two atoms of a pair.
+_UNITS = 16
+# A spread below this fraction of the mean is rounding, in float32 too.
+_NO_SPREAD = 1e-5
+
+
+def cost_tolerance(rounding: float, p: float, terms: int) -> float:
+    """Largest relative difference that rounding makes between two equal values of SSW_p^p.
+
+    `rounding` is the machine epsilon of the points' dtype: a distance with relative error e gives (1 - e)^p times the
+    cost. A sum of `terms` nonnegative numbers adds at most one epsilon of float64 for each.
+    """
+    return -math.expm1(p * math.log1p(-_UNITS * rounding)) + terms * float(np.finfo(np.float64).eps)
+
+
+def with_ties(null: NDArray[np.float64], observed: float, tolerance: float) -> NDArray[np.float64]:
+    """The null sample, with values within the relative tolerance of the observed value set to it.
+
+    >>> with_ties(np.array([0.1, 0.3 - 1e-16, 0.5]), 0.3, 1e-15)
+    array([0.1, 0.3, 0.5])
+    """
+    return np.where(np.abs(null - observed) <= tolerance * abs(observed), observed, null)
+
+
+def p_value(observed: float, null: NDArray[np.float64]) -> float:
+    """P-value (1 + number of null values of at least `observed`) / (1 + number of null values)."""
+    return (1 + int(np.sum(null >= observed))) / (1 + len(null))
+
+
+def standardized(value: float, mean: float, deviation: float) -> float:
+    """(value - mean) / deviation; if the deviation is 0, 0 for value = mean and infinity with its sign otherwise.
+
+    >>> standardized(3.0, 2.0, 0.5), standardized(2.0, 2.0, 0.0), standardized(2.0, 2.0 + 4e-16, 4e-16)
+    (2.0, 0.0, 0.0)
+    """
+    if deviation > _NO_SPREAD * abs(mean):
+        return (value - mean) / deviation
+    if abs(value - mean) <= _NO_SPREAD * abs(mean):
+        return 0.0
+    return math.copysign(math.inf, value - mean)
+
+
+_STREAM_KEY = (0x55F7,)
+
+
+def independent_generator(seed: Any, like: Array | None) -> np.random.Generator:
+    """NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw.
+
+    An int gives another stream than `numpy.random.default_rng` of the same int. Otherwise points generated with that
+    int would consist of the same numbers as the great circles, and a test has its level only if the two are
+    independent.
+    """
+    generator = numpy_generator(seed, like)  # raises an error for what is not a seed
+    if isinstance(seed, Integral):
+        return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=_STREAM_KEY))
+    return generator
+
+
+def drawn_frames(
+    n_projections: int | None, projections: Array | None, points: Array, seed: Any, method: Any = "quasi"
+) -> NDArray[np.floating[Any]]:
+    """Frames (L, d, 2) of a test as a NumPy array: `projections` validated, or drawn."""
+    as_method(method)
+    if projections is None:
+        # Well-placed circles give more power than as many independent ones, and the level does not need independence.
+        frames = great_circles(as_slice_count(n_projections), points.shape[1], method=method, seed=seed, like=points)
+    else:
+        frames = as_frames(projections, points)
+        as_slice_count(n_projections, frames)
+    return np.ascontiguousarray(to_numpy(frames))
+
+
+def two_samples(x: Points, y: Points, columns: SampleColumns | None) -> tuple[Any, Any]:
+    """Two samples of unit vectors, of one library, device, dimension and dtype."""
+    first, second = as_samples(columns, x=x, y=y)
+    first, second = as_same_kind(x=first, y=second)
+    require_same_dim("x", first, "y", second)
+    xp = namespace(first)
+    dtype = xp.result_type(first, second)
+    return xp.astype(first, dtype, copy=False), xp.astype(second, dtype, copy=False)
