@@ -7,15 +7,11 @@ is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: the
 from dataclasses import dataclass
 from typing import Any, Generic, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, ResultT, ScalarT
 from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns, in_precision_of_order
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
-from sphereot._support.keyword_options import options_by_name
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 
@@ -24,29 +20,18 @@ __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 @overload
 def wasserstein(
     u: NumpyArrayLike,
-    v: NumpyArrayLike,
+    v: ArrayLike,
     *,
     p: float = ...,
     u_weights: ArrayLike | None = ...,
     v_weights: ArrayLike | None = ...,
 ) -> Any: ...
-
-
-@overload
-def wasserstein(
-    u: NumpyArrayLike,
-    v: ArrayT,
-    *,
-    p: float = ...,
-    u_weights: ArrayLike | None = ...,
-    v_weights: ArrayLike | None = ...,
-) -> ArrayT: ...
 
 
 @overload
 def wasserstein(
     u: ArrayT,
-    v: ArrayT | NumpyArrayLike,
+    v: ArrayLike,
     *,
     p: float = ...,
     u_weights: ArrayLike | None = ...,
@@ -54,13 +39,6 @@ def wasserstein(
 ) -> ArrayT: ...
 
 
-@overload
-def wasserstein(
-    u: ArrayLike, v: ArrayLike, *, p: float = ..., u_weights: ArrayLike | None = ..., v_weights: ArrayLike | None = ...
-) -> Any: ...
-
-
-@options_by_name
 def wasserstein(
     u: ArrayLike, v: ArrayLike, *, p: float = 2, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None
 ) -> Any:
@@ -120,11 +98,6 @@ def wasserstein_uniform(u: NumpyArrayLike, *, p: float = ..., weights: ArrayLike
 def wasserstein_uniform(u: ArrayT, *, p: float = ..., weights: ArrayLike | None = ...) -> ArrayT: ...
 
 
-@overload
-def wasserstein_uniform(u: ArrayLike, *, p: float = ..., weights: ArrayLike | None = ...) -> Any: ...
-
-
-@options_by_name
 def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None = None) -> Any:
     """W_p^p between a discrete measure on the circle and the uniform measure.
 
@@ -186,39 +159,6 @@ class CirclePlan(Generic[ResultT, ScalarT]):
 @overload
 def transport_plan(
     u: NumpyArrayLike,
-    v: NumpyArrayLike,
-    *,
-    p: float = ...,
-    u_weights: ArrayLike | None = ...,
-    v_weights: ArrayLike | None = ...,
-) -> CirclePlan[NDArray[Any], np.floating[Any]]: ...
-
-
-@overload
-def transport_plan(
-    u: NumpyArrayLike,
-    v: ArrayT,
-    *,
-    p: float = ...,
-    u_weights: ArrayLike | None = ...,
-    v_weights: ArrayLike | None = ...,
-) -> CirclePlan[ArrayT, ArrayT]: ...
-
-
-@overload
-def transport_plan(
-    u: ArrayT,
-    v: ArrayT | NumpyArrayLike,
-    *,
-    p: float = ...,
-    u_weights: ArrayLike | None = ...,
-    v_weights: ArrayLike | None = ...,
-) -> CirclePlan[ArrayT, ArrayT]: ...
-
-
-@overload
-def transport_plan(
-    u: ArrayLike,
     v: ArrayLike,
     *,
     p: float = ...,
@@ -227,7 +167,17 @@ def transport_plan(
 ) -> CirclePlan: ...
 
 
-@options_by_name
+@overload
+def transport_plan(
+    u: ArrayT,
+    v: ArrayLike,
+    *,
+    p: float = ...,
+    u_weights: ArrayLike | None = ...,
+    v_weights: ArrayLike | None = ...,
+) -> CirclePlan[ArrayT, ArrayT]: ...
+
+
 def transport_plan(
     u: ArrayLike, v: ArrayLike, *, p: float = 2, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None
 ) -> CirclePlan:

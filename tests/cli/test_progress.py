@@ -124,7 +124,7 @@ main()
 
 MOMENTS = {
     "distance": ["sphereot.datasets.read_points", "sphereot.distance.estimates._costs_in_steps"],
-    "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.pairwise_estimates.pairwise_matrix"],
+    "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.pairwise.pairwise_matrix"],
     "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample.point_labelings"],
     "uniformity": ["sphereot.datasets.read_points", "sphereot.stats.uniformity._simulate"],
 }

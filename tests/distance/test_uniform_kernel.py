@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot import sphere, uniform_kernel
-from sphereot._support.uniform_kernel import gegenbauer_eigenvalues, kernel_derivative, kernel_value
+from sphereot._backends.uniform_kernel import gegenbauer_eigenvalues, kernel_derivative, kernel_value
 
 DIMS = [2, 3, 4, 5, 8, 32, 128, 768]
 ANGLES = np.array([1e-3, 0.1, 0.7, 1.4, math.pi / 2, 2.2, 3.0, math.pi - 1e-3])

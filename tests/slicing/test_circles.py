@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sphereot import great_circles
-from sphereot.slicing.designs import spread_planes
+from sphereot.slicing.drawing import spread_planes
 
 METHODS = ["iid", "orthogonal", "quasi"]
 CIRCLES = [(1, 2), (5, 2), (1, 3)]

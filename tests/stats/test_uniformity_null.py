@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 from numpy.testing import assert_allclose
 
-from sphereot._support.uniform_kernel import kernel_value
+from sphereot._backends.uniform_kernel import kernel_value
 from sphereot.stats._uniformity_null import limit_distribution, null_distribution, null_tail_probability
 
 

@@ -1,3 +1,1 @@
 """Array utilities for every library: library detection, input validation, random numbers."""
-
-__all__: list[str] = []

@@ -14,29 +14,13 @@ from numpy.typing import NDArray
 
 from sphereot._support.text import listed, lonlat_order
 
-__all__ = [
-    "Columns",
-    "SampleColumns",
-    "as_plain_array",
-    "columns_of_each",
-    "dimensions",
-    "is_table",
-    "lonlat_of_container",
-    "numbers_of_table",
-    "points_and_names",
-    "points_of_container",
-    "stacked",
-    "weights_of_container",
-    "without_unit",
-]
-
 Columns = str | int | Sequence[str | int]
 """Columns of coordinates: names or numbers; a single name may be a column of lists."""
 
 SampleColumns = Columns | Sequence[Columns | None]
 """The same for several samples: columns of all tables among them; or one entry for each sample, one of them a list."""
 
-_CHOOSE = "name the columns of the coordinates with columns=, here or in sphereot.sphere.from_table"
+_CHOOSE = "name the columns of the coordinates with columns= of sphereot.sphere.from_table"
 _OWN = ("EarthData", "PointSet")
 
 

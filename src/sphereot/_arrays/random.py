@@ -19,17 +19,6 @@ from sphereot._arrays.libraries import (
     to_numpy,
 )
 
-__all__ = [
-    "Seed",
-    "fresh_generator",
-    "is_own_generator",
-    "normal_source",
-    "numpy_generator",
-    "require_seed_when_staged",
-    "seed_of_draw",
-    "torch_generator",
-]
-
 Seed: TypeAlias = Any
 """An int, None, or a generator of the array's own library: numpy Generator, torch.Generator, JAX key."""
 

@@ -5,8 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["full_precision_product"]
-
 
 def full_precision_product(first: Tensor, second: Tensor) -> Tensor:
     """The product of two matrices, or of two batches of the same shape.

@@ -13,34 +13,6 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-__all__ = [
-    "ArrayLike",
-    "ArrayT",
-    "Bandwidth",
-    "DaskCollection",
-    "EstimateMethod",
-    "Frame",
-    "Frames",
-    "Labels",
-    "Method",
-    "Numbers",
-    "NumpyArrayLike",
-    "NumpyPoints",
-    "NumpyVectors",
-    "Points",
-    "ResultT",
-    "ScalarT",
-    "Seed",
-    "SkyCoordinates",
-    "SupportsArray",
-    "SupportsArrowStream",
-    "SupportsDLPack",
-    "SupportsDataFrame",
-    "SupportsPoints",
-    "SupportsToNumpy",
-    "UniformMethod",
-    "Vectors",
-]
 
 Method: TypeAlias = Literal["iid", "orthogonal", "quasi"]
 """How great circles are drawn; see `sphereot.great_circles`."""

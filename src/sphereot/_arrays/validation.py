@@ -7,7 +7,7 @@ fix the call.
 import math
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.containers import (
     Columns,
-    SampleColumns,
     as_plain_array,
-    columns_of_each,
     is_table,
     lonlat_of_container,
     numbers_of_table,
@@ -32,6 +30,7 @@ from sphereot._arrays.libraries import (
     Array,
     aligned,
     device,
+    have_unit_length,
     is_half,
     is_numpy,
     is_torch,
@@ -39,41 +38,10 @@ from sphereot._arrays.libraries import (
     namespace,
     readable,
     to_numpy,
+    unit_length_tolerance,
     wide_dtype,
 )
-from sphereot._arrays.unit_length import have_unit_length, unit_length_tolerance
 from sphereot._support.text import listed
-
-__all__ = [
-    "InvalidValuesError",
-    "as_circle_weights",
-    "as_frames",
-    "as_int",
-    "as_level",
-    "as_lonlat",
-    "as_masses",
-    "as_method",
-    "as_order",
-    "as_points",
-    "as_points_or_table",
-    "as_positive",
-    "as_reals",
-    "as_same_kind",
-    "as_samples",
-    "as_slice_count",
-    "as_turns",
-    "as_unit_vectors",
-    "as_vectors",
-    "as_weight_factor",
-    "as_weights",
-    "in_precision_of_order",
-    "own_weights",
-    "require_broadcast",
-    "require_labels",
-    "require_same_dim",
-    "require_same_kind",
-    "require_values",
-]
 
 DEFAULT_SLICES = 200
 LARGEST_ORDER = 16.0
@@ -250,15 +218,28 @@ def own_weights(weights: Any, points: Any) -> Any:
     return weights_of_container(points) if weights is None and not _is_array(points) else weights
 
 
-def as_samples(columns: SampleColumns | None, *, weighted: bool = False, **samples: Any) -> list[Array]:
-    """Validate the named samples of points; `columns` counts for the tables among them, or has an entry for each.
+def as_samples(
+    samples: Mapping[str, Any], weights: Mapping[str, Any] | None = None, *, p: float = 2
+) -> list[tuple[Any, Any]]:
+    """Validate named samples of points with their weights: of one library, device, dtype and dimension.
 
-    `weighted` is that of `as_points`.
+    `weights` has a name and a value, which may be None, for each sample. Without it, samples that hold weights of their
+    own are refused. Orders p above 4 need float64.
     """
-    if columns is None:
-        return [as_points(name, value, weighted=weighted) for name, value in samples.items()]
-    each = zip(samples.items(), columns_of_each(columns, samples), strict=True)
-    return [as_points(name, value, chosen, weighted=weighted) for (name, value), chosen in each]
+    if weights is None:
+        masses: list[tuple[str, Any]] = [("weights", None)] * len(samples)
+    else:
+        masses = [(k, own_weights(value, x)) for (k, value), x in zip(weights.items(), samples.values(), strict=True)]
+    points = [as_points(name, x, weighted=weights is not None) for name, x in samples.items()]
+    if len(points) > 1:
+        points = as_same_kind(**dict(zip(samples, points, strict=True)))
+    first_name, first = next(iter(samples)), points[0]
+    for name, x in zip(samples, points, strict=True):
+        require_same_dim(first_name, first, name, x)
+    xp = namespace(first)
+    dtype = xp.result_type(*points)
+    points = [in_precision_of_order(xp.astype(x, dtype, copy=False) if x.dtype != dtype else x, p) for x in points]
+    return [(x, as_weights(key, value, name, x)) for name, x, (key, value) in zip(samples, points, masses, strict=True)]
 
 
 def as_points_or_table(name: str, value: Any, columns: Columns | None) -> Array:
@@ -306,7 +287,7 @@ def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str
 def _other_columns(names: Sequence[str]) -> str:
     """What to do if not all columns of a table are coordinates."""
     return (
-        f"if not all columns ({listed(names)}) are coordinates, name those that are with columns=, here or in "
+        f"if not all columns ({listed(names)}) are coordinates, name those that are with columns= of "
         "sphereot.sphere.from_table"
     )
 

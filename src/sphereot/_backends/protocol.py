@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array
 
-__all__ = ["Backend", "Labelings", "Measure", "Measures", "Plan", "Repeats", "SketchBackend", "n_atoms"]
-
 OFFSET_BITS = 16  # the offset of a point in its bin of a sketch is an integer below 2^16
 LIMB_BITS = 48  # a weight is high 2^-16 + low 2^-64 with low < 2^48 (sphereot/sketch/bins.py)
 COORDINATE_GRID = 2.0**29  # coordinates are rounded to multiples of its inverse (sphereot/sketch/layout.py)

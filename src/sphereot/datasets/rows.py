@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereot._arrays.unit_length import unit_length_tolerance
+from sphereot._arrays.libraries import unit_length_tolerance
 from sphereot._support.text import listed, lonlat_order, natural_order, plural
 from sphereot.datasets.addresses import partition_keys, size_and_head
 

@@ -7,8 +7,7 @@ Lengths are in turns of the great circle (2 pi radians are 1).
 """
 
 from sphereot.distance.estimates import SSWEstimate, ssw_estimate
-from sphereot.distance.pairwise import pairwise_ssw
-from sphereot.distance.pairwise_estimates import PairwiseSSWEstimate, pairwise_ssw_estimate
+from sphereot.distance.pairwise import PairwiseSSWEstimate, pairwise_ssw, pairwise_ssw_estimate
 from sphereot.distance.ssw import ssw, ssw_uniform
 from sphereot.distance.uniform_kernel import uniform_kernel
 

@@ -15,8 +15,6 @@ from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.extras import Progress, progress_bar
 from sphereot.slicing.drawing import frames_from_normals
 
-__all__ = ["PointSampling", "resampled"]
-
 _CIRCLES = 64  # the error of great circles is reported apart
 _POINTS_PER_CALL = 1_000_000_000  # points times great circles: about a second, so that progress can be reported
 _SPLITS = 24  # samples of one distribution whose mean is the noise floor

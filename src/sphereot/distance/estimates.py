@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Real
+from statistics import NormalDist
 from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import ArrayT, EstimateMethod, Frames, Numbers, NumpyPoints, Points, ResultT, Seed
@@ -19,22 +19,14 @@ from sphereot._arrays.validation import (
     as_order,
     as_samples,
     as_slice_count,
-    as_weights,
-    in_precision_of_order,
-    own_weights,
 )
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
+from sphereot._support.bisection import bisect
 from sphereot._support.extras import Progress, progress_bar
-from sphereot._support.keyword_options import options_by_name
-from sphereot._support.student_t import t_quantile
-from sphereot.distance.arguments import frames_for, two_measures, without_gradients
 from sphereot.distance.bootstrap import PointSampling, resampled
-from sphereot.distance.control_variates import adjusted
-from sphereot.distance.replicates import further_sizes, mean_and_error, replicate_sizes
-from sphereot.distance.sampling import CircleSampling, choose_sampling, costs_on, near_points
-
-__all__ = ["SSWEstimate", "circle_counts", "root_and_error", "ssw_estimate"]
+from sphereot.distance.sampling import CircleSampling, adjusted, choose_sampling, costs_on, near_points
+from sphereot.distance.ssw import frames_for, two_measures, without_gradients
 
 Floats = NDArray[np.float64]
 
@@ -176,7 +168,6 @@ def ssw_estimate(
     rtol: float | None = ...,
     max_projections: int = ...,
     progress: Progress = ...,
-    columns: SampleColumns | None = ...,
     bootstrap: int | None = ...,
 ) -> SSWEstimate[NDArray[Any]]: ...
 
@@ -196,32 +187,10 @@ def ssw_estimate(
     rtol: float | None = ...,
     max_projections: int = ...,
     progress: Progress = ...,
-    columns: SampleColumns | None = ...,
     bootstrap: int | None = ...,
 ) -> SSWEstimate[ArrayT]: ...
 
 
-@overload
-def ssw_estimate(
-    x: Points,
-    y: Points | None = ...,
-    *,
-    p: float = ...,
-    x_weights: Numbers | None = ...,
-    y_weights: Numbers | None = ...,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    method: EstimateMethod | None = ...,
-    seed: Seed = ...,
-    rtol: float | None = ...,
-    max_projections: int = ...,
-    progress: Progress = ...,
-    columns: SampleColumns | None = ...,
-    bootstrap: int | None = ...,
-) -> SSWEstimate: ...
-
-
-@options_by_name
 def ssw_estimate(
     x: Points,
     y: Points | None = None,
@@ -236,7 +205,6 @@ def ssw_estimate(
     rtol: float | None = None,
     max_projections: int = 100_000,
     progress: Progress = False,
-    columns: SampleColumns | None = None,
     bootstrap: int | None = None,
 ) -> SSWEstimate:
     """SSW_p^p with its standard error, optionally to a relative tolerance.
@@ -260,8 +228,6 @@ def ssw_estimate(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the number of great circles that are done and
         the number drawn so far, which grows with `rtol`. The result is the same to the last bit.
-    columns : str, int or sequence of them, optional
-        As in `ssw`.
     bootstrap : int, optional
         Number of resamples of the points, at least 10; 200 are usual. The result then has `sampling_interval`, over
         the draw of the points, and `noise_floor`. Resamples share the projection and the sort of the points; each takes
@@ -305,7 +271,7 @@ def ssw_estimate(
     ('quasi', 8)
     """
     p = as_order(p)
-    measures = _constant_measures(x, y, x_weights, y_weights, columns, p)
+    measures = _constant_measures(x, y, x_weights, y_weights, p)
     points = measures[0].points
     chosen = None if method is None else as_method(method, also=("importance",))
     if projections is not None:
@@ -343,18 +309,16 @@ def _drawn_estimate(circles: "_Circles", count: int, limit: int, rtol: float | N
 
 
 def _constant_measures(
-    x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None, columns: SampleColumns | None, p: float
+    x: Array, y: Array | None, x_weights: Array | None, y_weights: Array | None, p: float
 ) -> Measures:
     """Validate the measures and detach them: an estimate with its standard error has no gradient."""
     measures: Measures
     if y is None:
         if y_weights is not None:
             raise ValueError("y_weights: got weights without y; pass y too, or leave y_weights out.")
-        x_weights = own_weights(x_weights, x)
-        x = in_precision_of_order(as_samples(columns, weighted=True, x=x)[0], p)
-        measures = (Measure(x, as_weights("x_weights", x_weights, "x", x)),)
+        measures = [Measure(*pair) for pair in as_samples({"x": x}, {"x_weights": x_weights}, p=p)]
     else:
-        measures = two_measures(x, y, x_weights, y_weights, columns, p=p)
+        measures = two_measures(x, y, x_weights, y_weights, p)
     return without_gradients(measures)
 
 
@@ -521,3 +485,105 @@ def root_and_error(value: float, standard_error: float, p: float) -> tuple[float
         return 0.0, math.nan if math.isnan(standard_error) else 0.0
     root = value ** (1 / p)
     return root, standard_error * root / (p * value)
+
+
+_REPLICATES = 8
+# With control variates in high dimension the gain does not come from the arrangement within a replicate, and more
+# degrees of freedom make up for estimates that are not quite normally distributed.
+_CONTROLLED_REPLICATES = 16
+_HIGHEST_SPREAD_GAIN = 16  # the highest dimension in which well-placed great circles gain much beyond control variates
+_FEWEST_REPLICATES = 4
+
+
+def replicate_sizes(n_projections: int, dim: int, method: str, *, controlled: bool = False) -> list[int]:
+    """How many great circles each replicate has: sizes that differ by one at most.
+
+    Eight replicates, or 16 with control variates in high dimension; fewer, but at least four, where that leaves
+    enough for an orthogonal block in each. Independent great circles are replicates of one.
+
+    >>> replicate_sizes(200, 3, "quasi")
+    [25, 25, 25, 25, 25, 25, 25, 25]
+    >>> replicate_sizes(200, 64, "quasi")
+    [34, 34, 33, 33, 33, 33]
+    """
+    if method == "iid":
+        return [1] * n_projections
+    block = dim // 2 if dim % 2 == 0 else dim
+    count = _CONTROLLED_REPLICATES if controlled and dim > _HIGHEST_SPREAD_GAIN else _REPLICATES
+    if not controlled and n_projections // count < block and n_projections // block >= _FEWEST_REPLICATES:
+        count = n_projections // block
+    count = min(count, n_projections)
+    size, larger = divmod(n_projections, count)
+    return [size + (k < larger) for k in range(count)]
+
+
+def mean_and_error(
+    sizes: NDArray[np.float64], means: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean over great circles and its standard error, from the means of replicates, shape (R, ...).
+
+    A replicate counts by its number of great circles: sum over r of n_r (m_r - m)^2 / (R - 1) estimates the variance
+    of one.
+    """
+    sizes = sizes.reshape(-1, *[1] * (means.ndim - 1))
+    total = sizes.sum()
+    mean = (sizes * means).sum(axis=0) / total
+    if len(means) == 1:
+        return mean, np.full_like(mean, np.nan)
+    differences = means - mean
+    largest = np.max(np.abs(differences), axis=0)  # squares of costs of a large order would underflow
+    scaled = differences / np.where(largest > 0, largest, 1.0)
+    return mean, largest * np.sqrt((sizes * scaled**2).sum(axis=0) / (len(means) - 1) / total)
+
+
+def further_sizes(sizes: list[int], count: int) -> list[int]:
+    """Sizes of further replicates, of at most `count` great circles in all, that repeat those of the first ones.
+
+    Replicates of one size have one variance, whatever the method.
+
+    >>> further_sizes([4, 4, 3], 12)
+    [4, 4, 3]
+    """
+    further: list[int] = []
+    while (size := sizes[len(further) % len(sizes)]) <= count:
+        further.append(size)
+        count -= size
+    return further
+
+
+_LARGEST_SUM = 200  # Beyond, the expansion in 1 / degrees of freedom has an error below 1e-7.
+
+
+def t_quantile(level: float, degrees_of_freedom: int) -> float:
+    """The t with P(|T| <= t) = `level`, for T with an integer number of degrees of freedom.
+
+    >>> round(t_quantile(0.95, 7), 4)
+    2.3646
+    """
+    if degrees_of_freedom > _LARGEST_SUM:
+        return _expansion(-NormalDist().inv_cdf((1 - level) / 2), degrees_of_freedom)
+    angle = bisect(lambda theta: _probability(theta, degrees_of_freedom) - level, 0.0, math.pi / 2)
+    return math.sqrt(degrees_of_freedom) * math.tan(angle)
+
+
+def _probability(theta: float, degrees_of_freedom: int) -> float:
+    """P(|T| <= sqrt(dof) tan(theta)), a finite sum of powers of cos(theta) (Abramowitz and Stegun, 26.7.3 and 4)."""
+    sine, cosine = math.sin(theta), math.cos(theta)
+    is_odd = degrees_of_freedom % 2 == 1
+    total, term = 0.0, cosine if is_odd else 1.0
+    for k in range(2 + is_odd, degrees_of_freedom + 1, 2):
+        total += term
+        term *= cosine * cosine * (k - 1) / k
+    return 2 / math.pi * (theta + sine * total) if is_odd else sine * total
+
+
+def _expansion(z: float, degrees_of_freedom: int) -> float:
+    """Cornish and Fisher's expansion about the normal quantile."""
+    inverse = 1 / degrees_of_freedom
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return sum(term * inverse**k for k, term in enumerate(terms))

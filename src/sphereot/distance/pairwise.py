@@ -1,29 +1,24 @@
 """SSW_p^p between all pairs of several samples."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns, is_table
-from sphereot._arrays.libraries import Array, device, namespace
+from sphereot._arrays.containers import is_table
+from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
+from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, SupportsDLPack
-from sphereot._arrays.validation import (
-    as_order,
-    as_same_kind,
-    as_samples,
-    as_weights,
-    in_precision_of_order,
-    own_weights,
-    require_same_dim,
-)
+from sphereot._arrays.validation import as_method, as_order, as_samples
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
-from sphereot._support.keyword_options import options_by_name
-from sphereot.distance.arguments import frames_for
-
-__all__ = ["pairwise_matrix", "pairwise_ssw", "several_measures"]
+from sphereot._support.extras import Progress, progress_bar
+from sphereot.distance.estimates import circle_counts, further_sizes, mean_and_error, replicate_sizes, root_and_error
+from sphereot.distance.ssw import frames_for, without_gradients
+from sphereot.slicing.drawing import frames_from_normals
 
 
 @overload
@@ -37,7 +32,6 @@ def pairwise_ssw(
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
-    columns: SampleColumns | None = ...,
 ) -> NDArray[Any]: ...
 
 
@@ -52,26 +46,9 @@ def pairwise_ssw(
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
-    columns: SampleColumns | None = ...,
 ) -> ArrayT: ...
 
 
-@overload
-def pairwise_ssw(
-    measures: Sequence[Points] | SupportsDLPack,
-    *,
-    p: float = ...,
-    weights: Sequence[Numbers | None] | None = ...,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    method: Method = ...,
-    seed: Seed = ...,
-    root: bool = ...,
-    columns: SampleColumns | None = ...,
-) -> Any: ...
-
-
-@options_by_name
 def pairwise_ssw(
     measures: Sequence[Points] | SupportsDLPack,
     *,
@@ -82,7 +59,6 @@ def pairwise_ssw(
     method: Method = "iid",
     seed: Seed = None,
     root: bool = False,
-    columns: SampleColumns | None = None,
 ) -> Array:
     """SSW_p^p between all pairs of several samples, on shared great circles.
 
@@ -96,8 +72,6 @@ def pairwise_ssw(
         Nonnegative weights of each sample; None stands for equal weights, of all or of one.
     n_projections, projections, method, seed, root
         As in `ssw`.
-    columns : str, int or sequence of them, or N sequences, optional
-        As in `ssw`: for all tables among the samples, or a list for each sample.
 
     Returns
     -------
@@ -115,14 +89,12 @@ def pairwise_ssw(
     (True, True)
     """
     p = as_order(p)
-    validated = several_measures(measures, weights, columns, p=p)
+    validated = several_measures(measures, weights, p=p)
     frames = frames_for(validated[0].points, n_projections, projections, seed, method)
     return pairwise_matrix(validated, frames, p, root=root)
 
 
-def several_measures(
-    measures: Any, weights: Sequence[Array | None] | None, columns: SampleColumns | None = None, *, p: float = 2
-) -> Measures:
+def several_measures(measures: Any, weights: Sequence[Array | None] | None, *, p: float = 2) -> Measures:
     """Validate several samples and their weights, and convert them to a common dtype."""
     if not isinstance(measures, Sequence) and not hasattr(measures, "__dlpack__") and is_table(measures):
         raise TypeError(f"measures: got {type(measures).__name__}, one table; pass a list of samples.")
@@ -131,16 +103,9 @@ def several_measures(
         raise ValueError("measures: there are none; give at least one sample.")
     if weights is not None and len(weights) != count:
         raise ValueError(f"weights: got {len(weights)} for {count} measures; give one array, or None, for each.")
-    names = [f"measures[{i}]" for i in range(count)]
-    masses = [own_weights(None if weights is None else weights[i], measures[i]) for i in range(count)]
-    points = as_samples(columns, weighted=True, **{name: measures[i] for i, name in enumerate(names)})
-    points = as_same_kind(**dict(zip(names, points, strict=True)))
-    for name, x in zip(names, points, strict=True):
-        require_same_dim(names[0], points[0], name, x)
-    xp = namespace(points[0])
-    dtype = xp.result_type(*points)
-    points = [in_precision_of_order(xp.astype(x, dtype, copy=False), p) for x in points]
-    return [Measure(points[i], as_weights(f"weights[{i}]", masses[i], name, points[i])) for i, name in enumerate(names)]
+    samples = {f"measures[{i}]": measures[i] for i in range(count)}
+    masses = {f"weights[{i}]": None if weights is None else weights[i] for i in range(count)}
+    return [Measure(*pair) for pair in as_samples(samples, masses, p=p)]
 
 
 def pairwise_matrix(measures: Measures, frames: Array, p: float, *, root: bool) -> Array:
@@ -156,3 +121,138 @@ def pairwise_matrix(measures: Measures, frames: Array, p: float, *, root: bool) 
         index[i][j] = index[j][i] = k
     flat = xp.asarray([k for row in index for k in row], device=device(costs))
     return xp.reshape(xp.take(xp.concat([xp.zeros_like(costs[:1]), costs]), flat), (count, count))
+
+
+_INDEPENDENT_GROUPS = 50
+
+
+@dataclass(frozen=True)
+class PairwiseSSWEstimate:
+    """Monte-Carlo estimates of SSW_p^p between all pairs of several samples, with their uncertainty.
+
+    Attributes
+    ----------
+    values : array, shape (N, N)
+        SSW_p^p of each pair: symmetric, with zeros on the diagonal.
+    standard_errors : array, shape (N, N)
+        The standard errors of the values over the draw of great circles; NaN for a single replicate.
+    n_projections : int
+        The number of great circles.
+    p : float
+        The order.
+    method : str
+        How great circles were drawn; see `great_circles`.
+    n_replicates : int
+        The number of independent sets of great circles.
+    """
+
+    values: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+    n_projections: int
+    p: float
+    method: str
+    n_replicates: int
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """The distances SSW_p = (SSW_p^p)^(1/p), in turns, shape (N, N)."""
+        return self._roots()[..., 0]
+
+    @property
+    def distance_standard_errors(self) -> NDArray[np.float64]:
+        """The standard errors of `distances`, to first order; 0 where a distance is 0."""
+        return self._roots()[..., 1]
+
+    def _roots(self) -> NDArray[np.float64]:
+        pairs = zip(self.values.ravel().tolist(), self.standard_errors.ravel().tolist(), strict=True)
+        roots = np.array([root_and_error(value, error, self.p) for value, error in pairs])
+        return roots.reshape(*self.values.shape, 2)
+
+
+def pairwise_ssw_estimate(
+    measures: Sequence[Points] | SupportsDLPack,
+    *,
+    p: float = 2,
+    weights: Sequence[Numbers | None] | None = None,
+    n_projections: int | None = None,
+    method: Method = "quasi",
+    seed: Seed = None,
+    rtol: float | None = None,
+    max_projections: int = 100_000,
+    progress: Progress = False,
+) -> PairwiseSSWEstimate:
+    """SSW_p^p between all pairs of several samples with standard errors, on shared great circles.
+
+    Parameters
+    ----------
+    measures : sequence of N arrays, shapes (n_i, d)
+        Unit vectors; or one array of shape (N, n, d).
+    p : float
+        Order, from 1 to 16.
+    weights : sequence of N arrays, shapes (n_i,), or None
+        Nonnegative weights of each sample; None stands for equal weights, of all or of one.
+    n_projections : int, optional
+        The number of great circles, 200 by default; with `rtol`, how many to begin with.
+    method : {"quasi", "orthogonal", "iid"}
+        How great circles are drawn; see `great_circles`.
+    seed : int, generator or None
+        As in `ssw`.
+    rtol, max_projections, progress
+        As in `ssw_estimate`; the tolerance holds for every pair.
+
+    Returns
+    -------
+    PairwiseSSWEstimate
+        With the matrices `.values`, `.standard_errors` and `.distances` as NumPy arrays, and `.n_projections`.
+
+    See Also
+    --------
+    pairwise_ssw : the values alone, with gradients.
+    ssw_estimate : one pair, with the cost on every great circle.
+
+    Notes
+    -----
+    Great circles come in independent replicates, as in `ssw_estimate`, whose spread gives the standard errors. All
+    pairs share them, so there is no importance sampling: for tight samples close to each other use `ssw_estimate`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sphereot
+    >>> rng = np.random.default_rng(0)
+    >>> samples = [sphereot.sphere.normalize(rng.normal(size=(100, 3)) + [k, 0, 0]) for k in range(3)]
+    >>> estimate = sphereot.pairwise_ssw_estimate(samples, seed=0, rtol=0.1)
+    >>> bool((estimate.standard_errors <= 0.1 * estimate.values).all())
+    True
+    """
+    p, drawn = as_order(p), as_method(method)
+    validated = without_gradients(several_measures(measures, weights, p=p))
+    points = validated[0].points
+    fresh, limit = circle_counts(n_projections, rtol, max_projections)
+    generator = numpy_generator(seed, points)
+    sizes: list[int] = []
+    means: list[NDArray[np.float64]] = []
+    first = fresh_sizes = _group_sizes(fresh, points.shape[1], drawn)
+    while True:
+        done = sum(sizes)
+        with progress_bar(progress, "great circles", done + sum(fresh_sizes), done) as show:
+            for size in fresh_sizes:
+                frames = frames_from_normals(generator.standard_normal, size, points.shape[1], drawn)
+                costs = pairwise_matrix(validated, to_kind(frames, points), p, root=False)
+                means.append(to_numpy(costs).astype(np.float64))
+                sizes.append(size)
+                show(sum(sizes))
+        values, errors = mean_and_error(np.array(sizes, dtype=np.float64), np.array(means))
+        np.fill_diagonal(errors, 0.0)
+        total = sum(sizes)
+        fresh_sizes = further_sizes(first, min(total, limit - total))
+        if rtol is None or bool((errors <= rtol * values).all()) or not fresh_sizes:
+            return PairwiseSSWEstimate(values, errors, total, p, drawn, len(sizes))
+
+
+def _group_sizes(count: int, dim: int, method: str) -> list[int]:
+    """Sizes of replicates; independent great circles in groups, because a matrix of costs for each would take long."""
+    if method != "iid":
+        return replicate_sizes(count, dim, method)
+    groups = min(_INDEPENDENT_GROUPS, count)
+    return [count // groups + (k < count % groups) for k in range(groups)]

@@ -1,75 +1,27 @@
 """SSW_p^p between two samples, and between a sample and the uniform measure (Algorithm 1, Section 3.2)."""
 
+from collections.abc import Mapping
 from typing import Any, overload
 
 import numpy as np
 
-from sphereot._arrays.containers import Columns, SampleColumns
-from sphereot._arrays.libraries import take_root
+from sphereot._arrays.libraries import Array, take_root, without_gradient
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, UniformMethod
-from sphereot._arrays.validation import as_order, as_points, as_weights, in_precision_of_order, own_weights
+from sphereot._arrays.validation import (
+    as_frames,
+    as_method,
+    as_order,
+    as_samples,
+    as_slice_count,
+)
 from sphereot._backends import backend_for
-from sphereot._backends.protocol import Measure
-from sphereot._support.keyword_options import options_by_name
-from sphereot.distance.arguments import frames_for, require_exact_options, two_measures
-
-__all__ = ["ssw", "ssw_uniform"]
+from sphereot._backends.protocol import Measure, Measures
+from sphereot.slicing.circles import great_circles
 
 
 @overload
 def ssw(
     x: NumpyPoints,
-    y: NumpyPoints,
-    *,
-    p: float = ...,
-    x_weights: Numbers | None = ...,
-    y_weights: Numbers | None = ...,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    method: Method = ...,
-    seed: Seed = ...,
-    root: bool = ...,
-    columns: SampleColumns | None = ...,
-) -> np.floating[Any]: ...
-
-
-@overload
-def ssw(
-    x: NumpyPoints,
-    y: ArrayT,
-    *,
-    p: float = ...,
-    x_weights: Numbers | None = ...,
-    y_weights: Numbers | None = ...,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    method: Method = ...,
-    seed: Seed = ...,
-    root: bool = ...,
-    columns: SampleColumns | None = ...,
-) -> ArrayT: ...
-
-
-@overload
-def ssw(
-    x: ArrayT,
-    y: ArrayT | NumpyPoints,
-    *,
-    p: float = ...,
-    x_weights: Numbers | None = ...,
-    y_weights: Numbers | None = ...,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    method: Method = ...,
-    seed: Seed = ...,
-    root: bool = ...,
-    columns: SampleColumns | None = ...,
-) -> ArrayT: ...
-
-
-@overload
-def ssw(
-    x: Points,
     y: Points,
     *,
     p: float = ...,
@@ -80,11 +32,25 @@ def ssw(
     method: Method = ...,
     seed: Seed = ...,
     root: bool = ...,
-    columns: SampleColumns | None = ...,
 ) -> Any: ...
 
 
-@options_by_name
+@overload
+def ssw(
+    x: ArrayT,
+    y: Points,
+    *,
+    p: float = ...,
+    x_weights: Numbers | None = ...,
+    y_weights: Numbers | None = ...,
+    n_projections: int | None = ...,
+    projections: Frames | None = ...,
+    method: Method = ...,
+    seed: Seed = ...,
+    root: bool = ...,
+) -> ArrayT: ...
+
+
 def ssw(
     x: Points,
     y: Points,
@@ -97,7 +63,6 @@ def ssw(
     method: Method = "iid",
     seed: Seed = None,
     root: bool = False,
-    columns: SampleColumns | None = None,
 ) -> Any:
     """Spherical Sliced-Wasserstein distance between two samples, SSW_p^p (Algorithm 1).
 
@@ -125,10 +90,6 @@ def ssw(
         which would draw once and keep the circles, None is an error: pass a key, or an int for fixed circles.
     root : bool
         Return the distance SSW_p = (SSW_p^p)^(1/p) instead.
-    columns : str, int or sequence of them, or a pair of sequences, optional
-        For tables: the columns of the coordinates, or one column of lists; see `sphereot.sphere.from_table`. They count
-        for each of `x` and `y` that is a table. Where their names differ, give a list for each, as in
-        ``columns=(["lon", "lat"], ["x", "y", "z"])``; None stands for an array, or for columns with the usual names.
 
     Returns
     -------
@@ -160,7 +121,7 @@ def ssw(
     True
     """
     p = as_order(p)
-    measures = two_measures(x, y, x_weights, y_weights, columns, p=p)
+    measures = two_measures(x, y, x_weights, y_weights, p)
     points = measures[0].points
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost(measures, frames, p, root=root)
@@ -178,7 +139,6 @@ def ssw_uniform(
     seed: Seed = ...,
     root: bool = ...,
     unbiased: bool = ...,
-    columns: Columns | None = ...,
 ) -> np.floating[Any]: ...
 
 
@@ -194,27 +154,9 @@ def ssw_uniform(
     seed: Seed = ...,
     root: bool = ...,
     unbiased: bool = ...,
-    columns: Columns | None = ...,
 ) -> ArrayT: ...
 
 
-@overload
-def ssw_uniform(
-    x: Points,
-    *,
-    p: float = ...,
-    weights: Numbers | None = ...,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    method: UniformMethod = ...,
-    seed: Seed = ...,
-    root: bool = ...,
-    unbiased: bool = ...,
-    columns: Columns | None = ...,
-) -> Any: ...
-
-
-@options_by_name
 def ssw_uniform(
     x: Points,
     *,
@@ -226,7 +168,6 @@ def ssw_uniform(
     seed: Seed = None,
     root: bool = False,
     unbiased: bool = False,
-    columns: Columns | None = None,
 ) -> Any:
     """SSW_p^p between a sample and the uniform measure on the sphere.
 
@@ -250,8 +191,6 @@ def ssw_uniform(
         With `method="exact"`: leave out the pairs of a point with itself. For a sample of a distribution the result is
         then an unbiased estimate of SSW_2^2 of that distribution, 0 in the mean for uniform points, whatever n is; it
         may be negative.
-    columns : str, int or sequence of them, optional
-        As in `ssw`.
 
     Returns
     -------
@@ -269,10 +208,9 @@ def ssw_uniform(
     >>> print(f"{sphereot.ssw_uniform(corners, method='exact'):.6f}")
     0.004057
     """
-    weights = own_weights(weights, x)
     p = as_order(p)
-    points = in_precision_of_order(as_points("x", x, columns, weighted=True), p)
-    measure = Measure(points, as_weights("weights", weights, "x", points))
+    measure = Measure(*as_samples({"x": x}, {"weights": weights}, p=p)[0])
+    points = measure.points
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}
         require_exact_options(p, points.shape[0], root, unbiased, given)
@@ -281,3 +219,48 @@ def ssw_uniform(
         raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost((measure,), frames, p, root=root)
+
+
+def two_measures(x: Any, y: Any, x_weights: Any, y_weights: Any, p: float) -> list[Measure]:
+    """Validate two samples and their weights."""
+    pairs = as_samples({"x": x, "y": y}, {"x_weights": x_weights, "y_weights": y_weights}, p=p)
+    return [Measure(*pair) for pair in pairs]
+
+
+def without_gradients(measures: Measures) -> Measures:
+    """Detached measures: an estimate with its standard error has no gradient."""
+    return [
+        Measure(without_gradient(points), None if weights is None else without_gradient(weights))
+        for points, weights in measures
+    ]
+
+
+def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: Any = "iid") -> Array:
+    """Frames (L, d, 2) for points `x`: `projections` validated, or newly drawn."""
+    if projections is None:
+        return great_circles(as_slice_count(n_projections), x.shape[1], method=method, seed=seed, like=x)
+    as_method(method)
+    frames = as_frames(projections, x)
+    as_slice_count(n_projections, frames)
+    return without_gradient(frames)  # no backend differentiates in the circles themselves
+
+
+def require_exact_options(p: float, n: int, root: bool, unbiased: bool, given: Mapping[str, Any]) -> None:
+    """Raise unless the options of a distance to the uniform distribution fit `method="exact"`.
+
+    Parameters
+    ----------
+    p, n, root, unbiased
+        The order, the number of points, and options of `ssw_uniform`.
+    given : mapping
+        Options that concern great circles, by name; None where not given.
+    """
+    if p != 2:
+        raise ValueError(f"p: got {p:g}, but method='exact' is for p = 2; give p=2, or another method.")
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}: got a value, but method='exact' draws no great circles; leave {name} out.")
+    if unbiased and root:
+        raise ValueError("root: got True with unbiased=True, whose value may be negative; leave one of them out.")
+    if unbiased and n < 2:
+        raise ValueError(f"x: got {n} point, but unbiased=True needs at least 2; give more points.")

@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import namespace, readable
 from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike
 from sphereot._arrays.validation import as_int, as_reals
-from sphereot._support.uniform_kernel import kernel_value
-
-__all__ = ["uniform_kernel"]
+from sphereot._backends.uniform_kernel import kernel_value
 
 
 @overload
@@ -18,10 +16,6 @@ def uniform_kernel(cosines: NumpyArrayLike, dim: int) -> NDArray[Any]: ...
 
 @overload
 def uniform_kernel(cosines: ArrayT, dim: int) -> ArrayT: ...
-
-
-@overload
-def uniform_kernel(cosines: ArrayLike, dim: int) -> Any: ...
 
 
 def uniform_kernel(cosines: ArrayLike, dim: int) -> Any:

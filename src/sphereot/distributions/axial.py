@@ -12,9 +12,8 @@ from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
 from torch.distributions.constraints import Constraint
 
-from sphereot._arrays.libraries import readable
+from sphereot._arrays.libraries import readable, unit_length_tolerance
 from sphereot._arrays.random import torch_generator
-from sphereot._arrays.unit_length import unit_length_tolerance
 from sphereot._arrays.validation import as_points, require_same_dim
 
 _BLOCK = 2**18  # coordinates drawn at a time: intermediate arrays stay in cache, and memory beyond the result bounded

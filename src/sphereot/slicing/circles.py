@@ -11,15 +11,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import is_torch, is_torch_compiling, is_torch_traced
 from sphereot._arrays.types import ArrayT, Frames, Method, Points, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
 from sphereot._backends import backend_for
-from sphereot._support.keyword_options import options_by_name
 from sphereot.slicing.drawing import draw_frames
-
-__all__ = ["great_circles", "project"]
 
 
 @overload
@@ -32,7 +28,6 @@ def great_circles(
 def great_circles(n_projections: int, dim: int, *, method: Method = ..., seed: Seed = ..., like: ArrayT) -> ArrayT: ...
 
 
-@options_by_name
 def great_circles(
     n_projections: int, dim: int, *, method: Method = "iid", seed: Seed = None, like: SupportsDLPack | None = None
 ) -> Any:
@@ -113,19 +108,14 @@ def _draws_by_operator(seed: Seed, like: Any) -> bool:
 
 
 @overload
-def project(x: NDArray[Any], projections: Frames, *, columns: Columns | None = ...) -> NDArray[Any]: ...
+def project(x: NDArray[Any], projections: Frames) -> NDArray[Any]: ...
 
 
 @overload
-def project(x: ArrayT, projections: Frames, *, columns: Columns | None = ...) -> ArrayT: ...
+def project(x: ArrayT, projections: Frames) -> ArrayT: ...
 
 
-@overload
-def project(x: Points, projections: Frames, *, columns: Columns | None = ...) -> Any: ...
-
-
-@options_by_name
-def project(x: Points, projections: Frames, *, columns: Columns | None = None) -> Any:
+def project(x: Points, projections: Frames) -> Any:
     """Project points onto great circles (Lemma 1).
 
     Parameters
@@ -134,8 +124,6 @@ def project(x: Points, projections: Frames, *, columns: Columns | None = None) -
         Unit vectors.
     projections : array, shape (L, d, 2)
         Orthonormal frames, as `great_circles` gives.
-    columns : str, int or sequence of them, optional
-        For tables, as in `sphereot.sphere.from_table`.
 
     Returns
     -------
@@ -150,5 +138,5 @@ def project(x: Points, projections: Frames, *, columns: Columns | None = None) -
     >>> sphereot.project(np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -1.0, 0.0]]), equator)
     array([[0.  , 0.25, 0.75]])
     """
-    points = as_points("x", x, columns, weighted=True)
+    points = as_points("x", x, weighted=True)
     return backend_for(points).project(points, as_frames(projections, points))

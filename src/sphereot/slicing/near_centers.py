@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 
 from sphereot.slicing.drawing import haar_matrices
 
-__all__ = ["CenterMixture", "DisplacedPoints", "centers_of", "displaced_points", "probability_of_length"]
-
 Floats = NDArray[np.float64]
 
 _STRATA = 24

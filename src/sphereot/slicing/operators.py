@@ -10,8 +10,6 @@ from sphereot._arrays.libraries import floating_dtype
 from sphereot._arrays.random import seed_of_draw
 from sphereot.slicing.drawing import draw_frames
 
-__all__ = ["great_circles_operator", "next_great_circles_operator"]
-
 
 @torch.library.custom_op("sphereot::great_circles", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
 def _great_circles(n_projections: int, dim: int, method: str, seed: int | None, like: Tensor) -> Tensor:

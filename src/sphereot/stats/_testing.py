@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns
-from sphereot._arrays.libraries import Array, namespace, to_numpy
+from sphereot._arrays.containers import SampleColumns, columns_of_each, points_of_container
+from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Points
-from sphereot._arrays.validation import as_frames, as_method, as_same_kind, as_samples, as_slice_count, require_same_dim
+from sphereot._arrays.validation import as_frames, as_method, as_samples, as_slice_count
 from sphereot.slicing.circles import great_circles
 
 
@@ -165,9 +165,9 @@ def drawn_frames(
 
 def two_samples(x: Points, y: Points, columns: SampleColumns | None) -> tuple[Any, Any]:
     """Two samples of unit vectors, of one library, device, dimension and dtype."""
-    first, second = as_samples(columns, x=x, y=y)
-    first, second = as_same_kind(x=first, y=second)
-    require_same_dim("x", first, "y", second)
-    xp = namespace(first)
-    dtype = xp.result_type(first, second)
-    return xp.astype(first, dtype, copy=False), xp.astype(second, dtype, copy=False)
+    samples = {"x": x, "y": y}
+    if columns is not None:
+        chosen = zip(samples.items(), columns_of_each(columns, samples), strict=True)
+        samples = {name: points_of_container(name, value, names) for (name, value), names in chosen}
+    (first, _), (second, _) = as_samples(samples)
+    return first, second

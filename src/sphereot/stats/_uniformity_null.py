@@ -21,8 +21,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._backends.uniform_kernel import gegenbauer_eigenvalues, kernel_value
 from sphereot._support.bisection import bisect
-from sphereot._support.uniform_kernel import gegenbauer_eigenvalues, kernel_value
 
 _DEGREES = 4096  # weights of higher degree change the variance by 1e-9 of itself at most
 _SKEWNESS_OF_REMAINDER = 1e-9

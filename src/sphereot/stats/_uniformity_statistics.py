@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
-from sphereot._support.uniform_kernel import LARGEST, gegenbauer_eigenvalues
-from sphereot.distance.replicates import mean_and_error
+from sphereot._backends.uniform_kernel import LARGEST, gegenbauer_eigenvalues
+from sphereot.distance.estimates import mean_and_error
 from sphereot.slicing.circles import great_circles
 
 MAX_POINTS_IN_PAIRS = 20_000

@@ -29,7 +29,7 @@ from sphereot._backends.protocol import Measure
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.keyword_options import options_by_name
 from sphereot._support.text import cost_name, p_value_text, plural
-from sphereot.distance.arguments import require_exact_options
+from sphereot.distance.ssw import require_exact_options
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._testing import (
     NullTestResult,

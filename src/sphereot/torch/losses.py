@@ -26,7 +26,7 @@ from sphereot._arrays.validation import (
 )
 from sphereot._backends import torch_backend as backend
 from sphereot._backends.protocol import Measure
-from sphereot.distance.arguments import require_exact_options, two_measures
+from sphereot.distance.ssw import require_exact_options, two_measures
 from sphereot.slicing.circles import great_circles
 from sphereot.slicing.operators import next_great_circles_operator
 from sphereot.torch.distributed import (
@@ -305,7 +305,7 @@ class SSWLoss(_SlicedLoss):
     def _between(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor) -> Tensor:
         """SSW_p^p on frames that the loss has drawn, and that need no check of their own."""
         try:
-            measures = two_measures(x, y, a, b, p=self.p)
+            measures = two_measures(x, y, a, b, self.p)
         except InvalidValuesError as error:
             if self.nan_on_invalid:
                 return nan_of(x, y)

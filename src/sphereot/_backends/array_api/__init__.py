@@ -1,3 +1,1 @@
 """Array-API backend: runs on every library and device that the compiled kernel does not support."""
-
-__all__: list[str] = []

@@ -16,7 +16,7 @@ from sphereot._backends.array_api.circle import (
 )
 from sphereot._backends.array_api.circle import weight_gradients as row_weight_gradients
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
-from sphereot._support.uniform_kernel import LARGEST, kernel_value
+from sphereot._backends.uniform_kernel import LARGEST, kernel_value
 
 # Turns per block, over all measures: the computation needs a few dozen arrays of this size at a time.
 TURNS_PER_BLOCK = 1 << 21

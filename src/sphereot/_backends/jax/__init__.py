@@ -1,3 +1,1 @@
 """The backend for JAX arrays."""
-
-__all__: list[str] = []

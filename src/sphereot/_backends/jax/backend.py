@@ -13,25 +13,14 @@ import jax
 import jax.numpy as jnp
 
 from sphereot._arrays.libraries import Array, take_root
-from sphereot._backends.array_api.backend import relabeled_costs, resampled_costs, weight_gradients
+from sphereot._backends.array_api.backend import relabeled_costs as relabeled_costs
+from sphereot._backends.array_api.backend import resampled_costs as resampled_costs
+from sphereot._backends.array_api.backend import weight_gradients as weight_gradients
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
 from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.jax.devices import on_every_device
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures, Plan
-
-__all__ = [
-    "circle_costs",
-    "circle_plan",
-    "mean_cost",
-    "pair_cost",
-    "pairwise_costs",
-    "project",
-    "relabeled_costs",
-    "resampled_costs",
-    "slice_costs",
-    "weight_gradients",
-]
 
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 

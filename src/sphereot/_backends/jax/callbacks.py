@@ -23,16 +23,6 @@ from sphereot._backends.native import gradients as native_gradients
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures
 
-__all__ = [
-    "available",
-    "costs",
-    "gradients",
-    "pair_cost",
-    "pair_gradients",
-    "pairwise_means",
-    "slice_costs",
-]
-
 available: bool = native.serves(np.zeros(0))
 
 Kernel = Callable[[Measures, Array | None], Sequence[Any]]

@@ -7,8 +7,6 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from sphereot._arrays.libraries import Array
 
-__all__ = ["on_every_device", "varying_like"]
-
 T = TypeVar("T")
 
 

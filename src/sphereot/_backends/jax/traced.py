@@ -28,16 +28,6 @@ from sphereot._backends.array_api.circle import row_costs, weight_gradients
 from sphereot._backends.native.gradients import Wanted
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 
-__all__ = [
-    "costs",
-    "gradients",
-    "pair_cost",
-    "pair_gradients",
-    "pairwise_means",
-    "project",
-    "slice_costs",
-]
-
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
 

@@ -14,8 +14,7 @@ from numbers import Integral
 from types import ModuleType
 from typing import Any
 
-from sphereot._arrays.libraries import Array, is_numpy, is_torch
-from sphereot._arrays.unit_length import check_numpy_rows_with
+from sphereot._arrays.libraries import Array, check_numpy_rows_with, is_numpy, is_torch
 
 _THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # six digits: more threads than any machine has are an error too
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sphereot._backends import native
 from sphereot._backends.native.inputs import LARGEST_DIM_BY_SLICE, Floats, blocks, from_turns
 from sphereot._backends.protocol import Measure, Measures, n_atoms
-from sphereot._support.uniform_kernel import LARGEST, variance_polynomials
+from sphereot._backends.uniform_kernel import LARGEST, variance_polynomials
 
 # Gradients are added up per group of slices, and each group needs an array of its own. In low dimension these arrays
 # are small. Where the kernel projects several slices at a time (see `blocks`), shorter groups are not worth a thread.

@@ -1,3 +1,1 @@
 """The backend for PyTorch tensors."""
-
-__all__: list[str] = []

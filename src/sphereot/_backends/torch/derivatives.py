@@ -13,14 +13,6 @@ from torch import Tensor
 
 from sphereot._arrays.libraries import is_torch_traced
 
-__all__ = [
-    "FORWARD_MODE_ERROR",
-    "differentiable_once",
-    "input_gradients",
-    "requires_grad",
-    "save_gradients",
-]
-
 FORWARD_MODE_ERROR = (
     "sphereot: costs on great circles have no forward-mode derivatives in PyTorch (torch.func.jvp, jacfwd, hessian); "
     "use reverse mode: backward(), torch.func.grad, vjp or jacrev. To the uniform distribution, method='exact' has "

@@ -18,8 +18,6 @@ from sphereot._backends.torch.transforms import (
     with_linear_terms,
 )
 
-__all__ = ["KernelOp"]
-
 Outputs: TypeAlias = tuple[Tensor, ...]
 """The cost, then the gradients in points and weights of each measure: empty tensors for those not requested."""
 

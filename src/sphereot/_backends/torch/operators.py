@@ -16,8 +16,6 @@ from sphereot._backends.torch.derivatives import requires_grad
 from sphereot._backends.torch.kernel_op import KernelOp
 from sphereot._backends.torch.pairs import portable_pair_cost
 
-__all__ = ["circle_costs", "mean_cost", "pair_cost"]
-
 
 def mean_cost(measures: Measures, frames: Tensor, p: float) -> Tensor:
     """SSW_p^p, differentiable in points and weights."""

@@ -11,8 +11,6 @@ from sphereot._backends.array_api.backend import block_sum, cost_of_sum, row_blo
 from sphereot._backends.protocol import Measure
 from sphereot._backends.torch.transforms import differentiated_by_func
 
-__all__ = ["has_tangent", "is_differentiated_again", "portable_pair_cost"]
-
 
 def portable_pair_cost(measure: Measure, *, unbiased: bool) -> Tensor:
     """The cost in array-API terms; K_d has derivatives of every order, except at coincident points."""

@@ -13,15 +13,6 @@ from torch import Tensor
 
 from sphereot._backends.torch.derivatives import FORWARD_MODE_ERROR, input_gradients, save_gradients
 
-__all__ = [
-    "FunctorchOp",
-    "apply_per_member",
-    "differentiated_by_func",
-    "is_transformed",
-    "setup_context",
-    "with_linear_terms",
-]
-
 
 def is_transformed(tensors: Sequence[Tensor | None]) -> bool:
     """Whether a transform of torch.func, outside of torch.compile, has wrapped any of the tensors."""

@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import t
 
-from sphereot._support.student_t import t_quantile
+from sphereot.distance.estimates import t_quantile
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.95, 0.99, 0.9999])

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, constant_when_compiled, is_double, namespace
 
-__all__ = ["Spectrum", "gegenbauer_eigenvalues", "kernel_derivative", "kernel_value", "variance_polynomials"]
-
 LARGEST, SMALLEST = 1 / 12, -1 / 24  # K_d(0) and K_d(pi), whatever d is
 
 _TERMS = 64  # the series are needed up to 1/2 only
