@@ -14,7 +14,7 @@ from sphereot._arrays.types import UniformMethod
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.atomic_write import reason_of
-from sphereot._support.checkpoints import Callback, DivergenceError, asks_to_stop
+from sphereot._support.checkpoints import Callback, DivergenceError, LastGood, run_steps
 from sphereot.flows import Flow
 from sphereot.slicing.drawing import draw_frames
 from sphereot.torch.euclidean import sliced_wasserstein
@@ -92,21 +92,22 @@ def train(
                 f"{name}: its state does not fit this training ({reason_of(error)}); remove the file to start again "
                 "(--fresh)."
             ) from error
-    last_good = copy.deepcopy(flow.state_dict())
-    for epoch in range(done + 1, epochs + 1):
+    last_good = LastGood(flow.state_dict().values())
+
+    def take(epoch: int) -> float:
+        nonlocal best
         optimizer.param_groups[0]["lr"] = learning_rate(lr, final_lr, epoch, epochs)
         optimizer.zero_grad()
         value = evaluate_loss(loss, flow, x, n_projections, method, generator)
-        loss_value = value.item()
+        loss_value = float(value.detach())
         if not math.isfinite(loss_value):
-            flow.load_state_dict(last_good)
+            last_good.restore()
             raise DivergenceError(
                 f"the loss is {loss_value} in epoch {epoch}: the learning rate lr={lr:g} is too large; give a smaller "
                 "one. The model has the last parameters that gave a finite loss.",
                 history,
             )
-        for key, tensor in flow.state_dict().items():
-            last_good[key].copy_(tensor)
+        last_good.keep()
         value.backward()
         optimizer.step()
         history.losses.append(loss_value)
@@ -117,12 +118,23 @@ def train(
             history.validation.append((epoch, -total / len(validation)))
             if history.best[0] == epoch:
                 best = copy.deepcopy(flow.state_dict())
-        if asks_to_stop(callback, epoch, loss_value, flow):
-            break
-        if patience is not None and history.validation and epoch - history.best[0] >= patience:
-            break
-        if save is not None and epoch < epochs:
-            save(partial(_state, flow, optimizer, generator, history, best, epoch))
+        return loss_value
+
+    def has_settled() -> bool:
+        return patience is not None and bool(history.validation) and len(history.losses) - history.best[0] >= patience
+
+    run_steps(
+        take,
+        epochs,
+        label="fit",
+        done=done,
+        callback=callback,
+        state=lambda: flow,
+        settled=has_settled,
+        save=None
+        if save is None
+        else lambda: save(partial(_state, flow, optimizer, generator, history, best, len(history.losses))),
+    )
     if patience is not None and best is not None:
         flow.load_state_dict(best)
     return history
