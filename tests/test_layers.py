@@ -33,6 +33,7 @@ OPTIONAL = {
     "matplotlib",
     "polars",
     "pooch",
+    "pyarrow",
     "rich",
     "typer",
     "safetensors",

@@ -21,6 +21,7 @@ OPTIONAL = {
     "ot",
     "polars",
     "pooch",
+    "pyarrow",
     "safetensors",
     "plotly",
     "sklearn",

@@ -5,8 +5,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from helpers.cli import run, save_points
 
 import sphereot
 from sphereot import datasets
-from sphereot.cli.native_stderr import raise_panics
 
 X = sphere_sample(np.random.default_rng(0), 60, 3)
 
@@ -167,7 +164,7 @@ def test_a_reader_that_fails_in_an_unforeseen_way(folder, monkeypatch):
     assert done.stderr == "Error: good.npy: cannot be read (IndexError: tuple index out of range).\n"
 
 
-# ---- what native code writes past Python ----
+# ---- damaged files ----
 
 
 def damaged_parquet(path):
@@ -185,7 +182,7 @@ def damaged_parquet(path):
 
 
 def test_a_damaged_page_is_one_line(folder):
-    """The whole stderr of the process counts, with what threads of polars write to it."""
+    """The whole stderr of the process counts, with what threads of a reader write to it."""
     damaged_parquet(folder / "damaged.parquet")
     call = [*MODULE, "distance", "good.npy", "damaged.parquet"]
     done = start(*call)
@@ -196,46 +193,6 @@ def test_a_damaged_page_is_one_line(folder):
     traced = start(*call, "--debug")
     assert traced.returncode == 2
     assert "Traceback" in traced.stderr
-
-
-PANIC = b"\nthread 'reader-0' (17) panicked at pages.rs:329:9:\nassertion failed: offset <= length\nnote: more\n"
-
-
-def read_with(words, error=None):
-    """As a reader whose native code writes to stderr on a thread of its own, and which then ends or fails."""
-    with raise_panics(Path("a.parquet")):
-        writer = threading.Thread(target=os.write, args=(2, words))
-        writer.start()
-        writer.join()
-        if error is not None:
-            raise error
-
-
-@pytest.mark.parametrize("error", [None, ValueError("there are no rows in it")])
-def test_a_panic_on_another_thread_is_an_error(capfd, error):
-    """The reader itself may just end, as if there were no more rows."""
-    with pytest.raises(ValueError, match=r"a\.parquet: cannot be read; it seems to be damaged") as caught:
-        read_with(PANIC, error)
-    assert "(assertion failed: offset <= length)." in str(caught.value)
-    assert "pages.rs:329" in str(caught.value.__cause__)  # for --debug
-    assert capfd.readouterr().err == ""
-
-
-def test_words_before_an_error_are_shown_with_the_traceback_alone(capfd):
-    """One line is said of a file that is refused; what a reader wrote before is a note of the error."""
-    with pytest.raises(ValueError, match="refused") as caught:
-        read_with(b"UserWarning: so many things\n", ValueError("refused"))
-    assert capfd.readouterr().err == ""
-    assert caught.value.__notes__ == ["UserWarning: so many things\n"]
-
-
-@pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt])
-def test_other_words_and_errors_come_through(capfd, kind):
-    with pytest.raises(kind):
-        read_with(b"", kind())
-    read_with(b"a warning\n")
-    os.write(2, b"as before\n")
-    assert capfd.readouterr().err == "a warning\nas before\n"
 
 
 def test_no_stderr_at_all(folder):

@@ -462,10 +462,10 @@ def test_parquet_half_precision(tmp_path):
     np.testing.assert_allclose(point_set, sphere.normalize(x.astype(np.float64)), atol=1e-3)
 
 
-def test_parquet_that_ends_early_is_refused(tmp_path, monkeypatch):
+def test_table_that_ends_early_is_refused(tmp_path, monkeypatch):
     """A reader's thread that fails over a damaged page ends the batches without an error."""
-    path = tmp_path / "x.parquet"
-    write(path, np.tile(X, (4, 1)))
+    path = tmp_path / "x.feather"
+    pl.DataFrame(np.tile(X, (4, 1)), schema=["x", "y", "z"]).write_ipc(path)
     whole = pl.LazyFrame.collect_batches
     short = lambda frame, **_: iter(list(whole(frame, chunk_size=10))[:-1])  # noqa: E731
     monkeypatch.setattr(pl.LazyFrame, "collect_batches", short)

@@ -13,7 +13,6 @@ from numpy.testing import assert_array_equal
 pl = pytest.importorskip("polars")
 
 from sphereot.datasets import iter_points, read_points
-from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
 from sphereot.datasets.rows import random_rows
 
 X = sphere_sample(np.random.default_rng(0), 300, 3)
@@ -196,24 +195,11 @@ def test_memory_does_not_grow_with_the_file(tmp_path, ending):
 
 
 @pytest.mark.parametrize("group", [7, 100, 300, 1000])
-def test_row_group_sizes(tmp_path, group):
+def test_batches_of_parquet_do_not_depend_on_row_groups(tmp_path, group):
     path = tmp_path / "a.parquet"
     frame = pl.DataFrame({"text": ["a"] * 300, "list": X.tolist(), "flag": [True, None, False] * 100, "x": X[:, 0]})
     frame.write_parquet(path, row_group_size=group)
-    sizes = row_group_sizes(path)
-    assert sum(sizes) == 300
-    assert max(sizes) <= group or group == 7  # polars has groups of its own size where very small ones are asked for
     batches = list(iter_points(path, columns=["list"], batch_rows=11))
     assert max(map(len, batches)) <= 11
     assert_array_equal(np.concatenate([batch.points for batch in batches]), X)
-
-
-@pytest.mark.parametrize("sizes", [[], [10], [3, 3, 3], [100, 1, 100], [1] * 50, [0, 5, 0]])
-def test_row_ranges_cover_all_rows_and_no_piece_begins_in_a_group_and_ends_in_a_larger_one(sizes):
-    ranges = list(row_ranges(sizes, 10))
-    assert [row for first, size in ranges for row in range(first, first + size)] == list(range(sum(sizes)))
-    ends = np.cumsum(sizes).tolist()
-    for first, size in ranges:
-        assert 0 < size <= 10
-        touched = [s for s, end in zip(sizes, ends, strict=True) if end > first and end - s < first + size]
-        assert len(touched) == 1 or sum(touched) <= 10 or touched[0] > 10
+    assert [row for batch in batches for row in batch.rows] == list(range(300))

@@ -13,6 +13,7 @@ _EXTRAS = {
     "matplotlib": ("matplotlib", "plot"),
     "polars": ("polars", "data"),
     "pooch": ("pooch", "data"),
+    "pyarrow": ("pyarrow", "data"),
     "rich": ("rich", "cli"),
     "safetensors": ("safetensors", "data"),
     "torch": ("PyTorch", "torch"),

@@ -1,6 +1,5 @@
 """Reading the files of points that a command gets: samples, labels, and windows of time."""
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ import typer
 
 from sphereot._arrays.validation import require_labels
 from sphereot._support.text import natural_order, plural, printable
-from sphereot.cli.native_stderr import raise_panics
 from sphereot.cli.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -59,8 +57,7 @@ def read_batches(
     """The points of a file in parts; `of` is its number, and that of all files."""
     from sphereot import datasets
 
-    with raise_panics(path):
-        yield from datasets.iter_points(path, **reading.for_file(*of), labels=labels)
+    return datasets.iter_points(path, **reading.for_file(*of), labels=labels)
 
 
 def input_files(paths: Sequence[Path]) -> list[Path]:
@@ -84,8 +81,11 @@ def load_sketch(path: Path) -> "Sketch":
 
     total: Sketch | None = None
     for file in expand_patterns([path]):
-        with local_copy(file) as local:
-            loaded = Sketch.load(local)
+        with local_copy(file) as source:
+            try:
+                loaded = Sketch.from_bytes(source.local.read_bytes())
+            except ValueError as error:
+                raise ValueError(f"{source}: {error}") from None
         total = loaded if total is None else total + loaded
     assert total is not None  # a pattern without matches is an error
     return total
@@ -99,7 +99,7 @@ def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
     if str(path) == "-" or path.is_fifo() or path.is_char_device():
         raise ValueError(f"{path}: is a stream, but files are read more than once; save it to a file first.")
     try:
-        with raise_panics(path), np.errstate(invalid="ignore"):  # NumPy warns of numbers in damaged files
+        with np.errstate(invalid="ignore"):  # NumPy warns of numbers in damaged files
             return datasets.read_points(path, **arguments)
     except (ValueError, TypeError, OSError, MemoryError, ImportError):
         raise
@@ -148,8 +148,7 @@ def status(message: str) -> Iterator[None]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
-    # On a copy of stderr, because `raise_panics` captures stderr itself.
-    with os.fdopen(os.dup(2), "w") as terminal, Console(file=terminal).status(message):
+    with Console(stderr=True).status(message):
         yield
 
 

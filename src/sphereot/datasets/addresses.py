@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -37,28 +38,35 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
     return f"{scheme}:///{rest}" if scheme in _LOCAL_SCHEMES else f"{scheme}://{rest}"
 
 
-@contextmanager
-def local_copy(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path on this machine: the path itself, or a copy of what is at the address, removed at the end.
+@dataclass(frozen=True)
+class Source:
+    """A file to read: its path as it was given, by which messages name it, and the copy of what is at an address."""
 
-    Errors of value in the body name the address in place of the copy.
-    """
+    path: Path
+    copy: Path | None = None
+
+    @property
+    def local(self) -> Path:
+        """The file on this machine."""
+        return self.copy or self.path
+
+    def __str__(self) -> str:
+        return address_of(self.path) or str(self.path)
+
+
+@contextmanager
+def local_copy(path: str | os.PathLike[str]) -> Iterator[Source]:
+    """A file on this machine: the path itself, or a copy of what is at the address, removed at the end."""
     address = address_of(path)
     if address is None:
-        yield Path(path)
+        yield Source(Path(path))
         return
     with TemporaryDirectory(prefix="sphereot-") as folder:
-        source = PurePosixPath(urlsplit(address).path or "file")
-        keys = [part for part in source.parent.parts if "=" in part]  # of partitions, as in `partition_keys`
-        copy = Path(folder, *keys, source.name)
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy = Path(folder, PurePosixPath(urlsplit(address).path).name or "file")
         system, remote = _file_system(address)
         with _address_errors(address):
             system.get(remote, str(copy))
-        try:
-            yield copy
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(copy), address)) from error
+        yield Source(Path(path), copy)
 
 
 def size_and_version(path: Path) -> list[Any]:

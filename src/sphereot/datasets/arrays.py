@@ -3,23 +3,20 @@
 A small file can declare a large array. The declared size is compared with the size of the file before reading.
 """
 
-import errno
 import math
 import mmap
-import pickle
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sphereot._support.extras import require
-from sphereot.datasets.rows import Batch, PointFile, Selection, choose, require_plausible_size
+from sphereot.datasets.addresses import Source
+from sphereot.datasets.rows import Batch, PointFile, Selection, choose, reading_errors, require_plausible_size
 
 _SAFETENSORS_KINDS: dict[str, Any] = {
     "F16": np.float16,
@@ -41,120 +38,122 @@ class _StoredArray:
     whole: np.ndarray[Any, Any] | None = None
 
 
-def open_npy(path: Path, selection: Selection) -> PointFile:
+def open_npy(source: Source, selection: Selection) -> PointFile:
     """Open a .npy file, mapped to memory; weights are a column of the array."""
     if selection.key is not None:
         raise ValueError(
-            f"{path}: key: got {selection.key!r}, but a .npy file holds a single array; leave key (--key) out."
+            f"{source}: key: got {selection.key!r}, but a .npy file holds a single array; leave key (--key) out."
         )
-    with _reading_errors(path, "a .npy array"):
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return _point_file(path, _mapped_array(array, selection.in_parts), selection, None, "weights")
+    with reading_errors(source, "is not a .npy array, or is truncated"):
+        array = np.load(source.local, mmap_mode="r", allow_pickle=False)
+    return _point_file(source, _mapped_array(array, selection.in_parts), selection, None, "weights")
 
 
-def open_npz(path: Path, selection: Selection) -> PointFile:
+def open_npz(source: Source, selection: Selection) -> PointFile:
     """Open an array of a .npz file; weights are another array of the file, or a column."""
-    with _reading_errors(path, "a .npz archive"), zipfile.ZipFile(path) as archive:
+    with reading_errors(source, "is not a .npz archive, or is truncated"), zipfile.ZipFile(source.local) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         return _select_array(
-            path, list(members), selection, lambda name: _npz_array(path, archive, members[name], selection)
+            source, list(members), selection, lambda name: _npz_array(source, archive, members[name], selection)
         )
 
 
-def open_safetensors(path: Path, selection: Selection) -> PointFile:
+def open_safetensors(source: Source, selection: Selection) -> PointFile:
     """Open a tensor of a .safetensors file; weights are another tensor of the file, or a column."""
-    safe_open = require("safetensors", f"{path}: reading this type of file").safe_open
-    with _reading_errors(path, "a safetensors file"), safe_open(path, "numpy") as file:
+    safe_open = require("safetensors", f"{source}: reading this type of file").safe_open
+    with reading_errors(source, "is not a safetensors file, or is truncated"), safe_open(source.local, "numpy") as file:
 
         def stored(name: str) -> _StoredArray:
             tensor = file.get_slice(name)
             shape, kind = tuple(tensor.get_shape()), str(tensor.get_dtype())
             if kind not in _SAFETENSORS_KINDS:
                 raise ValueError(
-                    f"{path}: {name!r} has dtype {kind}, but points are floating numbers; convert it to F32 first."
+                    f"{source}: {name!r} has dtype {kind}, but points are floating numbers; convert it to F32 first."
                 )
 
             def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
                 for first in range(0, shape[0], step):
                     # Opened again for each block, so that the pages read so far do not stay mapped.
                     with (
-                        _reading_errors(path, "a safetensors file"),
-                        safe_open(path, "pt" if kind == "BF16" else "numpy") as reopened,
+                        reading_errors(source, "is not a safetensors file, or is truncated"),
+                        safe_open(source.local, "pt" if kind == "BF16" else "numpy") as reopened,
                     ):
                         block = reopened.get_slice(name)[first : min(first + step, shape[0])]
                         yield _to_numpy(block) if kind == "BF16" else block
 
             return _StoredArray(shape, np.dtype(_SAFETENSORS_KINDS[kind]), blocks)
 
-        return _select_array(path, list(file.keys()), selection, stored)
+        return _select_array(source, list(file.keys()), selection, stored)
 
 
-def open_pt(path: Path, selection: Selection) -> PointFile:
+def open_pt(source: Source, selection: Selection) -> PointFile:
     """Open a .pt file with a tensor or a dictionary of tensors, loaded with weights_only=True."""
-    torch = require("torch", f"{path}: reading this type of file")
-    with _reading_errors(path, "a file of tensors"), warnings.catch_warnings():
+    torch = require("torch", f"{source}: reading this type of file")
+    with reading_errors(source, "is not a file of tensors, or is truncated"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about pickle protocols before it rejects the file
-        zipped = zipfile.is_zipfile(path)
+        zipped = zipfile.is_zipfile(source.local)
         if zipped:
-            with zipfile.ZipFile(path) as archive:
+            with zipfile.ZipFile(source.local) as archive:
                 for info in archive.infolist():
-                    require_plausible_size(path, info.filename, info.file_size, info.compress_size)
+                    require_plausible_size(source, info.filename, info.file_size, info.compress_size)
         with torch.sparse.check_sparse_tensor_invariants():  # indices out of range would be written to memory
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+            content = torch.load(source.local, map_location="cpu", weights_only=True, mmap=zipped)
     if isinstance(content, torch.Tensor):
         if selection.key is not None:
             raise ValueError(
-                f"{path}: key: got {selection.key!r}, but the file holds a single tensor; leave key (--key) out."
+                f"{source}: key: got {selection.key!r}, but the file holds a single tensor; leave key (--key) out."
             )
-        return _point_file(path, _torch_array(path, "the tensor", content, selection), selection, None, "weights")
+        return _point_file(source, _torch_array(source, "the tensor", content, selection), selection, None, "weights")
     items = content.items() if isinstance(content, Mapping) else ()
     named = [(str(key), tensor) for key, tensor in items if isinstance(tensor, torch.Tensor)]
     if not named:
         raise ValueError(
-            f"{path}: holds a {type(content).__name__}, but a tensor or a dictionary of tensors is needed."
+            f"{source}: holds a {type(content).__name__}, but a tensor or a dictionary of tensors is needed."
         )
     names = [name for name, _ in named]
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{path}: two keys are written {duplicate!r}; give them different names.")
+        raise ValueError(f"{source}: two keys are written {duplicate!r}; give them different names.")
     tensors = dict(named)
-    return _select_array(path, names, selection, lambda name: _torch_array(path, repr(name), tensors[name], selection))
+    return _select_array(
+        source, names, selection, lambda name: _torch_array(source, repr(name), tensors[name], selection)
+    )
 
 
 def _select_array(
-    path: Path, names: Sequence[str], selection: Selection, get: Callable[[str], _StoredArray]
+    source: Source, names: Sequence[str], selection: Selection, get: Callable[[str], _StoredArray]
 ) -> PointFile:
     """Select one of several named arrays."""
     listed = ", ".join(repr(name) for name in names[:12]) or "none"
     weights_key = selection.weights if isinstance(selection.weights, str) and selection.weights in names else None
     if selection.key is not None and selection.key not in names:
-        raise ValueError(f"{path}: key: there is no array {selection.key!r}; there are {listed}.")
+        raise ValueError(f"{source}: key: there is no array {selection.key!r}; there are {listed}.")
     others = [name for name in names if name != weights_key]
     if selection.key is None and len(others) != 1:
         raise ValueError(
-            f"{path}: holds {len(others)} arrays ({listed}); choose one with key (--key)."
+            f"{source}: holds {len(others)} arrays ({listed}); choose one with key (--key)."
             if others
-            else f"{path}: there are no arrays in it."
+            else f"{source}: there are no arrays in it."
         )
     weights = None if weights_key is None else get(weights_key)
-    return _point_file(path, get(selection.key or others[0]), selection, weights, weights_key or "weights")
+    return _point_file(source, get(selection.key or others[0]), selection, weights, weights_key or "weights")
 
 
 def _point_file(
-    path: Path, array: _StoredArray, selection: Selection, weights: _StoredArray | None, weights_name: str
+    source: Source, array: _StoredArray, selection: Selection, weights: _StoredArray | None, weights_name: str
 ) -> PointFile:
     if selection.prefix is not None:
-        raise ValueError(f"{path}: prefix: columns of an array have no names; number them with columns (--columns).")
+        raise ValueError(f"{source}: prefix: columns of an array have no names; number them with columns (--columns).")
     if len(array.shape) != 2:
-        raise ValueError(f"{path}: got shape {array.shape}, but points are rows of an array of shape (n, d).")
-    _require_numbers(path, array.dtype, selection)
+        raise ValueError(f"{source}: got shape {array.shape}, but points are rows of an array of shape (n, d).")
+    _require_numbers(source, array.dtype, selection)
     if weights is not None and (weights.shape != array.shape[:1] or weights.dtype.kind not in "fiu"):
         raise ValueError(
-            f"{path}: weights: {weights_name!r} has shape {weights.shape} and dtype {weights.dtype}, but "
+            f"{source}: weights: {weights_name!r} has shape {weights.shape} and dtype {weights.dtype}, but "
             f"{array.shape[0]} points need one number each, shape ({array.shape[0]},)."
         )
     names = [str(k) for k in range(array.shape[1])]
-    indices, column = choose(path, names, selection if weights is None else replace(selection, weights=None))
+    indices, column = choose(source, names, selection if weights is None else replace(selection, weights=None))
     all_columns = column is None and indices == list(range(array.shape[1]))
     kind = np.result_type(array.dtype, np.float16) if array.dtype.kind == "f" else np.dtype(np.float64)
     kind = kind if kind in (np.float16, np.float32, np.float64) else np.dtype(np.float64)
@@ -173,7 +172,7 @@ def _point_file(
 
     usable_whole = array.whole is not None and array.whole.flags.aligned and array.dtype in (np.float32, np.float64)
     return PointFile(
-        path,
+        source,
         tuple(names[k] for k in indices),
         selection.lonlat,
         batches,
@@ -183,7 +182,7 @@ def _point_file(
     )
 
 
-def _require_numbers(path: Path, dtype: Any, selection: Selection) -> None:
+def _require_numbers(source: Source, dtype: Any, selection: Selection) -> None:
     if dtype.kind == "f":
         return
     if dtype.kind in "iu" and (selection.normalize or selection.lonlat):
@@ -191,7 +190,7 @@ def _require_numbers(path: Path, dtype: Any, selection: Selection) -> None:
     remedy = (
         "pass normalize=True (--normalize) if only directions matter" if dtype.kind in "iu" else "convert the array"
     )
-    raise ValueError(f"{path}: got dtype {dtype}, but points are floating numbers; {remedy}.")
+    raise ValueError(f"{source}: got dtype {dtype}, but points are floating numbers; {remedy}.")
 
 
 # ---- arrays of each format ----
@@ -208,7 +207,7 @@ def _mapped_array(array: np.ndarray[Any, Any], in_parts: bool) -> _StoredArray:
     return _StoredArray(array.shape, array.dtype, blocks, array)
 
 
-def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, selection: Selection) -> _StoredArray:
+def _npz_array(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo, selection: Selection) -> _StoredArray:
     with archive.open(info) as member:
         shape, fortran, dtype = _npy_header(member)
         data_offset = member.tell()
@@ -217,12 +216,12 @@ def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, sele
         raise ValueError(f"an array of shape {shape} and dtype {dtype} takes {declared} bytes, but there are {stored}")
     at_once = fortran and len(shape) > 1  # rows are not one after the other
     if at_once or not selection.in_parts:
-        require_plausible_size(path, info.filename, info.file_size, info.compress_size)
+        require_plausible_size(source, info.filename, info.file_size, info.compress_size)
 
     def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
         with (
-            _reading_errors(path, "a .npz archive"),
-            zipfile.ZipFile(path) as reopened,
+            reading_errors(source, "is not a .npz archive, or is truncated"),
+            zipfile.ZipFile(source.local) as reopened,
             reopened.open(info.filename) as member,
         ):
             member.read(data_offset)
@@ -261,19 +260,19 @@ def _read_array(member: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np
     return array
 
 
-def _torch_array(path: Path, name: str, tensor: Any, selection: Selection) -> _StoredArray:
+def _torch_array(source: Source, name: str, tensor: Any, selection: Selection) -> _StoredArray:
     import torch
 
     strided = tensor.layout is torch.strided
     if not (strided and selection.in_parts):  # repeated values and the zeros of sparse tensors are not in the file
-        require_plausible_size(path, name, tensor.numel() * tensor.element_size(), path.stat().st_size)
+        require_plausible_size(source, name, tensor.numel() * tensor.element_size(), source.local.stat().st_size)
     try:
         dense = tensor.detach() if strided else tensor.detach().to_dense()
         dtype = _to_numpy(dense[:0] if dense.ndim else dense).dtype
     except (TypeError, RuntimeError, ValueError, NotImplementedError) as error:
         raise ValueError(
-            f"{path}: {name} has dtype {tensor.dtype}, layout {tensor.layout} and device {tensor.device}, which cannot "
-            "be read as an array of numbers; save it with .cpu().float()."
+            f"{source}: {name} has dtype {tensor.dtype}, layout {tensor.layout} and device {tensor.device}, which "
+            "cannot be read as an array of numbers; save it with .cpu().float()."
         ) from error
 
     def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
@@ -289,29 +288,3 @@ def _to_numpy(tensor: Any) -> Any:
 
     # NumPy has no bfloat16; as float16 its rows get the tolerance of half precision.
     return (tensor.to(torch.float16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
-
-
-@contextmanager
-def _reading_errors(path: Path, what: str) -> Iterator[None]:
-    """Raise errors of a reader as a ValueError of one line: the file is not `what`, and why."""
-    try:
-        yield
-    except (MemoryError, ImportError):
-        raise
-    # Damaged files raise many kinds of errors in the readers: of zip, zlib, tokens, indices, or an OSError of a seek.
-    # All of them mean a bad file; the original error is kept as the cause.
-    except Exception as error:
-        text = str(error)
-        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-            raise MemoryError(f"{path}: there is not enough memory to map it.") from error
-        if text.startswith(str(path)):
-            raise
-        if isinstance(error, pickle.UnpicklingError) or "pickle" in text.lower() or "Python objects" in text:
-            raise ValueError(
-                f"{path}: holds Python objects, which are never unpickled (they could run code); save plain numbers."
-            ) from error
-        raise ValueError(f"{path}: is not {what}, or is truncated ({_first_line(text)}).") from error
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0][:160] if text.strip() else "no more is known"

@@ -10,9 +10,9 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -266,12 +266,11 @@ def fetch(name: str, url: str, sha256: str, *, seconds: float | None = None) -> 
     cached = cache_folder() / name
     if cached.is_file() and _checksum(cached) == sha256:
         return cached
-    pooch = require("pooch", f"{name}: downloading it")
+    require("pooch", f"{name}: downloading it")
     with write_aside(cached) as aside:
         try:
             with aside.open("r+b") as file:
-                download = partial(pooch.HTTPDownloader(timeout=_READ_SECONDS, chunk_size=_CHUNK), url, pooch=None)
-                _run_with_limits(download, file, _TOTAL_SECONDS if seconds is None else seconds)
+                _download(url, file, _TOTAL_SECONDS if seconds is None else seconds)
         except OSError as error:
             raise ConnectionError(
                 f"{name}: is neither in {_FOLDER_VARIABLE} ({os.environ.get(_FOLDER_VARIABLE) or 'not set'}) nor in "
@@ -334,19 +333,26 @@ class _LimitedFile:
         """Do nothing: the file is read once it is complete."""
 
 
-def _run_with_limits(download: Callable[..., None], file: BinaryIO, seconds: float) -> None:
+def _download(url: str, file: BinaryIO, seconds: float) -> None:
     """Download to a file, and raise TimeoutError if that takes longer.
 
     On a separate thread, since no timeout can be set for looking up host names and reading headers.
     """
+    from pooch import HTTPDownloader
+
     errors: list[Exception] = []
+    responses: list[Any] = []  # which pooch leaves open after an error
     limited = _LimitedFile(file)
+    hooks = {"response": lambda response, **_: responses.append(response)}
 
     def run() -> None:
         try:
-            download(output_file=limited)
+            HTTPDownloader(timeout=_READ_SECONDS, chunk_size=_CHUNK, hooks=hooks)(url, limited, None)
         except Exception as error:
             errors.append(error)
+        finally:
+            for response in responses:
+                response.close()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

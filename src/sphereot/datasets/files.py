@@ -14,7 +14,7 @@ import numpy as np
 
 from sphereot._arrays.validation import as_int
 from sphereot._support.text import listed, natural_order, plural
-from sphereot.datasets.addresses import address_of, files_at, is_pattern, local_copy
+from sphereot.datasets.addresses import Source, address_of, files_at, is_pattern, local_copy
 from sphereot.datasets.arrays import open_npy, open_npz, open_pt, open_safetensors
 from sphereot.datasets.geojson import open_geojson
 from sphereot.datasets.rows import (
@@ -34,7 +34,7 @@ from sphereot.datasets.tables import is_separated, open_csv, open_feather, open_
 from sphereot.sphere import from_lonlat
 from sphereot.sphere import normalize as unit_vectors
 
-Opener = Callable[[Path, Selection], PointFile]
+Opener = Callable[[Source, Selection], PointFile]
 
 FORMATS: dict[str, Opener] = {
     ".npy": open_npy,
@@ -200,29 +200,26 @@ def read_points(
         max_points = as_int("max_points", max_points, 1, "the number of points to keep")
         seed = as_int("seed", seed, 0, "a seed")
     in_parts = max_points is not None
-    selection = _selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts=in_parts, labels=labels)
+    selection = Selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts, labels)
     path = Path(path)
     files = files_of_sample(path)
     if files is not None:
-        sets = _sets_of_files(files, selection, normalize, drop_bad)
+        sets = _sets_of_files(files, selection, drop_bad)
         if max_points is None:
-            result = _all_points(path, str(weights), sets)
+            result = _all_points(Source(path), str(weights), sets)
         else:
-            result = _random_points(path, str(weights), sets, max_points, file_generator(files, seed))
-        return replace(result, path=path, n_files=len(files))
-    with local_copy(path) as local:
-        point_file = _open(local, selection)
-        sets = _point_sets(point_file, normalize, drop_bad)
-        if max_points is None:
-            whole = None if normalize or point_file.lonlat else point_file.whole
-            result = _all_points(local, point_file.weights_name, sets, whole)
-        else:
-            generator = file_generator([local], seed)
-            result = _random_points(local, point_file.weights_name, sets, max_points, generator)
-        if address_of(path) is None:
-            return result
-        # The copy is removed, so that points must not stay mapped to it.
-        return replace(result, points=np.array(result.points), path=path)
+            result = _random_points(Source(path), str(weights), sets, max_points, file_generator(files, seed))
+        return replace(result, n_files=len(files))
+    with local_copy(path) as source:
+        point_file = _open(source, selection)
+        sets = (batch for batch, _ in _point_sets(point_file, normalize, drop_bad))
+        if max_points is not None:
+            generator = file_generator([source.local], seed)
+            return _random_points(source, point_file.weights_name, sets, max_points, generator)
+        whole = None if normalize or point_file.lonlat else point_file.whole
+        result = _all_points(source, point_file.weights_name, sets, whole)
+        # A copy is removed, so that points must not stay mapped to it.
+        return result if source.copy is None else replace(result, points=np.array(result.points))
 
 
 def iter_points(
@@ -265,184 +262,134 @@ def iter_points(
     """
     if batch_rows is not None:
         batch_rows = as_int("batch_rows", batch_rows, 1, "the number of rows per batch")
-    selection = _selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, in_parts=True, labels=labels)
+    selection = Selection(columns, prefix, key, weights, lonlat, normalize, batch_rows, True, labels)
     path = Path(path)
     files = files_of_sample(path)
     if files is not None or address_of(path) is not None:
-        return _sets_of_files(files or [path], selection, normalize, drop_bad)
-    return _point_sets(_open(path, selection), normalize, drop_bad)
+        return _sets_of_files(files or [path], selection, drop_bad)
+    return (batch for batch, _ in _point_sets(_open(Source(path), selection), normalize, drop_bad))
 
 
-def _selection(
-    columns: Sequence[str | int] | None,
-    prefix: str | None,
-    key: str | None,
-    weights: str | int | None,
-    lonlat: bool,
-    normalize: bool,
-    batch_rows: int | None,
-    *,
-    in_parts: bool,
-    labels: Sequence[str] = (),
-) -> Selection:
-    if isinstance(columns, str):
-        raise TypeError(f"columns: got the string {columns!r}; give a list of names or numbers.")
-    if columns is not None and not len(columns):
-        raise ValueError("columns: got an empty list; name at least two, or leave columns out.")
-    if not isinstance(lonlat, bool):
-        raise TypeError(f"lonlat: got {lonlat!r}; give True and name the two columns with columns, longitude first.")
-    if isinstance(labels, str):
-        raise TypeError(f"labels: got the string {labels!r}; give a list of names.")
-    named = None if columns is None else tuple(columns)
-    return Selection(named, prefix, key, weights, lonlat, normalize, batch_rows, in_parts, tuple(labels))
-
-
-def _open(path: Path, selection: Selection) -> PointFile:
+def _open(source: Source, selection: Selection) -> PointFile:
+    path = source.local
     with path.open("rb") as file:  # the OSError of a missing file or one without permission names it
         head = file.read(_HEAD_BYTES)
     if not head:
-        raise ValueError(f"{path}: is empty.")
+        raise ValueError(f"{source}: is empty.")
     opener = opener_for(path)
     compression = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
     zipped_csv = compression == "gzip" and opener is open_csv and path.suffix.lower() == ".gz"
     if compression is not None and not zipped_csv and (compression != "zip" or opener not in ZIP_FORMATS):
-        raise ValueError(f"{path}: is compressed with {compression}; unpack it first.")
+        raise ValueError(f"{source}: is compressed with {compression}; unpack it first.")
     if opener is None or (ending_of(path) == ".txt" and not is_separated(path)):
         raise ValueError(
-            f"{path}: got a file of type {path.suffix!r}; give one of {', '.join(FORMATS)} (.txt with values separated "
-            "by commas, semicolons or tabs)."
+            f"{source}: got a file of type {path.suffix!r}; give one of {', '.join(FORMATS)} (.txt with values "
+            "separated by commas, semicolons or tabs)."
         )
     if selection.labels and opener not in TABLES:
         raise ValueError(
-            f"{path}: has no columns of text, but {listed(selection.labels)} (of {LABEL_OPTIONS}) would be one; give a "
-            "table: CSV, Parquet, Feather or JSON Lines."
+            f"{source}: has no columns of text, but {listed(selection.labels)} (of {LABEL_OPTIONS}) would be one; give "
+            "a table: CSV, Parquet, Feather or JSON Lines."
         )
-    return _with_two_angles(opener(path, selection))
-
-
-def _with_two_angles(point_file: PointFile) -> PointFile:
-    path = point_file.path
+    point_file = opener(source, selection)
     if point_file.lonlat and len(point_file.columns) != 2:
         raise ValueError(
-            f"{path}: got {plural(len(point_file.columns), 'column')} for longitude and latitude; name two."
+            f"{source}: got {plural(len(point_file.columns), 'column')} for longitude and latitude; name two."
         )
     return point_file
 
 
-def _sets_of_files(files: Sequence[Path], selection: Selection, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
+def _sets_of_files(files: Sequence[Path], selection: Selection, drop_bad: bool) -> Iterator[PointSet]:
     """The points of several files, one after the other; each is opened only when it is read."""
-    columns: tuple[str, ...] | None = None
     dim: int | None = None
+    columns: tuple[str, ...] | None = None
     first_row = 0  # of a file, among the rows of all files
     for file in files:
-        with local_copy(file) as local:
-            point_file = _open(local, selection)
-            if columns is None:
-                columns = point_file.columns
-            point_file, n_rows = _counting_rows(_with_columns(point_file, columns, files[0], selection))
-            for batch in _point_sets(point_file, normalize, drop_bad):
-                if dim is None:
-                    dim = batch.points.shape[1]
+        with local_copy(file) as source:
+            point_file = _open(source, selection)
+            columns = columns or point_file.columns
+            named = selection.columns is None and not point_file.lonlat  # else names may differ from file to file
+            if named and point_file.columns != columns:
+                if sorted(point_file.columns) != sorted(columns):
+                    raise ValueError(
+                        f"{source}: has the columns {listed(point_file.columns)}, but {files[0]} has {listed(columns)};"
+                        " files of one sample need the same columns: choose them with columns (--columns)."
+                    )
+                point_file = _open(source, replace(selection, columns=columns, prefix=None))
+            end = first_row
+            for batch, end in _point_sets(point_file, selection.normalize, drop_bad, first_row):  # noqa: B007
+                dim = dim or batch.points.shape[1]
                 if batch.points.shape[1] != dim:
                     raise ValueError(
-                        f"{local}: points have dimension {batch.points.shape[1]}, but those of {files[0]} have {dim}; "
+                        f"{source}: points have dimension {batch.points.shape[1]}, but those of {files[0]} have {dim}; "
                         "files of one sample need points of one dimension."
                     )
-                # A copy at an address is removed, so that points must not stay mapped to it.
-                points = batch.points if address_of(file) is None else np.array(batch.points)
-                yield replace(batch, points=points, path=file, rows=_shifted(batch.rows, first_row))
-            first_row += n_rows()
+                # A copy is removed, so that points must not stay mapped to it.
+                yield batch if source.copy is None else replace(batch, points=np.array(batch.points))
+            first_row = end
 
 
-def _counting_rows(point_file: PointFile) -> tuple[PointFile, Callable[[], int]]:
-    """The file, and a function for the number of its rows once all are read: those that are left out count too."""
-    end = 0
-
-    def batches() -> Iterator[Batch]:
-        nonlocal end
-        for batch in point_file.batches():
-            if len(batch.rows):
-                end = int(batch.rows[-1]) + 1
-            yield batch
-
-    return replace(point_file, batches=batches), lambda: end
-
-
-def _shifted(rows: Sequence[int] | np.ndarray[Any, Any] | None, by: int) -> Sequence[int] | np.ndarray[Any, Any]:
-    if isinstance(rows, range):
-        return range(rows.start + by, rows.stop + by)
-    return np.asarray(rows) + by
-
-
-def _with_columns(point_file: PointFile, columns: tuple[str, ...], first: Path, selection: Selection) -> PointFile:
-    """The file with its columns in the order of those of the first file of its sample."""
-    chosen = selection.columns is not None or point_file.lonlat  # names may differ from file to file
-    if chosen or point_file.columns == columns:
-        return point_file
-    if sorted(point_file.columns) != sorted(columns):
-        raise ValueError(
-            f"{point_file.path}: has the columns {listed(point_file.columns)}, but {first} has {listed(columns)}; "
-            "files of one sample need the same columns: choose them with columns (--columns)."
-        )
-    return _open(point_file.path, replace(selection, columns=columns, prefix=None))
-
-
-def _point_sets(point_file: PointFile, normalize: bool, drop_bad: bool) -> Iterator[PointSet]:
+def _point_sets(
+    point_file: PointFile, normalize: bool, drop_bad: bool, first_row: int = 0
+) -> Iterator[tuple[PointSet, int]]:
+    """Pairs of the points of a batch, whose rows are numbered from `first_row`, and the number of the row after it."""
+    end = first_row
     for batch in point_file.batches():
         if batch.values.shape[1] < 2:
             raise ValueError(
-                f"{point_file.path}: points have {plural(batch.values.shape[1], 'coordinate')}, but a sphere needs at "
-                "least 2 (the circle S^1); choose more columns."
+                f"{point_file.source}: points have {plural(batch.values.shape[1], 'coordinate')}, but a sphere needs "
+                "at least 2 (the circle S^1); choose more columns."
             )
+        if len(batch.rows):
+            end = first_row + int(batch.rows[-1]) + 1
         valid = valid_rows(batch, point_file.lonlat)
         n_invalid = int(len(valid) - valid.sum())
         if n_invalid and point_file.lonlat:
             require_not_swapped(point_file, batch, drop_bad)
         if n_invalid and not drop_bad:
             raise_for_first_invalid(point_file, batch, valid)
-        yield _point_set(point_file, _only(batch, valid) if n_invalid else batch, normalize, n_invalid)
-
-
-def _point_set(point_file: PointFile, batch: Batch, normalize: bool, dropped: int) -> PointSet:
-    degrees = None
-    if point_file.lonlat:
-        degrees = batch.values.astype(np.float64, copy=False)
-        warn_of_radians(point_file, degrees)
-        points = from_lonlat(degrees)
-    elif normalize and len(batch.values):
-        points = unit_vectors(batch.values)
-    else:
-        points = as_unit_rows(point_file, batch)
-    return PointSet(
-        points,
-        batch.weights,
-        degrees,
-        point_file.path,
-        point_file.columns,
-        dropped,
-        len(points),
-        batch.labels,
-        rows=_compact(batch.rows),
-    )
+        if n_invalid:
+            weights = None if batch.weights is None else batch.weights[valid]
+            labels = {name: values[valid] for name, values in batch.labels.items()}
+            batch = Batch(batch.values[valid], weights, np.asarray(batch.rows)[valid], labels)
+        degrees = None
+        if point_file.lonlat:
+            degrees = batch.values.astype(np.float64, copy=False)
+            warn_of_radians(point_file, degrees)
+            points = from_lonlat(degrees)
+        elif normalize and len(batch.values):
+            points = unit_vectors(batch.values)
+        else:
+            points = as_unit_rows(point_file, batch)
+        # Row numbers increase; a range, if none is left out between them, needs no memory.
+        first, last = (int(batch.rows[0]), int(batch.rows[-1])) if len(batch.rows) else (0, -1)
+        rows: Any = np.asarray(batch.rows) + first_row
+        if last - first + 1 == len(rows):
+            rows = range(first_row + first, first_row + last + 1)
+        path, columns = point_file.source.path, point_file.columns
+        yield (
+            PointSet(points, batch.weights, degrees, path, columns, n_invalid, len(points), batch.labels, rows=rows),
+            end,
+        )
 
 
 def _all_points(
-    path: Path, weights_name: str, sets: Iterator[PointSet], whole: np.ndarray[Any, Any] | None = None
+    source: Source, weights_name: str, sets: Iterator[PointSet], whole: np.ndarray[Any, Any] | None = None
 ) -> PointSet:
     """All points of a sample; `whole` has them too, if all rows are points."""
     parts = list(sets)
     dropped, total = sum(part.dropped for part in parts), sum(len(part) for part in parts)
-    _require_rows(path, total, dropped)
+    _require_rows(source, total, dropped)
     columns = parts[0].columns
     weights = None if parts[0].weights is None else _concatenate([part.weights for part in parts])
-    _require_weights(path, weights_name, weights)
+    _require_weights(source, weights_name, weights)
     degrees = None if parts[0].lonlat is None else _concatenate([part.lonlat for part in parts])
     labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
     rows = _rows_with_gaps([part.rows for part in parts if len(part)])
     arrays = [part.points for part in parts]
     del parts  # so that concatenating can free each batch
     points = _concatenate(arrays) if whole is None or dropped else whole
-    return PointSet(points, weights, degrees, path, columns, dropped, total, labels, rows=rows)
+    return PointSet(points, weights, degrees, source.path, columns, dropped, total, labels, rows=rows)
 
 
 def _rows_with_gaps(parts: Sequence[Any]) -> np.ndarray[Any, Any] | None:
@@ -452,18 +399,12 @@ def _rows_with_gaps(parts: Sequence[Any]) -> np.ndarray[Any, Any] | None:
     return np.concatenate([_as_array(part) for part in parts])
 
 
-def _compact(rows: Sequence[int] | np.ndarray[Any, Any]) -> Sequence[int] | np.ndarray[Any, Any]:
-    """Row numbers, which increase, as a range if none is left out between them: a range needs no memory."""
-    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
-    return range(first, last + 1) if last - first + 1 == len(rows) else rows
-
-
 def _as_array(rows: Any) -> np.ndarray[Any, Any]:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else np.asarray(rows)
 
 
 def _random_points(
-    path: Path, weights_name: str, sets: Iterator[PointSet], count: int, generator: np.random.Generator
+    source: Source, weights_name: str, sets: Iterator[PointSet], count: int, generator: np.random.Generator
 ) -> PointSet:
     dropped = total = 0
     columns: tuple[str, ...] = ()
@@ -477,22 +418,24 @@ def _random_points(
             yield part.points, part.weights, part.lonlat, _as_array(part.rows), *part.labels.values()
 
     arrays = random_rows(parts(), count, generator)
-    _require_rows(path, total, dropped)
+    _require_rows(source, total, dropped)
     points, weights, degrees, rows, *texts = arrays
-    _require_weights(path, weights_name, weights)
+    _require_weights(source, weights_name, weights)
     labels = dict(zip(names, texts, strict=True))
-    return PointSet(points, weights, degrees, path, columns, dropped, total, labels, rows=_rows_with_gaps([rows]))
+    return PointSet(
+        points, weights, degrees, source.path, columns, dropped, total, labels, rows=_rows_with_gaps([rows])
+    )
 
 
-def _require_rows(path: Path, total: int, dropped: int) -> None:
+def _require_rows(source: Source, total: int, dropped: int) -> None:
     if not total:
         but = f" but {plural(dropped, 'bad one')}" if dropped else ""
-        raise ValueError(f"{path}: there are no rows in it{but}.")
+        raise ValueError(f"{source}: there are no rows in it{but}.")
 
 
-def _require_weights(path: Path, name: str, weights: np.ndarray[Any, Any] | None) -> None:
+def _require_weights(source: Source, name: str, weights: np.ndarray[Any, Any] | None) -> None:
     if weights is not None and not (weights > 0).any():
-        raise ValueError(f"{path}: all weights in {name!r} are zero; at least one must be positive.")
+        raise ValueError(f"{source}: all weights in {name!r} are zero; at least one must be positive.")
 
 
 def _only(batch: Batch, mask: np.ndarray[Any, Any]) -> Batch:

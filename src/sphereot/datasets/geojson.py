@@ -2,41 +2,47 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sphereot.datasets.addresses import Source
 from sphereot.datasets.rows import Batch, PointFile, Selection
 
 _MEMBERS = ("type", "features", "geometries", "geometry", "coordinates", "properties")
 _COLLECTIONS = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
 
 
-def open_geojson(path: Path, selection: Selection) -> PointFile:
+def open_geojson(source: Source, selection: Selection) -> PointFile:
     """Open a GeoJSON file: all its points; weights are a property of the features."""
     if selection.columns is not None or selection.prefix is not None or selection.key is not None:
-        raise ValueError(f"{path}: columns, prefix, key: GeoJSON always holds longitude and latitude; leave them out.")
+        raise ValueError(
+            f"{source}: columns, prefix, key: GeoJSON always holds longitude and latitude; leave them out."
+        )
     name = str(selection.weights)
+
+    def keep_needed(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        # Most of a file is properties that are not used.
+        return {key: value for key, value in members if key in _MEMBERS or key == name}
+
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with source.local.open(encoding="utf-8-sig") as file:
             # Integers of thousands of digits are refused by int, without the name of the file.
-            tree = json.load(file, parse_int=float, object_pairs_hook=partial(_needed, {*_MEMBERS, name}))
+            tree = json.load(file, parse_int=float, object_pairs_hook=keep_needed)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: is not JSON, or is truncated ({error.msg}).") from error
+        raise ValueError(f"{source}, line {error.lineno}: is not JSON, or is truncated ({error.msg}).") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not text in UTF-8, as JSON must be.") from error
+        raise ValueError(f"{source}: is not text in UTF-8, as JSON must be.") from error
     except RecursionError as error:
-        raise ValueError(f"{path}: is nested too deeply to be GeoJSON.") from error
+        raise ValueError(f"{source}: is nested too deeply to be GeoJSON.") from error
     if not isinstance(tree, dict) or not isinstance(tree.get("type"), str):
-        raise ValueError(f"{path}: is JSON, but not GeoJSON: it has no 'type', as a FeatureCollection has.")
-    records = list(_records(path, tree, selection.weights is not None, name))
+        raise ValueError(f"{source}: is JSON, but not GeoJSON: it has no 'type', as a FeatureCollection has.")
+    records = list(_records(source, tree, selection.weights is not None, name))
     values = np.array([position for _, position, _ in records], dtype=np.float64).reshape(-1, 2)
     weights = np.array([weight for _, _, weight in records]) if selection.weights is not None else None
     features = [feature for feature, _, _ in records]
     return PointFile(
-        path,
+        source,
         ("longitude", "latitude"),
         True,
         lambda: iter([Batch(values, weights, range(len(values)))] if len(values) else []),
@@ -46,12 +52,7 @@ def open_geojson(path: Path, selection: Selection) -> PointFile:
     )
 
 
-def _needed(names: set[str], members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without the members that are not used: most of a file is properties."""
-    return {name: value for name, value in members if name in names}
-
-
-def _records(path: Path, tree: Any, weighted: bool, name: str) -> Iterator[tuple[int, list[float], float]]:
+def _records(source: Source, tree: Any, weighted: bool, name: str) -> Iterator[tuple[int, list[float], float]]:
     """Number of the feature, longitude and latitude, and weight of each point."""
     for number, feature in enumerate(_members(tree)):
         properties = feature.get("properties") if isinstance(feature, dict) else None
@@ -59,7 +60,7 @@ def _records(path: Path, tree: Any, weighted: bool, name: str) -> Iterator[tuple
         geometry = (
             feature.get("geometry") if isinstance(feature, dict) and feature.get("type") == "Feature" else feature
         )
-        for position in _positions(path, number, geometry):
+        for position in _positions(source, number, geometry):
             yield number, position, weight if weighted else np.nan
 
 
@@ -70,7 +71,7 @@ def _members(tree: Any) -> list[Any]:
     return members if isinstance(members, list) else []
 
 
-def _positions(path: Path, number: int, geometry: Any) -> Iterator[list[float]]:
+def _positions(source: Source, number: int, geometry: Any) -> Iterator[list[float]]:
     """Longitude and latitude of the points of a geometry; NaN if there are none."""
     if geometry is None:
         yield [np.nan, np.nan]
@@ -83,11 +84,11 @@ def _positions(path: Path, number: int, geometry: Any) -> Iterator[list[float]]:
             yield _position(position)
     elif kind == "GeometryCollection":
         for part in _members(geometry):
-            yield from _positions(path, number, part)
+            yield from _positions(source, number, part)
     else:
         raise ValueError(
-            f"{path}, feature {number}: got {'a ' + kind if isinstance(kind, str) else 'no geometry'}, but points are "
-            "needed (Point, MultiPoint); reduce lines and areas to points first, e.g. to their centroids."
+            f"{source}, feature {number}: got {'a ' + kind if isinstance(kind, str) else 'no geometry'}, but points "
+            "are needed (Point, MultiPoint); reduce lines and areas to points first, e.g. to their centroids."
         )
 
 

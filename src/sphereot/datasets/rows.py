@@ -3,11 +3,14 @@
 Columns are chosen by name, number or prefix, or by the usual names of longitude and latitude.
 """
 
+import errno
 import hashlib
 import math
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ import numpy as np
 
 from sphereot._arrays.libraries import unit_length_tolerance
 from sphereot._support.text import listed, lonlat_order, natural_order, plural
-from sphereot.datasets.addresses import partition_keys, size_and_head
+from sphereot.datasets.addresses import Source, partition_keys, size_and_head
 
 LABEL_OPTIONS = "--time, --by, --groups or --id"
 """The options of commands that name columns of text."""
@@ -38,11 +41,37 @@ def default_batch_rows(width: int) -> int:
     return max(_BATCH_VALUES // max(width, 1), 1)
 
 
+@contextmanager
+def reading_errors(source: Source, problem: str, explain: Callable[[], str] | None = None) -> Iterator[None]:
+    """Raise errors of a reader as a ValueError of one line: the file, `problem` or what `explain` finds, and why."""
+    try:
+        yield
+    except (MemoryError, ImportError):
+        raise
+    # Damaged files raise many kinds of errors in the readers: of zip, zlib, tokens, indices, or an OSError of a seek.
+    # All of them mean a bad file; the original error is kept as the cause.
+    except Exception as error:
+        text = str(error).strip()
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError(f"{source}: there is not enough memory to map it.") from error
+        if text.startswith(str(source)):  # an error of this package
+            raise
+        explanation = explain() if explain else ""
+        if explanation:
+            raise ValueError(f"{source}, {explanation}") from error
+        if isinstance(error, pickle.UnpicklingError) or "pickle" in text.lower() or "Python objects" in text:
+            raise ValueError(
+                f"{source}: holds Python objects, which are never unpickled (they could run code); save plain numbers."
+            ) from error
+        reason = text.splitlines()[0][:160] if text else type(error).__name__
+        raise ValueError(f"{source}: {problem} ({reason}).") from error
+
+
 @dataclass(frozen=True)
 class Selection:
     """Which numbers of a file to read: the arguments of `read_points` of the same names."""
 
-    columns: tuple[str | int, ...] | None = None
+    columns: Sequence[str | int] | None = None
     prefix: str | None = None
     key: str | None = None
     weights: str | int | None = None
@@ -50,7 +79,19 @@ class Selection:
     normalize: bool = False
     batch_rows: int | None = None
     in_parts: bool = False  # the caller does not keep all rows, so that reading should need little memory
-    labels: tuple[str, ...] = ()
+    labels: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str):
+            raise TypeError(f"columns: got the string {self.columns!r}; give a list of names or numbers.")
+        if self.columns is not None and not len(self.columns):
+            raise ValueError("columns: got an empty list; name at least two, or leave columns out.")
+        if not isinstance(self.lonlat, bool):
+            raise TypeError(
+                f"lonlat: got {self.lonlat!r}; give True and name the two columns with columns, longitude first."
+            )
+        if isinstance(self.labels, str):
+            raise TypeError(f"labels: got the string {self.labels!r}; give a list of names.")
 
     def rows_per_batch(self, width: int) -> int:
         """Number of rows per batch, for rows of `width` numbers: `batch_rows`, or 32 MB."""
@@ -76,11 +117,11 @@ def no_quote(row: int, column: int) -> str | None:
     return None
 
 
-def require_plausible_size(path: Path, name: str, declared: int, stored: int) -> None:
+def require_plausible_size(source: Source, name: str, declared: int, stored: int) -> None:
     """Raise if a file declares far more data than it stores, as files made to exhaust memory do."""
     if declared > max(_ALWAYS_ALLOWED_BYTES, _MAX_COMPRESSION * stored):
         raise ValueError(
-            f"{path}: {name} takes {declared / 1e6:,.0f} MB in memory, more than {_MAX_COMPRESSION} times its "
+            f"{source}: {name} takes {declared / 1e6:,.0f} MB in memory, more than {_MAX_COMPRESSION} times its "
             f"{stored / 1e6:,.3f} MB in the file, which may be made to exhaust memory; if it is right, read it in "
             "parts with iter_points or max_points (--max-points), or save it as .npy."
         )
@@ -92,7 +133,7 @@ class PointFile:
 
     Attributes
     ----------
-    path : Path
+    source : Source
     columns : tuple of str
         Names of the coordinates; longitude before latitude if `lonlat`.
     lonlat : bool
@@ -109,7 +150,7 @@ class PointFile:
         What is wrong with a row that holds NaN, if there is no text to quote.
     """
 
-    path: Path
+    source: Source
     columns: tuple[str, ...]
     lonlat: bool
     batches: Callable[[], Iterator[Batch]]
@@ -123,63 +164,63 @@ class PointFile:
 # ---- columns ----
 
 
-def choose(path: Path, names: Sequence[str], selection: Selection) -> tuple[list[int], int | None]:
+def choose(source: Source, names: Sequence[str], selection: Selection) -> tuple[list[int], int | None]:
     """Indices of the selected columns among `names`, and that of the weights.
 
     Examples
     --------
-    >>> choose(Path("a.csv"), ["id", "x_0", "x_1", "w"], Selection(prefix="x_", weights="w"))
+    >>> choose(Source(Path("a.csv")), ["id", "x_0", "x_1", "w"], Selection(prefix="x_", weights="w"))
     ([1, 2], 3)
-    >>> choose(Path("a.csv"), ["LATITUDE", " LONGITUDE"], Selection(lonlat=True))
+    >>> choose(Source(Path("a.csv")), ["LATITUDE", " LONGITUDE"], Selection(lonlat=True))
     ([1, 0], None)
     """
-    weights = None if selection.weights is None else find(path, names, selection.weights, "weights")
+    weights = None if selection.weights is None else find(source, names, selection.weights, "weights")
     if selection.columns is not None and selection.prefix is not None:
         raise ValueError("columns, prefix: got both; give one of them.")
     if selection.columns is not None:
-        indices = [find(path, names, column, "columns") for column in selection.columns]
+        indices = [find(source, names, column, "columns") for column in selection.columns]
         if len(set(indices)) < len(indices):
             raise ValueError(
                 f"columns: got a column twice in {listed([str(c) for c in selection.columns])}; name each once."
             )
-        return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
+        return (_named_lonlat(source, names, indices) if selection.lonlat else indices), weights
     if selection.prefix is not None:
         indices = [k for k, name in enumerate(names) if name.strip().startswith(selection.prefix) and k != weights]
         if not indices:
-            raise ValueError(f"{path}: no column begins with {selection.prefix!r}; there are {listed(names)}.")
+            raise ValueError(f"{source}: no column begins with {selection.prefix!r}; there are {listed(names)}.")
         # By the numbers in the names, so that files with columns in another order agree.
         indices.sort(key=lambda k: natural_order(names[k].strip()))
-        return (_named_lonlat(path, names, indices) if selection.lonlat else indices), weights
+        return (_named_lonlat(source, names, indices) if selection.lonlat else indices), weights
     if selection.lonlat:
-        return _detected_lonlat(path, names, weights), weights
-    labels = [find_label(path, names, label) for label in selection.labels]
+        return _detected_lonlat(source, names, weights), weights
+    labels = [find_label(source, names, label) for label in selection.labels]
     indices = [k for k in range(len(names)) if k != weights and k not in labels]
     order = lonlat_order([names[k] for k in indices])
     if order is not None:
         longitude, latitude = (names[indices[k]].strip() for k in order)
         raise ValueError(
-            f"{path}: the columns {longitude!r} and {latitude!r} look like longitudes and latitudes; pass lonlat=True "
-            "(--lonlat), or name the columns of the coordinates."
+            f"{source}: the columns {longitude!r} and {latitude!r} look like longitudes and latitudes; pass "
+            "lonlat=True (--lonlat), or name the columns of the coordinates."
         )
     return indices, weights
 
 
-def find(path: Path, names: Sequence[str], column: str | int, argument: str) -> int:
+def find(source: Source, names: Sequence[str], column: str | int, argument: str) -> int:
     """Index of a column, by its name (without blanks around it) or by its number counted from 0."""
     index = _index(names, column)
     if index is not None:
         return index
     remedy = "; for a file without weights give - (--weights)" if argument == "weights" else ""
-    raise ValueError(f"{path}: {argument}: there is no column {column!r}; there are {listed(names)}{remedy}.")
+    raise ValueError(f"{source}: {argument}: there is no column {column!r}; there are {listed(names)}{remedy}.")
 
 
-def find_label(path: Path, names: Sequence[str], label: str) -> int | None:
+def find_label(source: Source, names: Sequence[str], label: str) -> int | None:
     """Index of a column of text; None if it is a key of the partition instead, as `day` in day=2026-03-01/a.parquet."""
     index = _index(names, label)
-    keys = partition_keys(path)
+    keys = partition_keys(source.path)
     if index is None and label not in keys:
         there = listed([*names, *keys])
-        raise ValueError(f"{path}: there is no column {label!r} (of {LABEL_OPTIONS}); there are {there}.")
+        raise ValueError(f"{source}: there is no column {label!r} (of {LABEL_OPTIONS}); there are {there}.")
     return index
 
 
@@ -194,16 +235,16 @@ def _index(names: Sequence[str], column: str | int) -> int | None:
     return None
 
 
-def _named_lonlat(path: Path, names: Sequence[str], indices: list[int]) -> list[int]:
+def _named_lonlat(source: Source, names: Sequence[str], indices: list[int]) -> list[int]:
     if len(indices) != 2:
         raise ValueError(
-            f"{path}: lonlat: got {plural(len(indices), 'column')}; name two, longitude and latitude in this order."
+            f"{source}: lonlat: got {plural(len(indices), 'column')}; name two, longitude and latitude in this order."
         )
     order = lonlat_order([names[k] for k in indices])  # columns with the usual names may come in any order
     return indices if order is None else [indices[order[0]], indices[order[1]]]
 
 
-def _detected_lonlat(path: Path, names: Sequence[str], weights: int | None) -> list[int]:
+def _detected_lonlat(source: Source, names: Sequence[str], weights: int | None) -> list[int]:
     order = lonlat_order(["" if k == weights else name for k, name in enumerate(names)])
     if order is not None:
         return list(order)
@@ -211,7 +252,7 @@ def _detected_lonlat(path: Path, names: Sequence[str], weights: int | None) -> l
     if len(rest) == 2 and all(re.fullmatch(r"\d+", names[k]) for k in rest):
         return rest  # columns without names are longitude, latitude
     raise ValueError(
-        f"{path}: got the columns {listed(names)}, but which are longitude and latitude is not clear; name the two, "
+        f"{source}: got the columns {listed(names)}, but which are longitude and latitude is not clear; name the two, "
         "longitude first, with columns (--columns)."
     )
 
@@ -245,8 +286,8 @@ def require_not_swapped(point_file: PointFile, batch: Batch, drop_bad: bool) -> 
     beyond = np.abs(batch.values[:, 1]) > 90
     if drop_bad and _looks_swapped(batch) and beyond.mean() > 0.05:
         raise ValueError(
-            f"{point_file.path}: {int(beyond.sum())} latitudes are beyond 90 degrees and no longitude is; the columns "
-            f"{point_file.columns[1]!r} and {point_file.columns[0]!r} seem to be swapped; fix the file."
+            f"{point_file.source}: {int(beyond.sum())} latitudes are beyond 90 degrees and no longitude is; the "
+            f"columns {point_file.columns[1]!r} and {point_file.columns[0]!r} seem to be swapped; fix the file."
         )
 
 
@@ -257,7 +298,7 @@ def warn_of_radians(point_file: PointFile, lonlat: np.ndarray[Any, Any]) -> None
     """
     if 2 <= len(lonlat) < _WARNED_BY_FROM_LONLAT and bool((np.abs(lonlat) <= (2 * math.pi, math.pi / 2)).all()):
         warnings.warn(
-            f"{point_file.path}: no longitude is beyond 2 pi and no latitude beyond pi / 2, as if they were in "
+            f"{point_file.source}: no longitude is beyond 2 pi and no latitude beyond pi / 2, as if they were in "
             "radians, but degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
             UserWarning,
             stacklevel=2,
@@ -269,17 +310,16 @@ def raise_for_first_invalid(point_file: PointFile, batch: Batch, valid: np.ndarr
     k = int(np.argmin(valid))
     values, row = batch.values[k], int(batch.rows[k])
     remedy = "fix the row, or drop such rows with drop_bad=True (--drop-bad)."
-    where = f"{point_file.path}, {point_file.locate(row)}"
+    where = f"{point_file.source}, {point_file.locate(row)}"
     not_finite = np.flatnonzero(~np.isfinite(values))
     if not_finite.size:
         raise ValueError(f"{where}: {_nan_message(point_file, row, int(not_finite[0]))}; {remedy}")
     if point_file.lonlat:
-        beyond = _beyond_limit(values)
-        if beyond is not None:
-            name, value, limit = beyond
-            if name == "latitude" and _looks_swapped(batch):
-                remedy = f"the columns may be swapped: name them in the order longitude, latitude; or {remedy}"
-            raise ValueError(f"{where}: the {name} is {value:.6g}, beyond {limit} degrees; {remedy}")
+        for column, name, limit in ((1, "latitude", 90), (0, "longitude", 360)):
+            if abs(values[column]) > limit:
+                if name == "latitude" and _looks_swapped(batch):
+                    remedy = f"the columns may be swapped: name them in the order longitude, latitude; or {remedy}"
+                raise ValueError(f"{where}: the {name} is {values[column]:.6g}, beyond {limit} degrees; {remedy}")
     elif not values.any():
         raise ValueError(f"{where}: is the zero vector, which has no direction; {remedy}")
     weight = float("nan") if batch.weights is None else float(batch.weights[k])
@@ -308,17 +348,9 @@ def as_unit_rows(point_file: PointFile, batch: Batch) -> np.ndarray[Any, Any]:
                 "pass lonlat=True (--lonlat) if the two columns are a longitude and a latitude, or normalize=True "
                 "(--normalize) if they are directions in the plane, points on a circle"
             )
-        where = f"{point_file.path}, {point_file.locate(int(batch.rows[k]))}"
+        where = f"{point_file.source}, {point_file.locate(int(batch.rows[k]))}"
         raise ValueError(f"{where}: has length {lengths[k]:.4g}, but points must be unit vectors; {remedy}.")
     return values / lengths[:, None] if half else values
-
-
-def _beyond_limit(lonlat: np.ndarray[Any, Any]) -> tuple[str, float, int] | None:
-    """Name, value and limit of the latitude or longitude that is beyond it."""
-    for column, name, limit in ((1, "latitude", 90), (0, "longitude", 360)):
-        if abs(lonlat[column]) > limit:
-            return name, float(lonlat[column]), limit
-    return None
 
 
 def _nan_message(point_file: PointFile, row: int, column: int) -> str:
@@ -369,7 +401,7 @@ def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Gener
     keys: list[np.ndarray[Any, Any]] = []
     size, bound = 0, 1.0
     for part in parts:
-        drawn = generator.random(_length(part))
+        drawn = generator.random(next(len(column) for column in part if column is not None))
         chosen = np.flatnonzero(drawn < bound)
         held.append(_rows(part, chosen))
         keys.append(drawn[chosen])
@@ -381,7 +413,7 @@ def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Gener
         return []
     if size > count:
         held, keys = _smallest(held, keys, count)
-    return list(_joined(held))
+    return list(_concatenate_parts(held))
 
 
 def _smallest(
@@ -390,10 +422,10 @@ def _smallest(
     """The `count` rows with the smallest keys, as one part and in their order."""
     joined = np.concatenate(keys)
     rows = np.sort(np.argsort(joined, kind="stable")[:count])
-    return [_rows(_joined(held), rows)], [joined[rows]]
+    return [_rows(_concatenate_parts(held), rows)], [joined[rows]]
 
 
-def _joined(held: list[Columns]) -> Columns:
+def _concatenate_parts(held: list[Columns]) -> Columns:
     return [
         None if column[0] is None else np.concatenate([part for part in column if part is not None])
         for column in zip(*held, strict=True)
@@ -402,7 +434,3 @@ def _joined(held: list[Columns]) -> Columns:
 
 def _rows(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:
     return [None if column is None else np.asarray(column)[rows] for column in columns]
-
-
-def _length(columns: Columns) -> int:
-    return next(len(column) for column in columns if column is not None)

@@ -1,9 +1,13 @@
-"""Points in CSV, Parquet, Feather and JSON Lines files, read by polars in batches: only the selected columns."""
+"""Points in CSV, Parquet, Feather and JSON Lines files, read in batches: only the selected columns.
+
+Parquet is read by pyarrow, which holds one row group as it is stored, and raises errors for damaged ones; the rest is
+read by polars, which also converts the columns of all formats.
+"""
 
 import csv
 import gzip
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -13,34 +17,36 @@ from typing import Any, TextIO, cast
 import numpy as np
 
 from sphereot._support.extras import require
-from sphereot.datasets.addresses import partition_keys
-from sphereot.datasets.parquet_row_groups import row_group_sizes, row_ranges
+from sphereot.datasets.addresses import Source, partition_keys
 from sphereot.datasets.rows import (
     LABEL_OPTIONS,
     Batch,
     PointFile,
     Selection,
     choose,
-    default_batch_rows,
     find,
     find_label,
     no_quote,
+    reading_errors,
     require_plausible_size,
 )
 
-_LIST_WIDTH = 512  # assumed: the length of lists is known only after reading
-_BATCHES_PER_SLICE = 2
-_ROW_GROUPS = {".parquet", ".pq"}
+_PROBLEM = "cannot be read; it may be truncated or of another format"
+_LIST_WIDTH = 2048  # assumed: the length of lists is known only after reading
+_PARQUET_ROWS = 1 << 17  # at most in a batch
 _SEPARATORS = ",;\t"
 
 
-def open_csv(path: Path, selection: Selection) -> PointFile:
+def open_csv(source: Source, selection: Selection) -> PointFile:
     """Open a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names.
 
     Quotes in tab-separated values are part of the text, unless there are some in the first line.
     """
-    pl = require("polars", f"{path}: reading this type of file")
-    skipped, separator, is_quoted = _first_line(path)
+    pl = require("polars", f"{source}: reading this type of file")
+    form = _first_line(source.local)
+    if form is None:
+        raise ValueError(f"{source}: there are no rows in it.")
+    skipped, separator, is_quoted = form
     options: dict[str, Any] = {
         "separator": separator,
         "quote_char": '"' if is_quoted else None,
@@ -50,25 +56,25 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
         "infer_schema": False,  # all columns as text, so that a value that is no number can be quoted
         "glob": False,
     }
-    with _reading_errors(path, pl):
-        scan = pl.scan_csv(path, **options)
+    with reading_errors(source, _PROBLEM):
+        scan = pl.scan_csv(source.local, **options)
         names = scan.collect_schema().names()
         has_header = not all(_is_number(name.partition("_duplicated_")[0]) for name in names)
         if not has_header:
-            scan = pl.scan_csv(path, has_header=False, **options)
+            scan = pl.scan_csv(source.local, has_header=False, **options)
             names = [str(k) for k in range(len(names))]
-    indices, weights = choose(path, names, selection)
-    lines = _Lines(path, separator, has_header, is_quoted)
+    indices, weights = choose(source, names, selection)
+    lines = _Lines(source.local, separator, has_header, is_quoted)
     chosen = [*indices, *([] if weights is None else [weights])]
     around = None if is_quoted else ' \r"'  # blanks, or also quotes that polars has not removed
     numbers = [
         pl.nth(k).str.strip_chars(around).cast(pl.Float64, strict=False).alias(str(i)) for i, k in enumerate(chosen)
     ]
-    texts = _label_columns(path, names, selection, len(numbers), pl)
+    texts = _label_columns(source, names, selection, len(numbers), pl)
 
     def batches() -> Iterator[Batch]:
         first = 0
-        with _reading_errors(path, pl, lines.first_ragged):
+        with reading_errors(source, _PROBLEM, lines.first_ragged):
             table = scan.select(numbers + texts)
             for frame in table.collect_batches(chunk_size=selection.rows_per_batch(len(chosen))):
                 values = frame[:, : len(numbers)].to_numpy()
@@ -85,7 +91,7 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
                 yield Batch(coordinates, None if weights is None else values[:, -1], rows, labels)
 
     return PointFile(
-        path,
+        source,
         tuple(names[k].strip() for k in indices),
         selection.lonlat,
         batches,
@@ -95,69 +101,96 @@ def open_csv(path: Path, selection: Selection) -> PointFile:
     )
 
 
-def open_parquet(path: Path, selection: Selection) -> PointFile:
+def open_parquet(source: Source, selection: Selection) -> PointFile:
     """Open a Parquet file; a single list-typed column holds all coordinates."""
-    pl = require("polars", f"{path}: reading this type of file")
-    return _open_columns(path, selection, lambda: pl.scan_parquet(path, glob=False, hive_partitioning=False))
+    pl = require("polars", f"{source}: reading this type of file")
+    require("pyarrow", f"{source}: reading this type of file")
+    from pyarrow import parquet
+
+    def frames(columns: Sequence[str], rows: int) -> Iterator[Any]:
+        with parquet.ParquetFile(source.local) as file:
+            for group in range(file.num_row_groups):  # memory of a row group is free only after its last batch
+                for batch in file.iter_batches(
+                    min(rows, _PARQUET_ROWS), row_groups=[group], columns=columns, use_threads=False
+                ):
+                    yield pl.from_arrow(batch)
+
+    with reading_errors(source, _PROBLEM), parquet.ParquetFile(source.local) as file:
+        schema, count = dict(pl.read_parquet_schema(source.local)), file.metadata.num_rows
+    return _open_columns(source, selection, schema, count, frames)
 
 
-def open_feather(path: Path, selection: Selection) -> PointFile:
+def open_feather(source: Source, selection: Selection) -> PointFile:
     """Open a Feather (Arrow IPC) file, as `open_parquet`."""
-    pl = require("polars", f"{path}: reading this type of file")
-    return _open_columns(path, selection, lambda: pl.scan_ipc(path, glob=False))
+    pl = require("polars", f"{source}: reading this type of file")
+    return _open_scan(source, selection, pl, lambda: pl.scan_ipc(source.local, glob=False))
 
 
-def open_json_lines(path: Path, selection: Selection) -> PointFile:
+def open_json_lines(source: Source, selection: Selection) -> PointFile:
     """Open a file with one JSON object per line, as `open_parquet`."""
-    pl = require("polars", f"{path}: reading this type of file")
-    return _open_columns(path, selection, lambda: pl.scan_ndjson(path, infer_schema_length=1000))
+    pl = require("polars", f"{source}: reading this type of file")
+    return _open_scan(source, selection, pl, lambda: pl.scan_ndjson(source.local, infer_schema_length=1000))
 
 
-def _open_columns(path: Path, selection: Selection, scanned: Callable[[], Any]) -> PointFile:
-    """Open a table with types; a single list-typed column holds all coordinates."""
-    pl = require("polars", f"{path}: reading this type of file")
-    with _reading_errors(path, pl):
+def _open_scan(source: Source, selection: Selection, pl: Any, scanned: Callable[[], Any]) -> PointFile:
+    with reading_errors(source, _PROBLEM):
         scan = scanned()
         schema = dict(scan.collect_schema())
-        count = scan.select(pl.len()).collect().item()  # read from the footer alone
+        count = scan.select(pl.len()).collect().item()
+
+    def frames(columns: Sequence[str], rows: int) -> Iterator[Any]:
+        yield from scan.select(columns).collect_batches(chunk_size=rows)
+
+    return _open_columns(source, selection, schema, count, frames)
+
+
+def _open_columns(
+    source: Source,
+    selection: Selection,
+    schema: dict[str, Any],
+    count: int,
+    frames: Callable[[Sequence[str], int], Iterator[Any]],
+) -> PointFile:
+    """Open a table with types: `frames(columns, rows)` reads some columns in data frames of at most `rows` rows."""
+    import polars as pl
+
     names = list(schema)
-    lists = [name for name, kind in schema.items() if _is_number_list(kind)]
+    lists = [
+        name for name, kind in schema.items() if getattr(kind, "inner", None) is not None and kind.inner.is_numeric()
+    ]
     indices: list[int]
     if selection.columns is None and selection.prefix is None and not selection.lonlat and len(lists) == 1:
         indices = [names.index(lists[0])]
-        weights = None if selection.weights is None else find(path, names, selection.weights, "weights")
+        weights = None if selection.weights is None else find(source, names, selection.weights, "weights")
     else:
-        indices, weights = choose(path, names, selection)
+        indices, weights = choose(source, names, selection)
     chosen = [names[k] for k in indices]
     vector = chosen[0] if len(chosen) == 1 and chosen[0] in lists else None
     for name in [*(chosen if vector is None else []), *([] if weights is None else [names[weights]])]:
         if not schema[name].is_numeric():
             raise ValueError(
-                f"{path}: column {name!r} has type {schema[name]}, not numbers; choose the coordinates with columns or "
-                "prefix (--columns, --prefix)."
+                f"{source}: column {name!r} has type {schema[name]}, not numbers; choose the coordinates with columns "
+                "or prefix (--columns, --prefix)."
             )
     kinds = {str(getattr(schema[name], "inner", schema[name])) for name in chosen}
     # Half precision is kept until the lengths of rows are validated, which allow it a wider tolerance.
     kind = pl.Float16 if kinds == {"Float16"} else pl.Float32 if kinds <= {"Float16", "Float32"} else pl.Float64
-    coordinates = [pl.nth(k).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, k in enumerate(indices)]
-    weight = [] if weights is None else [pl.nth(weights).cast(pl.Float64).alias("weights")]
-    texts = _label_columns(path, names, selection, len(coordinates), pl)
+    coordinates = [pl.col(name).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, name in enumerate(chosen)]
+    weight = [] if weights is None else [pl.col(names[weights]).cast(pl.Float64).alias("weights")]
+    texts = _label_columns(source, names, selection, len(coordinates), pl)
+    needed = list(dict.fromkeys(name for column in coordinates + weight + texts for name in column.meta.root_names()))
     known_width = getattr(schema[vector], "size", None) if vector else len(indices)
     width = known_width or _LIST_WIDTH
     if not selection.in_parts:
-        require_plausible_size(path, "the table", 4 * count * (known_width or 1), path.stat().st_size)
+        require_plausible_size(source, "the table", 4 * count * (known_width or 1), source.local.stat().st_size)
 
     def batches() -> Iterator[Batch]:
         first, dim = 0, None
-        rows, table = selection.rows_per_batch(width), scan.select(coordinates + weight + texts)
-        with _reading_errors(path, pl):
-            if selection.in_parts and path.suffix.lower() in _ROW_GROUPS:
-                frames = _slices(path, table, count, rows, _BATCHES_PER_SLICE * default_batch_rows(width))
-            else:
-                frames = table.collect_batches(chunk_size=rows)  # reads several row groups ahead
-            for frame in frames:
+        with reading_errors(source, _PROBLEM):
+            for read in frames(needed, selection.rows_per_batch(width)):
+                frame = read.select(coordinates + weight + texts)
                 if vector:
-                    values = _vectors(path, frame["0"], dim, pl)
+                    values = _vectors(source, frame["0"], dim, pl)
                     dim = values.shape[1]
                 else:
                     values = np.ascontiguousarray(frame[:, : len(coordinates)].to_numpy())
@@ -165,11 +198,11 @@ def _open_columns(path: Path, selection: Selection, scanned: Callable[[], Any]) 
                 first += len(values)
                 labels = {label: frame[label].to_numpy() for label in selection.labels}
                 yield Batch(values, frame["weights"].to_numpy() if weight else None, numbers, labels)
-        if first != count:  # if a thread of polars fails over a damaged page, the batches end without an error
-            raise ValueError(f"{path}: has {count} rows, but only {first} can be read; it seems to be damaged.")
+        if first != count:  # if a thread of polars fails, the batches end without an error
+            raise ValueError(f"{source}: has {count} rows, but only {first} can be read; it seems to be damaged.")
 
     return PointFile(
-        path,
+        source,
         tuple(chosen),
         selection.lonlat,
         batches,
@@ -181,43 +214,33 @@ def _open_columns(path: Path, selection: Selection, scanned: Callable[[], Any]) 
     )
 
 
-def _label_columns(path: Path, names: Sequence[str], selection: Selection, count: int, pl: Any) -> list[Any]:
+def _label_columns(source: Source, names: Sequence[str], selection: Selection, count: int, pl: Any) -> list[Any]:
     """Expressions of the columns of text; while they are read, coordinates have the numbers below `count` as names."""
     taken = {"weights", *map(str, range(count))}.intersection(selection.labels)
     if taken:
         raise ValueError(
-            f"{path}: the column {min(taken)!r} (of {LABEL_OPTIONS}) needs another name than a number or 'weights'; "
+            f"{source}: the column {min(taken)!r} (of {LABEL_OPTIONS}) needs another name than a number or 'weights'; "
             "rename it first."
         )
-    keys = partition_keys(path)
+    keys = partition_keys(source.path)
     columns = []
     for label in selection.labels:
-        index = find_label(path, names, label)
-        text = pl.lit(keys[label], pl.String) if index is None else pl.nth(index).cast(pl.String)
+        index = find_label(source, names, label)
+        text = pl.lit(keys[label], pl.String) if index is None else pl.col(names[index]).cast(pl.String)
         columns.append(text.alias(label))
     return columns
 
 
-def _slices(path: Path, table: Any, count: int, rows: int, min_rows: int) -> Iterator[Any]:
-    """All rows with little memory, at most `rows` at a time: polars holds one row group, as it is stored, and a slice.
-
-    Slices have about `min_rows` rows even if batches are smaller, since a row group is read again for each slice.
-    """
-    sizes = row_group_sizes(path)
-    for first, size in row_ranges(sizes if sum(sizes) == count else [count], max(rows, min_rows)):
-        yield from table.slice(first, size).collect().iter_slices(rows)
-
-
-def _vectors(path: Path, lists: Any, dim: int | None, pl: Any) -> np.ndarray[Any, Any]:
+def _vectors(source: Source, lists: Any, dim: int | None, pl: Any) -> np.ndarray[Any, Any]:
     """Values of a list-typed column as an array; rows without a list of length `dim` become NaN."""
     lengths = lists.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
     if dim is None:
         positive = lengths[lengths > 0]
         if not positive.size:
-            raise ValueError(f"{path}: the lists hold no numbers; choose another column with columns (--columns).")
+            raise ValueError(f"{source}: the lists hold no numbers; choose another column with columns (--columns).")
         dim = int(positive[0])
     has_length = lengths == dim
-    flat: np.ndarray[Any, Any] = lists.filter(pl.Series(has_length)).explode().to_numpy()
+    flat: np.ndarray[Any, Any] = lists.filter(pl.Series(has_length)).explode().to_numpy(writable=True)
     if has_length.all():
         return flat.reshape(-1, dim)
     values = np.full((len(lengths), dim), np.nan, flat.dtype)
@@ -286,21 +309,6 @@ class _Lines:
         return ""
 
 
-@contextmanager
-def _reading_errors(path: Path, pl: Any, explain: Callable[[], str] | None = None) -> Iterator[None]:
-    """Raise errors of polars as a ValueError of one line that names the file, with the explanation if there is one."""
-    try:
-        yield
-    except pl.exceptions.NoDataError as error:
-        raise ValueError(f"{path}: there are no rows in it.") from error
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        explanation = explain() if explain else ""
-        if explanation:
-            raise ValueError(f"{path}, {explanation}") from error
-        reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
-        raise ValueError(f"{path}: cannot be read; it may be truncated or of another format ({reason}).") from error
-
-
 def is_separated(path: Path) -> bool:
     """Whether there are commas, semicolons or tabs in the first line of a text file that is no comment."""
     with _open_text(path, "\n") as file:
@@ -308,8 +316,8 @@ def is_separated(path: Path) -> bool:
     return any(separator in line for separator in _SEPARATORS)
 
 
-def _first_line(path: Path) -> tuple[int, str, bool]:
-    """Number of blank and comment lines before the table, the separator of its fields, and whether they are quoted."""
+def _first_line(path: Path) -> tuple[int, str, bool] | None:
+    """Number of lines before the table, separator of its fields, whether they are quoted; None if there is no table."""
     with _open_text(path, "\n") as file:
         for number, line in enumerate(file):
             if line.strip() and not line.startswith("#"):
@@ -317,7 +325,7 @@ def _first_line(path: Path) -> tuple[int, str, bool]:
                 # Tab-separated values are written without quotes (GBIF), where a quote in a text would begin a field
                 # of many lines; programs that quote fields quote the names too.
                 return number, separator, separator != "\t" or '"' in line
-    return 0, ",", True
+    return None
 
 
 def _open_text(path: Path, newline: str) -> TextIO:
@@ -333,8 +341,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_number_list(kind: Any) -> bool:
-    inner = getattr(kind, "inner", None)
-    return inner is not None and bool(inner.is_numeric())
