@@ -20,12 +20,11 @@ from sphereot._support.checkpoints import (
     CheckpointStore,
     DivergenceError,
     StateFile,
-    asks_to_stop,
     digest,
     require_same_work,
     store_name,
 )
-from sphereot._support.extras import Progress, progress_bar
+from sphereot._support.extras import Progress
 from sphereot.density._estimator import DensityModel
 from sphereot.density.training import History, train
 from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
@@ -186,34 +185,29 @@ class FlowDensity(DensityModel):
         held_out = int(self.validation_fraction * len(data))
         order = torch.randperm(len(data), generator=generator)
         self.flow_ = self._new_flow(generator)
-        with progress_bar(self.progress, "epochs", self.epochs) as advance:
-
-            def after_epoch(epoch: int, value: float, flow: Flow) -> bool:
-                advance(epoch)
-                return asks_to_stop(callback, epoch, value, flow)
-
-            try:
-                self.history_ = train(
-                    self.flow_,
-                    data[order[held_out:]],
-                    loss=self.loss_,
-                    epochs=self.epochs,
-                    lr=lr,
-                    final_lr=lr if self.final_lr is None else float(self.final_lr),
-                    n_projections=self.n_projections,
-                    method=self.method,
-                    generator=generator,
-                    validation=data[order[:held_out]] if held_out else None,
-                    patience=self.patience,
-                    start=None if saved is None else saved["training"],
-                    name="checkpoint" if store is None else store_name(store),
-                    save=None if store is None else lambda state: store.save(lambda: label | {"training": state()}),
-                    callback=after_epoch,
-                )
-            except DivergenceError:
-                if isinstance(store, StateFile):
-                    store.remove()  # it would diverge again, and block a fit with a smaller learning rate
-                raise
+        try:
+            self.history_ = train(
+                self.flow_,
+                data[order[held_out:]],
+                loss=self.loss_,
+                epochs=self.epochs,
+                lr=lr,
+                final_lr=lr if self.final_lr is None else float(self.final_lr),
+                n_projections=self.n_projections,
+                method=self.method,
+                generator=generator,
+                validation=data[order[:held_out]] if held_out else None,
+                patience=self.patience,
+                start=None if saved is None else saved["training"],
+                name="checkpoint" if store is None else store_name(store),
+                save=None if store is None else lambda state: store.save(lambda: label | {"training": state()}),
+                progress=self.progress,
+                callback=callback,
+            )
+        except DivergenceError:
+            if isinstance(store, StateFile):
+                store.remove()  # it would diverge again, and block a fit with a smaller learning rate
+            raise
         if store is not checkpoint and isinstance(store, StateFile):
             store.remove()
         return self

@@ -15,6 +15,7 @@ from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import Callback, DivergenceError, LastGood, run_steps
+from sphereot._support.extras import Progress
 from sphereot.flows import Flow
 from sphereot.slicing.drawing import draw_frames
 from sphereot.torch.euclidean import sliced_wasserstein
@@ -60,6 +61,7 @@ def train(
     start: Mapping[str, Any] | None = None,
     name: str = "checkpoint",
     save: Callable[[Callable[[], Any]], None] | None = None,
+    progress: Progress = False,
     callback: Callback | None = None,
 ) -> History:
     """Fit the parameters of a flow to points (n, d), in place, by Adam on the full batch.
@@ -79,6 +81,8 @@ def train(
         The state to resume from, as passed to `save`; `name` is that of its file.
     save : callable, optional
         Called after every epoch but the last with a function that returns the state.
+    progress : bool or callable (done, total)
+        Show a progress bar, or call a function with the number of epochs done and their total.
     callback : callable (epoch, loss, flow), optional
         Called after every epoch; training stops early if it returns True.
     """
@@ -126,8 +130,9 @@ def train(
     run_steps(
         take,
         epochs,
-        label="fit",
+        label="epochs",
         done=done,
+        progress=progress,
         callback=callback,
         state=lambda: flow,
         settled=has_settled,
