@@ -38,7 +38,7 @@ chosen: float = two_sample_test(x, y, projections=[[[1.0, 0.0], [0.0, 1.0], [0.0
 uniform: float = uniformity_test(x).p_value
 total: sphereot.Sketch = sphereot.Sketch(3).update(x) + sphereot.Sketch(3).update(y)
 named = sphereot.ssw(datasets.load("flood"), [[1.0, 0.0, 0.0]])
-same_names = two_sample_test(x, y, columns=["lon", "lat"])
+same_names = two_sample_test(sphere.from_table(datasets.load("flood"), columns=["lon", "lat"]), y)
 located = sphere.to_lonlat(sphere.normalize(datasets.load("flood")))
 tensor: torch.Tensor = sphereot.ssw(torch.eye(3), torch.eye(3), seed=0)
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns, columns_of_each, points_of_container
 from sphereot._arrays.libraries import Array, to_numpy
-from sphereot._arrays.random import numpy_generator
+from sphereot._arrays.random import is_own_generator, numpy_generator
 from sphereot._arrays.types import Points
 from sphereot._arrays.validation import as_frames, as_method, as_samples, as_slice_count
 from sphereot.slicing.circles import great_circles
@@ -77,7 +76,7 @@ class NullTestResult:
         Where the deviation is zero it is 0 if the statistic equals the mean, and infinite if not. It grows
         with the number of points; `ratio` tells how large the difference is.
         """
-        return standardized(self.statistic, self.null_mean, self.null_deviation)
+        return float(standardize(self.statistic, self.null_mean, self.null_deviation))
 
     @property
     def ratio(self) -> float:
@@ -120,17 +119,17 @@ def p_value(observed: float, null: NDArray[np.float64]) -> float:
     return (1 + int(np.sum(null >= observed))) / (1 + len(null))
 
 
-def standardized(value: float, mean: float, deviation: float) -> float:
+def standardize(value: Any, mean: Any, deviation: Any) -> Any:
     """(value - mean) / deviation; if the deviation is 0, 0 for value = mean and infinity with its sign otherwise.
 
-    >>> standardized(3.0, 2.0, 0.5), standardized(2.0, 2.0, 0.0), standardized(2.0, 2.0 + 4e-16, 4e-16)
-    (2.0, 0.0, 0.0)
+    >>> standardize(np.array([3.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0]), np.array([0.5, 0.0, 0.0]))
+    array([ 2.,  0., inf])
     """
-    if deviation > _NO_SPREAD * abs(mean):
-        return (value - mean) / deviation
-    if abs(value - mean) <= _NO_SPREAD * abs(mean):
-        return 0.0
-    return math.copysign(math.inf, value - mean)
+    least = _NO_SPREAD * np.abs(mean)
+    difference = value - np.asarray(mean)
+    without_spread = np.where(np.abs(difference) <= least, 0.0, np.copysign(np.inf, difference))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(deviation > least, difference / np.asarray(deviation), without_spread)[()]
 
 
 _STREAM_KEY = (0x55F7,)
@@ -149,25 +148,30 @@ def independent_generator(seed: Any, like: Array | None) -> np.random.Generator:
     return generator
 
 
-def drawn_frames(
-    n_projections: int | None, projections: Array | None, points: Array, seed: Any, method: Any = "quasi"
+def choose_frames(
+    n_projections: int | None,
+    projections: Array | None,
+    points: Array,
+    seed: Any,
+    generator: np.random.Generator,
+    method: Any = "quasi",
 ) -> NDArray[np.floating[Any]]:
-    """Frames (L, d, 2) of a test as a NumPy array: `projections` validated, or drawn."""
+    """Frames (L, d, 2) of a test as a NumPy array: `projections` validated, or drawn by the generator.
+
+    A torch.Generator or JAX key in `seed` draws them itself.
+    """
     as_method(method)
     if projections is None:
         # Well-placed circles give more power than as many independent ones, and the level does not need independence.
-        frames = great_circles(as_slice_count(n_projections), points.shape[1], method=method, seed=seed, like=points)
+        source = seed if is_own_generator(seed) else generator
+        frames = great_circles(as_slice_count(n_projections), points.shape[1], method=method, seed=source, like=points)
     else:
         frames = as_frames(projections, points)
         as_slice_count(n_projections, frames)
     return np.ascontiguousarray(to_numpy(frames))
 
 
-def two_samples(x: Points, y: Points, columns: SampleColumns | None) -> tuple[Any, Any]:
+def two_samples(x: Points, y: Points) -> tuple[Any, Any]:
     """Two samples of unit vectors, of one library, device, dimension and dtype."""
-    samples = {"x": x, "y": y}
-    if columns is not None:
-        chosen = zip(samples.items(), columns_of_each(columns, samples), strict=True)
-        samples = {name: points_of_container(name, value, names) for (name, value), names in chosen}
-    (first, _), (second, _) = as_samples(samples)
+    (first, _), (second, _) = as_samples({"x": x, "y": y})
     return first, second

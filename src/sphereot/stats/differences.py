@@ -6,16 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_order, as_positive
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.extras import Progress, progress_bar
-from sphereot._support.keyword_options import options_by_name
-from sphereot.stats._testing import drawn_frames, independent_generator, two_samples
+from sphereot.stats._testing import choose_frames, independent_generator, two_samples
 from sphereot.stats.two_sample import as_groups
 
 
@@ -45,7 +42,6 @@ class RowContributions:
         return _largest(self.x, count)
 
 
-@options_by_name
 def row_contributions(
     x: Points,
     y: Points,
@@ -55,7 +51,6 @@ def row_contributions(
     projections: Frames | None = None,
     method: Method = "quasi",
     seed: Seed = None,
-    columns: SampleColumns | None = None,
 ) -> RowContributions:
     """Tell which points of two samples make the distance between them.
 
@@ -67,19 +62,12 @@ def row_contributions(
         Order, from 1 to 16.
     n_projections, projections, method, seed
         Great circles, as in `two_sample_test`.
-    columns : str, int or sequence of them, optional
-        As in `ssw`.
 
     Returns
     -------
     RowContributions
         `.y` and `.new()` for points of y that x has nothing like, `.x` and `.missing()` for points of x that y has
         nothing like.
-
-    Raises
-    ------
-    RuntimeError
-        Where the compiled kernel is not installed: only it has derivatives in weights.
 
     Notes
     -----
@@ -102,9 +90,9 @@ def row_contributions(
     >>> sorted(row_contributions(x, y, seed=0).new(10).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    p, samples = as_order(p), two_samples(x, y, columns)
+    p, samples = as_order(p), two_samples(x, y)
     generator = independent_generator(seed, samples[0])
-    frames = drawn_frames(n_projections, projections, samples[0], seed if is_own_generator(seed) else generator, method)
+    frames = choose_frames(n_projections, projections, samples[0], seed, generator, method)
     of_x, of_y = map(to_numpy, samples)
     return contributions_on(frames, of_x, of_y, p)
 
@@ -185,7 +173,6 @@ class DifferenceMap:
         )
 
 
-@options_by_name
 def difference_map(
     x: Points,
     y: Points,
@@ -197,7 +184,6 @@ def difference_map(
     groups: tuple[Labels, Labels] | None = None,
     seed: Seed = None,
     progress: Progress = False,
-    columns: SampleColumns | None = None,
 ) -> DifferenceMap:
     """Show where on S^2 two samples differ: the difference of their densities, beside what chance explains.
 
@@ -220,8 +206,6 @@ def difference_map(
         Source of the permutations.
     progress : bool or callable (done, total)
         Show a bar in the terminal, or call a function with the numbers of rows that are done and in all.
-    columns : str, int or sequence of them, optional
-        As in `ssw`.
 
     Returns
     -------
@@ -246,7 +230,7 @@ def difference_map(
     >>> int(result.region[15, 30]), int(result.region[15, 0])  # longitude 0, and 180, on the equator
     (1, -1)
     """
-    first, second = two_samples(x, y, columns)
+    first, second = two_samples(x, y)
     if first.shape[1] != 3:
         raise ValueError(f"x: points have {first.shape[1]} coordinates, but a map is for 3 (the sphere S^2).")
     permutations = as_int("permutations", permutations, 1, "the number of permutations")

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.extras import Progress, progress_bar
@@ -22,7 +21,7 @@ from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot._support.units import TURNS, Lengths, finite_or_none, format_number
 from sphereot.sketch import Sketch
 from sphereot.stats._circle_density import ProjectedDensities, projected_densities
-from sphereot.stats._testing import drawn_frames, independent_generator, standardized
+from sphereot.stats._testing import choose_frames, independent_generator, standardize
 from sphereot.stats.sketch_tests import require_permutable, sketch_densities, sketch_permutation_result
 from sphereot.stats.two_sample import (
     DifferingCircle,
@@ -160,7 +159,7 @@ class DriftResult:
     @property
     def most_significant(self) -> DriftWindow:
         """The window with the smallest p-value; of several, the one with the largest effect."""
-        return min(self.windows, key=lambda w: (w.p_value, -standardized(w.value, w.null_mean, w.null_deviation)))
+        return min(self.windows, key=lambda w: (w.p_value, -standardize(w.value, w.null_mean, w.null_deviation)))
 
     @property
     def summary(self) -> str:
@@ -337,7 +336,7 @@ def drift_test(
     names = _as_labels(labels, len(others))
     permutations = _enough_permutations(permutations, len(others), alpha)
     generator = independent_generator(seed, first)
-    frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator, method)
+    frames = choose_frames(n_projections, projections, first, seed, generator, method)
     before, *samples = (to_numpy(points) for points in (first, *others))
     labeled = None if groups is None else as_groups(groups, list(named), [len(before), *map(len, samples)])
     # Every window starts from the same state, so that its permutations do not depend on the windows before it. Holm's

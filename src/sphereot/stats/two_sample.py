@@ -12,23 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import SampleColumns
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_order, require_labels
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Labelings
 from sphereot._support.extras import Progress, progress_bar
-from sphereot._support.keyword_options import options_by_name
 from sphereot._support.text import cost_name, plural
 from sphereot.stats._testing import (
     NullTestResult,
+    choose_frames,
     cost_tolerance,
-    drawn_frames,
     independent_generator,
     p_value,
-    standardized,
+    standardize,
     two_samples,
     with_ties,
 )
@@ -71,7 +68,7 @@ class DifferingCircle:
     @property
     def effect(self) -> float:
         """(cost - null_mean) / null_deviation."""
-        return standardized(self.cost, self.null_mean, self.null_deviation)
+        return float(standardize(self.cost, self.null_mean, self.null_deviation))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +136,6 @@ class TwoSampleResult(NullTestResult):
         return "\n".join(lines)
 
 
-@options_by_name
 def two_sample_test(
     x: Points,
     y: Points,
@@ -153,7 +149,6 @@ def two_sample_test(
     seed: Seed = None,
     n_circles: int = 5,
     progress: Progress = False,
-    columns: SampleColumns | None = None,
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution on the sphere, by permutations of SSW_p^p.
 
@@ -187,8 +182,6 @@ def two_sample_test(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
         in all. The result is the same to the last bit.
-    columns : str, int or sequence of them, optional
-        As in `ssw`.
 
     Returns
     -------
@@ -223,11 +216,11 @@ def two_sample_test(
     >>> result.effect > 5
     True
     """
-    p, (first, second) = as_order(p), two_samples(x, y, columns)
+    p, (first, second) = as_order(p), two_samples(x, y)
     permutations = as_int("permutations", permutations, 1, "the number of permutations")
     n_circles = as_int("n_circles", n_circles, 0, "the number of great circles in the result")
     generator = independent_generator(seed, first)
-    frames = drawn_frames(n_projections, projections, first, seed if is_own_generator(seed) else generator, method)
+    frames = choose_frames(n_projections, projections, first, seed, generator, method)
     n, m = first.shape[0], second.shape[0]
     n_groups = None
     if groups is None:
@@ -285,11 +278,9 @@ def most_differing(
     frames: NDArray[Any], costs: NDArray[Any], means: NDArray[Any], deviations: NDArray[Any], count: int
 ) -> tuple[DifferingCircle, ...]:
     """The great circles with the largest effect, in descending order."""
-    circles = (
-        DifferingCircle(frame, float(cost), float(mean), float(deviation))
-        for frame, cost, mean, deviation in zip(frames, costs, means, deviations, strict=True)
-    )
-    return tuple(sorted(circles, key=lambda circle: -circle.effect)[:count])
+    effects = standardize(costs, means, deviations)
+    rows = np.argsort(-effects, kind="stable")[:count]
+    return tuple(DifferingCircle(frames[k], float(costs[k]), float(means[k]), float(deviations[k])) for k in rows)
 
 
 def point_labelings(n: int, m: int, permutations: int, generator: np.random.Generator) -> list[LabelingSet]:

@@ -19,22 +19,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.containers import Columns
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.random import is_own_generator
 from sphereot._arrays.types import Frames, Points, Seed, UniformMethod
 from sphereot._arrays.validation import as_int, as_method, as_order, as_points, as_slice_count
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.extras import Progress, progress_bar
-from sphereot._support.keyword_options import options_by_name
 from sphereot._support.text import cost_name, p_value_text, plural
 from sphereot.distance.ssw import require_exact_options
 from sphereot.slicing.circles import great_circles
 from sphereot.stats._testing import (
     NullTestResult,
+    choose_frames,
     cost_tolerance,
-    drawn_frames,
     independent_generator,
     p_value,
     with_ties,
@@ -166,7 +163,6 @@ class UniformityResult(NullTestResult):
         return "\n".join(lines)
 
 
-@options_by_name
 def uniformity_test(
     x: Points,
     *,
@@ -179,7 +175,6 @@ def uniformity_test(
     null_points: int | None = None,
     seed: Seed = None,
     progress: Progress = False,
-    columns: Columns | None = None,
 ) -> UniformityResult:
     """Test whether a sample is uniform on the sphere, by SSW_p^p to the uniform distribution.
 
@@ -214,8 +209,6 @@ def uniformity_test(
     progress : bool or callable (done, total)
         Show a bar in the terminal (needs rich), or call a function with the numbers of simulated samples that are done
         and in all. The result is the same to the last bit. Nothing is reported where the simulated samples are cached.
-    columns : str, int or sequence of them, optional
-        As in `ssw`.
 
     Returns
     -------
@@ -271,7 +264,7 @@ def uniformity_test(
     >>> uniformity_test(x, simulations=199, n_projections=50, seed=0).p_value
     0.005
     """
-    p, points = as_order(p), as_points("x", x, columns)
+    p, points = as_order(p), as_points("x", x)
     n, dim = int(points.shape[0]), int(points.shape[1])
     sampling = {"simulations": simulations, "null_points": null_points}
     circles = {"n_projections": n_projections, "projections": projections}
@@ -294,7 +287,7 @@ def uniformity_test(
     elif chosen == "exact":
         simulated = _simulate(size, dim, None, p, count, generator, progress)
     else:
-        frames = drawn_frames(n_projections, projections, points, seed if is_own_generator(seed) else generator, chosen)
+        frames = choose_frames(n_projections, projections, points, seed, generator, chosen)
         simulated = _simulate(size, dim, frames, p, count, generator, progress)
     result = _with_simulation(to_numpy(points), p, chosen, size, simulated)
     if n == 2 and chosen == "exact" and simulations is None and null_points is None:
