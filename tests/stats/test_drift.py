@@ -178,7 +178,7 @@ FAULTS = {
     ),
     "p": ((X, [X]), {"p": 0.5}, ValueError, "p: got 0.5"),
     "seed": ((X, [X]), {"seed": "now"}, TypeError, "seed: got str"),
-    "unknown option": ((X, [X]), {"on_window": print}, TypeError, "drift_test: got an unknown argument 'on_window'"),
+    "unknown option": ((X, [X]), {"on_window": print}, TypeError, "unexpected keyword argument 'on_window'"),
 }
 
 

@@ -97,7 +97,7 @@ loss: torch.Tensor = SSWLoss(reduction="sum")(t, t)
 
 # Plots.
 axes: Axes = plotting.density_map(density, points=x, ax=Figure().add_subplot(projection="mollweide"), cmap="magma")
-axes = plotting.scatter_map(x, columns=["lon", "lat"])
+axes = plotting.scatter_map(x, color="red")
 axes = plotting.scatter_sphere(x, color=(0.1, 0.2, 0.3), size=np.ones(10))
 axes = plotting.circle_projections([x, y], frames[0], colors=["red", "#0072B2"], ax=Figure().add_subplot())
 axes = plotting.circle_projections([x], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])

@@ -82,9 +82,15 @@ def one_line_errors(*kinds: type[Exception], debug: bool = False) -> Iterator[No
     try:
         yield
     except kinds as error:
-        if _is_closed_pipe(error):
+        if isinstance(error, BrokenPipeError) and error.filename is None:  # as in `sphereot ... | head -1`
             raise
-        _report(_message(error), debug)
+        if isinstance(error, OSError) and error.strerror:
+            text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+        elif isinstance(error, MemoryError) and not str(error):
+            text = "there is not enough memory."
+        else:
+            text = str(error) or type(error).__name__
+        _report(printable(text), debug)  # names of files and columns may hold line breaks and bytes that are not text
         raise typer.Exit(_FAILURE) from error
 
 
@@ -110,20 +116,3 @@ def _report(text: str, debug: bool) -> None:
         traceback.print_exc()
     else:
         typer.echo(f"Error: {text}", err=True)
-
-
-def _is_closed_pipe(error: Exception) -> bool:
-    """Whether nobody reads stdout any more, as in `sphereot ... | head -1`; errors of files have a name."""
-    return isinstance(error, BrokenPipeError) and error.filename is None
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    elif str(error):
-        text = str(error)
-    elif isinstance(error, MemoryError):
-        text = "there is not enough memory."
-    else:
-        text = type(error).__name__
-    return printable(text)  # names of files and columns may hold line breaks and bytes that are not text

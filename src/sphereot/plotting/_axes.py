@@ -86,13 +86,6 @@ _LEGEND_AREA = 16.0  # square points, of a marker 4 points wide
 _MARKER_OPTIONS = ("marker", "edgecolors", "linewidths", "alpha")
 
 
-def _typical_color(points: Any) -> Any:
-    if points.get_array() is not None:
-        return points.cmap(0.5)
-    faces = points.get_facecolor()
-    return faces[0] if len(faces) else INK
-
-
 def add_legend_entry(
     ax: Any, points: Any, label: str, size: Any, color: Any = None, options: Mapping[str, Any] | None = None
 ) -> None:
@@ -101,7 +94,8 @@ def add_legend_entry(
     Otherwise the legend repeats the size of the points, which for large samples is one square point.
     """
     if color is None:
-        color = _typical_color(points)
+        faces = points.get_facecolor()
+        color = points.cmap(0.5) if points.get_array() is not None else faces[0] if len(faces) else INK
     marker = {name: value for name, value in (options or {}).items() if name in _MARKER_OPTIONS}
     area = max(_LEGEND_AREA, float(np.median(size)))
     nothing: list[list[float]] = [[]] * (3 if ax.name == "3d" else 2)
@@ -121,7 +115,11 @@ def color_ticks(norm: Normalize) -> list[float]:
     elif type(norm) is Normalize:
         ticks = MaxNLocator(nbins=5).tick_values(low, high)
     else:
-        ticks = _rounded(np.asarray(norm.inverse(np.linspace(0, 1, 5)), dtype=np.float64))
+        # Values rounded toward zero to one digit, without those that become equal.
+        values = np.asarray(norm.inverse(np.linspace(0, 1, 5)), dtype=np.float64)
+        small = 1e-9 * float(np.abs(values).max())
+        digits = [math.copysign(leading_digit(abs(v)), v) if abs(v) > small else 0.0 for v in values]
+        ticks = dict.fromkeys(digits)
     return [float(tick) for tick in ticks if low <= tick <= high]
 
 
@@ -144,13 +142,6 @@ def number_text(value: float) -> str:
     True
     """
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
-
-
-def _rounded(values: NDArray[np.float64]) -> list[float]:
-    """Values rounded toward zero to one digit, without those that become equal."""
-    smallest = 1e-9 * float(np.abs(values).max())
-    digits = [math.copysign(leading_digit(abs(value)), value) if abs(value) > smallest else 0.0 for value in values]
-    return list(dict.fromkeys(digits))
 
 
 def is_light(colors: Any) -> NDArray[np.bool_]:

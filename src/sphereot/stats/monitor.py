@@ -84,6 +84,8 @@ class MonitoredWindow(DriftWindow):
         )
         if first.shape != second.shape or not first.size:
             raise ValueError("the densities are not lists of equal length")
+        if not isinstance(record["drifted"], bool):
+            raise ValueError(f"drifted: {record['drifted']!r} is neither true nor false")
         window = cls(
             label=_text("label", record["label"]),
             time=_text("time", record["time"]),
@@ -91,7 +93,7 @@ class MonitoredWindow(DriftWindow):
             value=_nonnegative("value", record["value"]),
             p_value=_nonnegative("p_value", record["p_value"]),
             adjusted_p_value=_nonnegative("adjusted_p_value", record["adjusted_p_value"]),
-            drifted=_boolean("drifted", record["drifted"]),
+            drifted=record["drifted"],
             permutations=_integer("permutations", record["permutations"]),
             null_mean=_nonnegative("null_mean", record["null_mean"]),
             null_deviation=_nonnegative("null_deviation", record["null_deviation"]),
@@ -474,12 +476,6 @@ def _nonnegative(name: str, value: Any) -> float:
 def _integer(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name}: {value!r} is not an integer")
-    return value
-
-
-def _boolean(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name}: {value!r} is neither true nor false")
     return value
 
 
