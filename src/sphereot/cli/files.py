@@ -195,57 +195,39 @@ def divide_by_time(
 ) -> "tuple[PointSet, list[PointSet], list[str]]":
     """The reference, the windows in the order of time, and their names.
 
-    Without other files the first period of the reference's file is the reference, and the others are the windows.
+    Without other files the first period of the reference's file is the reference, and the others are the windows. A
+    window may have points of several files; they have the label `LOCATION` besides their own, and the numbers of their
+    rows in the files.
     """
-    windows = _windows_by_time(sets or [reference], time, every)
+    import numpy as np
+
+    parts = sets or [reference]
+    numbers = [np.arange(len(part)) if part.rows is None else np.asarray(part.rows) for part in parts]
+    origin = np.repeat(np.arange(len(parts)), list(map(len, parts)))
+    rows = np.concatenate(numbers)
+    points = np.concatenate([part.points for part in parts])
+    lonlat = [part.lonlat for part in parts if part.lonlat is not None]
+    degrees = np.concatenate(lonlat) if lonlat else None
+    labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
+    suffixes = [f" of {part.path.name}" if len(parts) > 1 else "" for part in parts]
+    labels[LOCATION] = np.array([f"row {row}{suffixes[k]}" for row, k in zip(rows, origin, strict=True)])
+    names = np.concatenate([periods(part, time, every) for part in parts])
+    windows = []
+    for name in sorted(set(names.tolist())):
+        chosen = np.flatnonzero(names == name)
+        window = replace(
+            parts[origin[chosen[0]]],
+            points=points[chosen],
+            lonlat=None if degrees is None else degrees[chosen],
+            labels={column: values[chosen] for column, values in labels.items()},
+            dropped=0,  # of the file, not of the period
+            total=len(chosen),
+            rows=rows[chosen],
+        )
+        windows.append((str(name), window))
     if not sets:
         (_, first), *windows = windows
         if not windows:
             raise ValueError(f"--every: all points are of one {every}; choose a shorter time, or give a reference.")
         reference = replace(first, dropped=reference.dropped)
-    return reference, [points for _, points in windows], [name for name, _ in windows]
-
-
-def _windows_by_time(sets: "Sequence[PointSet]", time: str, every: str) -> "list[tuple[str, PointSet]]":
-    """The points of each period, in the order of time, with its name; a period may have points of several files.
-
-    Points have the label `LOCATION` besides their own, and the numbers of their rows in the files.
-    """
-    import numpy as np
-
-    located = len(sets) > 1
-    numbers = [np.arange(len(points)) if points.rows is None else np.asarray(points.rows) for points in sets]
-    labels = [np.array(periods(points, time, every)) for points in sets]
-    windows = []
-    for name in sorted(set(np.concatenate(labels).tolist())):
-        rows = [np.flatnonzero(label == name) for label in labels]
-        parts = [(points, chosen) for points, chosen in zip(sets, rows, strict=True) if chosen.size]
-        in_files = [
-            (points, number[chosen]) for points, number, chosen in zip(sets, numbers, rows, strict=True) if chosen.size
-        ]
-        first, _ = parts[0]
-        window = replace(
-            first,
-            points=np.concatenate([points.points[chosen] for points, chosen in parts]),
-            lonlat=None
-            if first.lonlat is None
-            else np.concatenate([points.lonlat[chosen] for points, chosen in parts if points.lonlat is not None]),
-            labels={
-                LOCATION: np.array(
-                    [
-                        f"row {row} of {points.path.name}" if located else f"row {row}"
-                        for points, chosen in in_files
-                        for row in chosen
-                    ]
-                ),
-                **{
-                    column: np.concatenate([points.labels[column][chosen] for points, chosen in parts])
-                    for column in first.labels
-                },
-            },
-            dropped=0,  # of the file, not of the period
-            total=sum(len(chosen) for _, chosen in parts),
-            rows=np.concatenate([chosen for _, chosen in in_files]),
-        )
-        windows.append((str(name), window))
-    return windows
+    return reference, [window for _, window in windows], [name for name, _ in windows]

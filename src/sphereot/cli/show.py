@@ -138,8 +138,14 @@ def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path
             raise ValueError(f"{option}: {output} is one of the files to read; give another name.")
         if output.exists() and not os.access(output, os.W_OK):
             raise ValueError(f"{option}: {output} is write-protected; give another name, or change its mode.")
-        if not output.exists() or output.is_file():  # devices and FIFOs need no new file in a folder
-            _require_folder(option, output)
+        if output.exists() and not output.is_file():
+            continue  # devices and FIFOs need no new file in a folder
+        folder = Path(os.path.realpath(output)).parent
+        while not folder.exists():
+            folder = folder.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            cause = f"its folder {folder} is write-protected" if folder.is_dir() else f"{folder} is not a folder"
+            raise ValueError(f"{option}: {output} cannot be written, because {cause}; give another name.")
 
 
 @contextmanager
@@ -170,16 +176,3 @@ def _existing_files(paths: Iterable[Path]) -> list[Path]:
         else:
             existing += [file for file in files if file.suffix == ".sketch" or opener_for(file) is not None]
     return existing
-
-
-def _require_folder(option: str, output: Path) -> None:
-    """Raise an error for a file whose folder cannot be created or written to."""
-    folder = Path(os.path.realpath(output)).parent
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir():
-        raise ValueError(f"{option}: {output} cannot be written, because {folder} is not a folder; give another name.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(
-            f"{option}: {output} cannot be written, because its folder {folder} is write-protected; give another name."
-        )

@@ -156,7 +156,14 @@ def density_map(
         _draw_coastlines(axes, shores, light, 1.0 if overlay is None else _SHORES_BELOW_POINTS)
         _finish_map(axes, graticule, light)
         if overlay is not None:
-            _draw_overlay(axes, overlay, sky)
+            # A rim keeps the points visible on light colors; many are faint, so that the map is seen.
+            count = len(overlay)
+            size, rim, opacity = marker_size(count), 0.4, 1.0
+            if count > _FEW_POINTS:
+                size, rim, opacity = 0.6 * size, 0.1, max(0.25, math.sqrt(_FEW_POINTS / count))
+            scatter_map(
+                overlay, ax=axes, sky=sky, color="white", size=size, edgecolors=INK, linewidths=rim, alpha=opacity
+            )
         if colorbar:
             bar = axes.figure.colorbar(artist, ax=axes, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06)
             bar.outline.set_linewidth(0.4)
@@ -165,28 +172,6 @@ def density_map(
             if levels is not None:
                 bar.set_ticks(artist.levels[:: max(1, -(-len(artist.levels) // 6))])
     return axes
-
-
-def _draw_overlay(ax: Any, points: NDArray[np.float64], sky: bool) -> None:
-    """Points on a density: with a rim that keeps them visible on light colors and apart from coastlines.
-
-    Many are faint, so that the map is seen.
-    """
-    count = len(points)
-    if count <= _FEW_POINTS:
-        scatter_map(points, ax=ax, sky=sky, color="white", size=marker_size(count), edgecolors=INK, linewidths=0.4)
-        return
-    opacity = max(0.25, math.sqrt(_FEW_POINTS / count))
-    scatter_map(
-        points,
-        ax=ax,
-        sky=sky,
-        color="white",
-        size=0.6 * marker_size(count),
-        edgecolors=INK,
-        linewidths=0.1,
-        alpha=opacity,
-    )
 
 
 def scatter_map(
