@@ -16,8 +16,6 @@ from functools import cache, lru_cache
 
 from sphereot._arrays.libraries import Array, constant_when_compiled, namespace
 
-__all__ = ["bessel_ratio_slope", "log_mean_exponential"]
-
 _MIN_ORDER = 20
 _TERMS = 10  # at order 20 the next term of Debye's expansion is below 4e-14
 

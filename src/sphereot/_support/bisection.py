@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-__all__ = ["bisect"]
-
 
 def bisect(rising: Callable[[float], float], low: float, high: float, *, steps: int = 80) -> float:
     """The root of a rising function between two numbers, where it is not evaluated.
