@@ -73,7 +73,10 @@ def sliced_wasserstein_sphere(
     >>> float(sliced_wasserstein_sphere(x, x, seed=0))
     0.0
     """
-    x, y = _two_samples(X_s, X_t)
+    first, second = as_same_kind(X_s=_rows_of_points("X_s", X_s), X_t=_rows_of_points("X_t", X_t))
+    if first.shape[-1] != second.shape[-1]:
+        raise ValueError(f"X_s, X_t: points have {first.shape[-1]} and {second.shape[-1]} coordinates; give as many.")
+    x, y = _on_the_sphere("X_s", first), _on_the_sphere("X_t", second)
     frames = _frames(x, n_projections, seed) if projections is None else projections
     if not log:
         return ssw(x, y, p=p, x_weights=a, y_weights=b, projections=frames, root=root)
@@ -263,14 +266,6 @@ def _rows(name: str, values: ArrayLike) -> Array:
 def _rows_of_weights(name: str, weights: ArrayLike | None) -> Array | None:
     numbers = None if weights is None else as_reals(name, weights)
     return numbers if numbers is None or numbers.ndim == 1 else numbers.T
-
-
-def _two_samples(X_s: Points, X_t: Points) -> tuple[Array, Array]:
-    """Both samples, on one sphere."""
-    first, second = as_same_kind(X_s=_rows_of_points("X_s", X_s), X_t=_rows_of_points("X_t", X_t))
-    if first.shape[-1] != second.shape[-1]:
-        raise ValueError(f"X_s, X_t: points have {first.shape[-1]} and {second.shape[-1]} coordinates; give as many.")
-    return _on_the_sphere("X_s", first), _on_the_sphere("X_t", second)
 
 
 def _rows_of_points(name: str, value: Points) -> Array:

@@ -146,7 +146,10 @@ def _point_file(
         raise ValueError(f"{source}: prefix: columns of an array have no names; number them with columns (--columns).")
     if len(array.shape) != 2:
         raise ValueError(f"{source}: got shape {array.shape}, but points are rows of an array of shape (n, d).")
-    _require_numbers(source, array.dtype, selection)
+    is_integer = array.dtype.kind in "iu"
+    if array.dtype.kind != "f" and not (is_integer and (selection.normalize or selection.lonlat)):
+        remedy = "pass normalize=True (--normalize) if only directions matter" if is_integer else "convert the array"
+        raise ValueError(f"{source}: got dtype {array.dtype}, but points are floating numbers; {remedy}.")
     if weights is not None and (weights.shape != array.shape[:1] or weights.dtype.kind not in "fiu"):
         raise ValueError(
             f"{source}: weights: {weights_name!r} has shape {weights.shape} and dtype {weights.dtype}, but "
@@ -180,17 +183,6 @@ def _point_file(
         whole=array.whole if all_columns and usable_whole else None,
         weights_name=weights_name if column is None else f"column {names[column]}",
     )
-
-
-def _require_numbers(source: Source, dtype: Any, selection: Selection) -> None:
-    if dtype.kind == "f":
-        return
-    if dtype.kind in "iu" and (selection.normalize or selection.lonlat):
-        return
-    remedy = (
-        "pass normalize=True (--normalize) if only directions matter" if dtype.kind in "iu" else "convert the array"
-    )
-    raise ValueError(f"{source}: got dtype {dtype}, but points are floating numbers; {remedy}.")
 
 
 # ---- arrays of each format ----
