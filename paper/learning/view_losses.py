@@ -3,26 +3,18 @@
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sphereot._arrays.libraries import product
 from sphereot._arrays.random import seed_of_draw, torch_generator
 from sphereot._arrays.validation import InvalidValuesError, as_int, as_positive
 from sphereot.sphere import random_uniform
+from sphereot.torch.alignment import EmbeddingLoss, LossParts
 from sphereot.torch.euclidean import sliced_wasserstein
-from sphereot.torch.views import (
-    LossParts,
-    as_views,
-    described,
-    gathered,
-    nan_of,
-    normalized,
-    options_of,
-    shared_mean,
-)
+from sphereot.torch.losses import make_nan
 
 
-class NTXentLoss(nn.Module):
+class NTXentLoss(EmbeddingLoss):
     """NT-Xent: each embedding must find the other view of its image among all others of the batch.
 
     Over the 2 n embeddings of both views, the mean of -<z_i, z_i'> / tau + log sum_{j != i} exp(<z_i, z_j> / tau),
@@ -57,13 +49,11 @@ class NTXentLoss(nn.Module):
         gather: bool = False,
         nan_on_invalid: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(normalize=normalize, gather=gather, nan_on_invalid=nan_on_invalid)
         self.temperature = as_positive("temperature", temperature, "the temperature")
-        self.normalize, self.gather, self.nan_on_invalid = normalize, gather, nan_on_invalid
 
-    def extra_repr(self) -> str:
-        """The options."""
-        return described(f"temperature={self.temperature:g}", **options_of(self))
+    def _shown_values(self) -> list[str]:
+        return [f"temperature={self.temperature:g}"]
 
     def forward(self, view_a: Tensor, view_b: Tensor) -> Tensor:
         """The loss of the embeddings (n, d) of two views; for n = 1 it is 0."""
@@ -71,18 +61,18 @@ class NTXentLoss(nn.Module):
 
     def forward_components(self, view_a: Tensor, view_b: Tensor) -> LossParts:
         """The loss with its parts, alignment and uniformity."""
-        a, b = as_views(view_a, view_b, normalize=self.normalize, nan_on_invalid=self.nan_on_invalid)
-        a, b = gathered(self.gather, view_a=a, view_b=b)
+        a, b = self._read_views(view_a, view_b)
+        a, b = self._gather_batches(view_a=a, view_b=b)
         both = torch.cat([a, b])
         similarities = product(both, both.T) / self.temperature
         itself = torch.eye(len(both), dtype=torch.bool, device=both.device)
         uniformity = torch.logsumexp(similarities.masked_fill(itself, -torch.inf), dim=1).mean()
         alignment = -(a * b).sum(1).mean() / self.temperature
-        alignment, uniformity = (shared_mean(self.gather, part) for part in (alignment, uniformity))
+        alignment, uniformity = (self._average(part) for part in (alignment, uniformity))
         return LossParts(alignment + uniformity, alignment, uniformity)
 
 
-class GaussianPotentialLoss(nn.Module):
+class GaussianPotentialLoss(EmbeddingLoss):
     """Logarithm of the mean Gaussian potential of all pairs of a batch (Wang and Isola 2020).
 
     log of the mean over i < j of exp(-t |z_i - z_j|^2), which is least for uniform points.
@@ -110,18 +100,16 @@ class GaussianPotentialLoss(nn.Module):
     def __init__(
         self, t: float = 2.0, *, normalize: bool = False, gather: bool = False, nan_on_invalid: bool = False
     ) -> None:
-        super().__init__()
+        super().__init__(normalize=normalize, gather=gather, nan_on_invalid=nan_on_invalid)
         self.t = as_positive("t", t, "the scale of the potential")
-        self.normalize, self.gather, self.nan_on_invalid = normalize, gather, nan_on_invalid
 
-    def extra_repr(self) -> str:
-        """The options."""
-        return described(f"t={self.t:g}", **options_of(self))
+    def _shown_values(self) -> list[str]:
+        return [f"t={self.t:g}"]
 
     def forward(self, x: Tensor) -> Tensor:
         """The loss of `x` (n, d), n of at least 2."""
-        x = normalized("x", x, normalize=self.normalize, nan_on_invalid=self.nan_on_invalid)
-        (whole,) = gathered(self.gather, x=x)
+        x = self._read_points("x", x)
+        (whole,) = self._gather_batches(x=x)
         n = whole.shape[0]
         if n < 2:
             raise ValueError(f"x: shape is {tuple(x.shape)}, but a potential of pairs needs at least 2 points.")
@@ -130,10 +118,10 @@ class GaussianPotentialLoss(nn.Module):
         itself = torch.eye(n, dtype=torch.bool, device=whole.device)
         exponents = (-self.t * squares).masked_fill(itself, -torch.inf)
         value = torch.logsumexp(exponents.flatten(), 0) - math.log(n * (n - 1))
-        return shared_mean(self.gather, value)
+        return self._average(value)
 
 
-class SWUniformityLoss(nn.Module):
+class SWUniformityLoss(EmbeddingLoss):
     """Euclidean sliced-Wasserstein distance SW_2^2 to a sample of the uniform distribution: SW-SSL in the paper.
 
     Parameters
@@ -163,23 +151,20 @@ class SWUniformityLoss(nn.Module):
         gather: bool = False,
         nan_on_invalid: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(normalize=normalize, gather=gather, nan_on_invalid=nan_on_invalid)
         self.n_projections = as_int("n_projections", n_projections, 1, "the number of directions")
         self.seed = None if seed is None else as_int("seed", seed, 0, "a seed")
         if gather and seed is None:
             raise ValueError("gather: the ranks must draw the same directions; give the loss a seed.")
-        self.normalize, self.gather, self.nan_on_invalid = normalize, gather, nan_on_invalid
         self.register_buffer("draws", torch.zeros((), dtype=torch.int64))
 
-    def extra_repr(self) -> str:
-        """The options."""
-        values = [self.n_projections] if self.seed is None else [self.n_projections, f"seed={self.seed}"]
-        return described(*values, **options_of(self))
+    def _shown_values(self) -> list[str]:
+        return [str(self.n_projections)] if self.seed is None else [str(self.n_projections), f"seed={self.seed}"]
 
     def forward(self, x: Tensor) -> Tensor:
         """The loss of `x` (n, d)."""
-        x = normalized("x", x, normalize=self.normalize, nan_on_invalid=self.nan_on_invalid)
-        (whole,) = gathered(self.gather, x=x)
+        x = self._read_points("x", x)
+        (whole,) = self._gather_batches(x=x)
         seed = None if self.seed is None else seed_of_draw(self.seed, int(self.draws))
         self.draws += 1
         generator = torch_generator(seed, whole.device)
@@ -189,5 +174,5 @@ class SWUniformityLoss(nn.Module):
         except InvalidValuesError:
             if not self.nan_on_invalid:
                 raise
-            value = nan_of(whole)
-        return shared_mean(self.gather, value)
+            value = make_nan(whole)
+        return self._average(value)

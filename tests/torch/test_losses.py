@@ -160,9 +160,7 @@ def test_unnormalized_input():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: SSWLoss(n_projection=50), TypeError, "SSWLoss: got 'n_projection', .*; did you mean n_projections?"),
-        (lambda: UniformityLoss(normalise=True), TypeError, "UniformityLoss: got 'normalise', .*mean normalize?"),
-        (lambda: SSWLoss(eps=1), TypeError, "got 'eps', .*; the options are p, n_projections, method, fixed, seed,"),
+        (lambda: SSWLoss(n_projection=50), TypeError, "unexpected keyword argument 'n_projection'"),
         (lambda: SSWLoss(p=0.5), ValueError, "p: got 0.5"),
         (lambda: SSWLoss(n_projections=0), ValueError, "n_projections: got 0"),
         (lambda: SSWLoss(method="sobol"), ValueError, "method: got 'sobol'"),

@@ -168,11 +168,14 @@ def _as_floating(name: str, array: Array) -> Array:
 # ---- points, turns, weights ----
 
 
-def as_points(name: str, value: Any, columns: Columns | None = None, *, weighted: bool = False) -> Array:
+def as_points(
+    name: str, value: Any, columns: Columns | None = None, *, weighted: bool = False, remedy: str = ""
+) -> Array:
     """Validate points: unit vectors of shape (n, d), in float32 or float64; tables and other containers are read.
 
     A container that holds weights too is refused, since they would be ignored, unless `weighted` says that the caller
-    reads them (`own_weights`) or that weights do not matter to it.
+    reads them (`own_weights`) or that weights do not matter to it. `remedy` is what the caller offers for points of
+    other lengths, such as an option.
     """
     names: list[str] = []
     if columns is not None or not _is_array(value):
@@ -194,7 +197,7 @@ def as_points(name: str, value: Any, columns: Columns | None = None, *, weighted
         raise ValueError(f"{name}: points have {dim} coordinate, but a sphere needs at least 2 (the circle S^1).")
     values = readable(points)
     if values is not None:
-        _require_unit_rows(name, values, half, names)
+        _require_unit_rows(name, values, half, names, remedy)
     else:
         points = _nan_unless_unit(points, half)
     return points
@@ -247,7 +250,7 @@ def as_points_or_table(name: str, value: Any, columns: Columns | None) -> Array:
     return as_points(name, value, columns if columns is not None and is_table(value) else None, weighted=True)
 
 
-def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str] = ()) -> None:
+def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str] = (), remedy: str = "") -> None:
     """Raise unless points (n, d) have unit length; `names` are those of all columns of a table, if they are points."""
     xp = namespace(points)
     tolerance = unit_length_tolerance(float(xp.finfo(points.dtype).eps), half=half)
@@ -277,9 +280,9 @@ def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str
         )
     if length == 0.0:
         raise InvalidValuesError(f"{name}: row {row} is the zero vector, which has no direction; remove such rows.")
-    or_columns = f"{_other_columns(names)}, or " if names else ""
+    others = "".join(f"{other}, or " for other in (_other_columns(names) if names else "", remedy) if other)
     raise InvalidValuesError(
-        f"{name}: row {row} has length {shown}, but points must be unit vectors; {or_columns}normalize them first "
+        f"{name}: row {row} has length {shown}, but points must be unit vectors; {others}normalize them first "
         f"with sphereot.sphere.normalize({name})."
     )
 

@@ -14,10 +14,9 @@ from sphereot._support.lazy_modules import import_on_use
 require("torch", "sphereot.torch")
 
 from sphereot._backends import torch_backend
-from sphereot.torch.alignment_uniformity import AlignmentUniformityLoss
+from sphereot.torch.alignment import AlignmentUniformityLoss, LossParts
 from sphereot.torch.latent import Losses, SphericalAutoencoder
 from sphereot.torch.losses import SSWLoss, UniformityLoss
-from sphereot.torch.views import LossParts
 
 if TYPE_CHECKING:
     from sphereot.torch import metrics as metrics

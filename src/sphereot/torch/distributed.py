@@ -11,14 +11,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = [
-    "gather_batch",
-    "local_slices",
-    "mean_over_ranks",
-    "require_like_batches",
-    "world_size",
-]
-
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -27,7 +19,7 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def require_like_batches(**points: Tensor) -> None:
+def require_equal_batches(**points: Tensor) -> None:
     """Raise the same error on every rank unless all have points of the same shapes and dtypes.
 
     To be called before anything is gathered: backends end the process, or wait forever, when the sizes differ.
@@ -68,7 +60,7 @@ def _in_words(description: list[int]) -> str:
 
 
 def gather_batch(points: Tensor) -> Tensor:
-    """The points of all ranks, one after the other, differentiably; they must be alike (`require_like_batches`)."""
+    """The points of all ranks, one after the other, differentiably; they must be alike (`require_equal_batches`)."""
     if world_size() == 1:
         return points
     whole: Tensor = _Gather.apply(points)

@@ -1,11 +1,7 @@
 """Loss modules: `SSWLoss` between two batches, `UniformityLoss` to the uniform measure on the sphere."""
 
-import inspect
 import secrets
-from collections.abc import Callable
-from difflib import get_close_matches
-from functools import wraps
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,43 +18,26 @@ from sphereot._arrays.validation import (
     as_slice_count,
     as_weights,
     in_precision_of_order,
+    require_same_dim,
+    require_same_kind,
     require_values,
 )
 from sphereot._backends import torch_backend as backend
 from sphereot._backends.protocol import Measure
-from sphereot.distance.ssw import require_exact_options, two_measures
+from sphereot.distance.ssw import require_exact_options
 from sphereot.slicing.circles import great_circles
 from sphereot.slicing.operators import next_great_circles_operator
 from sphereot.torch.distributed import (
     gather_batch,
     local_slices,
     mean_over_ranks,
-    require_like_batches,
+    require_equal_batches,
     world_size,
 )
-from sphereot.torch.views import nan_of, scaled_to_unit, with_option_normalize
-
-__all__ = ["SSWLoss", "UniformityLoss"]
 
 _REDUCTIONS = ("mean", "sum", "none")
 
-_Options = ParamSpec("_Options")
-
-
-def _suggests_options(init: Callable[_Options, None]) -> Callable[_Options, None]:
-    """Decorator of `__init__`: an unknown option raises an error that suggests a similar name."""
-    known = list(inspect.signature(init).parameters)[1:]
-
-    @wraps(init)
-    def checked(*args: _Options.args, **options: _Options.kwargs) -> None:
-        for name in options:
-            if name not in known:
-                close = get_close_matches(name, known, n=1)
-                remedy = f"did you mean {close[0]}?" if close else f"the options are {', '.join(known)}."
-                raise TypeError(f"{type(args[0]).__name__}: got {name!r}, which is no option of the loss; {remedy}")
-        init(*args, **options)
-
-    return checked
+NORMALIZE_REMEDY = "give the loss normalize=True"
 
 
 class _SlicedLoss(nn.Module):
@@ -66,7 +45,6 @@ class _SlicedLoss(nn.Module):
 
     frames: Tensor | None
 
-    @_suggests_options
     def __init__(
         self,
         p: float = 2,
@@ -102,11 +80,16 @@ class _SlicedLoss(nn.Module):
         self.register_buffer("frames", None)
 
     def extra_repr(self) -> str:
-        shown = {"p": self.p, "n_projections": self.n_projections, "method": self.method}
+        """The options that are not the default."""
+        shown = {"p": f"{self.p:g}"} | ({} if self.method == "exact" else {"n_projections": self.n_projections})
+        shown["method"] = repr(self.method)
         defaults = {"fixed": False, "seed": None, "normalize": False, "root": False, "reduction": "mean"}
-        defaults |= {"gather": False, "block_size": None, "nan_on_invalid": False}
-        shown |= {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
-        return ", ".join(f"{name}={value:g}" if name == "p" else f"{name}={value!r}" for name, value in shown.items())
+        defaults |= {"gather": False, "block_size": None, "nan_on_invalid": False, "unbiased": False}
+        for name, default in defaults.items():
+            value = getattr(self, name, default)
+            if value != default:
+                shown[name] = repr(value)
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         """With a seed: how many times slices were drawn, so that the stream goes on where a saved training stopped."""
@@ -175,7 +158,7 @@ class _SlicedLoss(nn.Module):
             frames = great_circles(self.n_projections, dim, method=method, seed=drawn, like=x)
             self._draws += 1
         if self.fixed:
-            self.frames = _outside_of_transforms(frames)
+            self.frames = _take_out_of_transforms(frames)
         return frames
 
     def _require_no_seed_of_its_own(self, seed: int | torch.Generator | None) -> None:
@@ -199,9 +182,9 @@ class _SlicedLoss(nn.Module):
         if not points.is_floating_point():
             raise TypeError(f"{name}: dtype is {points.dtype}, but a floating dtype is needed.")
         require_values(name, points)
-        return scaled_to_unit(points) if self.normalize else points
+        return scale_to_unit(points) if self.normalize else points
 
-    def _reduced(self, values: list[Tensor], batched: bool) -> Tensor:
+    def _reduce(self, values: list[Tensor], batched: bool) -> Tensor:
         if not batched:
             return values[0]
         stacked = torch.stack(values)
@@ -212,7 +195,7 @@ class _SlicedLoss(nn.Module):
     def _over_ranks(self, frames: Tensor) -> Tensor:
         return local_slices(frames) if self.gather else frames
 
-    def _gathered(self, points: Tensor) -> Tensor:
+    def _gather(self, points: Tensor) -> Tensor:
         return gather_batch(points) if self.gather else points
 
     def _rooted(self, value: Tensor) -> Tensor:
@@ -293,23 +276,28 @@ class SSWLoss(_SlicedLoss):
         if self.gather and (x_weights is not None or y_weights is not None):
             raise ValueError("gather: weights are not gathered; leave them out.")
         if self.gather:
-            require_like_batches(x=x, y=y)
+            require_equal_batches(x=x, y=y)
         frames = self._over_ranks(self._slices(x, seed))
         weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
         values = [
-            self._rooted(self._between(self._gathered(member_x), self._gathered(member_y), a, b, frames))
+            self._rooted(self._between(self._gather(member_x), self._gather(member_y), a, b, frames))
             for member_x, member_y, a, b in zip(*(_members(t, x.ndim) for t in (x, y)), *weights, strict=True)
         ]
-        return self._reduced(values, x.ndim == 3)
+        return self._reduce(values, x.ndim == 3)
 
     def _between(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor) -> Tensor:
         """SSW_p^p on frames that the loss has drawn, and that need no check of their own."""
         try:
-            measures = two_measures(x, y, a, b, self.p)
-        except InvalidValuesError as error:
+            x, y = (as_points(name, points, remedy=NORMALIZE_REMEDY) for name, points in (("x", x), ("y", y)))
+            require_same_kind(x=x, y=y)
+            require_same_dim("x", x, "y", y)
+            dtype = torch.promote_types(x.dtype, y.dtype)
+            x, y = (in_precision_of_order(points.to(dtype), self.p) for points in (x, y))
+            measures = Measure(x, as_weights("x_weights", a, "x", x)), Measure(y, as_weights("y_weights", b, "y", y))
+        except InvalidValuesError:
             if self.nan_on_invalid:
-                return nan_of(x, y)
-            raise with_option_normalize(error) from None
+                return make_nan(x, y)
+            raise
         frames = frames.to(measures[0].points.dtype)
         return backend.mean_cost(measures, frames, self.p, block_size=self.block_size)
 
@@ -344,7 +332,6 @@ class UniformityLoss(_SlicedLoss):
 
     to_uniform = True  # for `SphericalAutoencoder`: it needs no sample of the prior
 
-    @_suggests_options
     def __init__(
         self,
         p: float = 2,
@@ -382,13 +369,6 @@ class UniformityLoss(_SlicedLoss):
             raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
         self.unbiased = unbiased
 
-    def extra_repr(self) -> str:
-        """The options that are not the default."""
-        if self.method != "exact":
-            return super().extra_repr()
-        described = super().extra_repr().replace(f"n_projections={self.n_projections!r}, ", "")
-        return described + (", unbiased=True" if self.unbiased else "")
-
     @property
     def takes_seed(self) -> bool:
         """Whether the slices of a call can come from its `seed`: there are none for `method="exact"`."""
@@ -401,29 +381,29 @@ class UniformityLoss(_SlicedLoss):
         if self.gather and weights is not None:
             raise ValueError("gather: weights are not gathered; leave them out.")
         if self.gather:
-            require_like_batches(x=x)
+            require_equal_batches(x=x)
         frames = None if self.method == "exact" else self._over_ranks(self._slices(x, seed))
         values = [
-            self._rooted(self._to_uniform(self._gathered(member), a, frames))
+            self._rooted(self._to_uniform(self._gather(member), a, frames))
             for member, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
         ]
-        return self._reduced(values, x.ndim == 3)
+        return self._reduce(values, x.ndim == 3)
 
     def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | None) -> Tensor:
         try:
-            points = in_precision_of_order(as_points("x", x), self.p)
+            points = in_precision_of_order(as_points("x", x, remedy=NORMALIZE_REMEDY), self.p)
             measure = Measure(points, as_weights("weights", weights, "x", points))
-        except InvalidValuesError as error:
+        except InvalidValuesError:
             if self.nan_on_invalid:
-                return nan_of(x)
-            raise with_option_normalize(error) from None
+                return make_nan(x)
+            raise
         if frames is None:
             require_exact_options(self.p, points.shape[0], self.root, self.unbiased, {})
             return backend.pair_cost(measure, unbiased=self.unbiased)
         return backend.mean_cost((measure,), frames.to(points.dtype), self.p, block_size=self.block_size)
 
 
-def _outside_of_transforms(frames: Tensor) -> Tensor:
+def _take_out_of_transforms(frames: Tensor) -> Tensor:
     """The frames as a tensor that outlives the transforms of torch.func around the call."""
     if torch.compiler.is_compiling():
         if torch._C._functorch.get_dynamic_layer_stack_depth() > 0:
@@ -454,3 +434,18 @@ def _weights(name: str, weights: Tensor | None, points: Tensor) -> list[Tensor |
         expected = f"({n},)" + (f" or {(*batch, n)}" if batch else "")
         raise ValueError(f"{name}: shape is {tuple(weights.shape)}, but points {tuple(points.shape)} need {expected}.")
     return list(weights.unbind(0))
+
+
+def scale_to_unit(points: Tensor) -> Tensor:
+    """Points (..., d) scaled to unit length, in float32 or float64."""
+    return nn.functional.normalize(widen(points), dim=-1)
+
+
+def make_nan(*tensors: Tensor) -> Tensor:
+    """NaN, with NaN as the gradient in the tensors: the value of a loss whose input is not valid."""
+    return torch.stack([widen(tensor).sum() for tensor in tensors]).sum() * torch.nan
+
+
+def widen(points: Tensor) -> Tensor:
+    """Points of half precision in float32."""
+    return points.float() if points.dtype in (torch.float16, torch.bfloat16) else points

@@ -1,0 +1,169 @@
+"""Alignment and uniformity of two augmented views: the paper's loss for self-supervised learning (Appendix C.7)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor, nan, nn
+
+from sphereot._arrays.validation import InvalidValuesError, as_points, as_positive, as_weight_factor
+from sphereot.torch.distributed import gather_batch, mean_over_ranks, require_equal_batches
+from sphereot.torch.losses import NORMALIZE_REMEDY, UniformityLoss, make_nan, scale_to_unit, widen
+
+
+class LossParts(NamedTuple):
+    """A loss of two views and its parts, each a scalar tensor; `forward_components` of the losses returns it.
+
+    Attributes
+    ----------
+    total : tensor
+        What to minimize.
+    alignment : tensor
+        How far apart the two views of an image are.
+    uniformity : tensor
+        How far the embeddings are from being spread over the sphere, without its weight.
+    """
+
+    total: Tensor
+    alignment: Tensor
+    uniformity: Tensor
+
+
+class EmbeddingLoss(nn.Module):
+    """Base of the losses of embeddings (n, d): validation, and batches that are shared by processes.
+
+    Parameters
+    ----------
+    normalize, gather, nan_on_invalid
+        As in `AlignmentUniformityLoss`.
+    """
+
+    def __init__(self, *, normalize: bool, gather: bool, nan_on_invalid: bool) -> None:
+        super().__init__()
+        self.normalize, self.gather, self.nan_on_invalid = normalize, gather, nan_on_invalid
+
+    def extra_repr(self) -> str:
+        """The options."""
+        flags = [f"{name}=True" for name in ("normalize", "gather", "nan_on_invalid") if getattr(self, name)]
+        return ", ".join([*self._shown_values(), *flags])
+
+    def _shown_values(self) -> list[str]:
+        """The options of a subclass, as `extra_repr` shows them."""
+        return []
+
+    def _read_points(self, name: str, points: Tensor) -> Tensor:
+        """Unit vectors (n, d) in float32 or float64, validated."""
+        if self.normalize and points.is_floating_point() and points.ndim == 2:
+            points = scale_to_unit(points)
+        try:
+            result: Tensor = as_points(name, points, remedy=NORMALIZE_REMEDY)
+        except InvalidValuesError:
+            if self.nan_on_invalid:
+                return widen(points) * nan
+            raise
+        return result
+
+    def _read_views(self, view_a: Tensor, view_b: Tensor) -> tuple[Tensor, Tensor]:
+        """The embeddings of two views, validated."""
+        for name, view in (("view_a", view_a), ("view_b", view_b)):
+            if not isinstance(view, Tensor):
+                raise TypeError(f"{name}: got {type(view).__name__}; pass a torch tensor of shape (n, d).")
+        if view_a.shape != view_b.shape:
+            raise ValueError(
+                f"view_b: shape is {tuple(view_b.shape)}, but view_a has {tuple(view_a.shape)}; row i of both must be "
+                "the embeddings of two views of image i."
+            )
+        return self._read_points("view_a", view_a), self._read_points("view_b", view_b)
+
+    def _gather_batches(self, **points: Tensor) -> list[Tensor]:
+        """The batches of all ranks with `gather`, else those of this rank."""
+        if not self.gather:
+            return list(points.values())
+        require_equal_batches(**points)
+        return [gather_batch(part) for part in points.values()]
+
+    def _average(self, value: Tensor) -> Tensor:
+        return mean_over_ranks(value) if self.gather else value
+
+
+class AlignmentUniformityLoss(EmbeddingLoss):
+    """Alignment of two views plus weight times the uniformity of both.
+
+    mean |z^A_i - z^B_i|^2 + weight / 2 (U(z^A) + U(z^B)), with U = SSW_2^2 to the uniform distribution in the paper. It
+    needs no negative samples and no temperature.
+
+    Parameters
+    ----------
+    weight : float
+        The factor lambda of the uniformity; 20 for SSW on S^2 in the paper.
+    uniformity : callable, optional
+        The term U of embeddings (n, d): `UniformityLoss` with slices or without, or any function. By default
+        `UniformityLoss(method="exact")`: SSW_2^2 without slices.
+    alpha : float
+        Exponent of the distance of two views; 2 in the paper.
+    normalize : bool
+        Scale the embeddings to unit length first. Without it, vectors of other lengths are an error.
+    gather : bool
+        Under `torch.distributed`, take the mean alignment over all ranks. The uniformity term gathers the batch of all
+        ranks if it was made with `gather=True`, as the default one is then; value and gradient are those of one
+        process with the whole batch. As for `SSWLoss`, multiply the loss by the number of ranks under
+        `DistributedDataParallel`.
+    nan_on_invalid : bool
+        Return NaN for values that are not valid (NaN, infinity, other lengths than 1), instead of raising an error, so
+        that a training can skip the step.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sphereot.torch import AlignmentUniformityLoss
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> images = torch.randn(64, 3, generator=generator)
+    >>> view_a, view_b = (images + 0.1 * torch.randn(64, 3, generator=generator) for _ in range(2))
+    >>> loss = AlignmentUniformityLoss(weight=20.0, normalize=True)
+    >>> total, alignment, uniformity = loss.forward_components(view_a, view_b)
+    >>> torch.allclose(loss(view_a, view_b), alignment + 20 * uniformity)
+    True
+    """
+
+    def __init__(
+        self,
+        weight: float,
+        uniformity: Callable[[Tensor], Tensor] | None = None,
+        *,
+        alpha: float = 2.0,
+        normalize: bool = False,
+        gather: bool = False,
+        nan_on_invalid: bool = False,
+    ) -> None:
+        super().__init__(normalize=normalize, gather=gather, nan_on_invalid=nan_on_invalid)
+        if uniformity is not None and not callable(uniformity):
+            raise TypeError(
+                f"uniformity: got {type(uniformity).__name__}; give a loss module, or a function of points."
+            )
+        if gather and getattr(uniformity, "gather", True) is False:
+            raise ValueError(
+                "gather: the uniformity term would only see the batch of its own rank; make it with gather=True too."
+            )
+        self.weight = as_weight_factor("weight", weight, "the factor of the uniformity")
+        self.alpha = as_positive("alpha", alpha, "the exponent of the alignment")
+        self.uniformity = uniformity or UniformityLoss(method="exact", gather=gather)
+
+    def _shown_values(self) -> list[str]:
+        return [f"weight={self.weight:g}"]
+
+    def forward(self, view_a: Tensor, view_b: Tensor) -> Tensor:
+        """The loss of the embeddings (n, d) of two views; row i of both belongs to image i."""
+        return self.forward_components(view_a, view_b).total
+
+    def forward_components(self, view_a: Tensor, view_b: Tensor) -> LossParts:
+        """The loss with its parts: the total, the alignment, and the uniformity without its weight."""
+        a, b = self._read_views(view_a, view_b)
+        squares = (a - b).square().sum(1)
+        distances = squares if self.alpha == 2 else squares.clamp(min=1e-12) ** (self.alpha / 2)
+        alignment = self._average(distances.mean())
+        try:
+            uniformity = (self.uniformity(a) + self.uniformity(b)) / 2
+        except InvalidValuesError:
+            if not self.nan_on_invalid:
+                raise
+            uniformity = make_nan(a, b)
+        return LossParts(alignment + self.weight * uniformity, alignment, uniformity)
