@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import os
 import sys
 from pathlib import Path
 
@@ -203,7 +204,12 @@ def test_two_processes_equal_one():
     Batches that differ between the ranks get the same message on both, instead of an end of the process.
     """
     script = Path(__file__).parent / "two_ranks.py"
-    done = start(sys.executable, "-W", "error", script)
+    root, others = str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")
+    done = start(
+        sys.executable,
+        *("-W", "error", script),
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([root, *([others] if others else [])])},
+    )
     assert done.returncode == 0, done.stderr
     assert "ranks agree" in done.stdout
     assert "Warning" not in done.stderr

@@ -133,8 +133,8 @@ class _SlicedLoss(nn.Module):
 
     @property
     def takes_seed(self) -> bool:
-        """Whether the slices of a call can come from its `seed`: the loss has neither a seed nor slices of its own."""
-        return self.seed is None and not self.fixed
+        """Whether the slices of a call can come from its `seed`: the loss has slices, but none of its own and no seed."""
+        return self.method != "exact" and self.seed is None and not self.fixed
 
     def _slices(self, x: Tensor, seed: int | torch.Generator | None = None) -> Tensor:
         """The great circles of this call; the same on every rank when the batch is shared."""
@@ -368,11 +368,6 @@ class UniformityLoss(_SlicedLoss):
         elif unbiased:
             raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
         self.unbiased = unbiased
-
-    @property
-    def takes_seed(self) -> bool:
-        """Whether the slices of a call can come from its `seed`: there are none for `method="exact"`."""
-        return self.method != "exact" and super().takes_seed
 
     def forward(self, x: Tensor, weights: Tensor | None = None, *, seed: int | torch.Generator | None = None) -> Tensor:
         """The loss of `x` (n, d), or of a batch (B, n, d); `seed` as in `SSWLoss`."""
