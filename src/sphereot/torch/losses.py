@@ -133,7 +133,7 @@ class _SlicedLoss(nn.Module):
 
     @property
     def takes_seed(self) -> bool:
-        """Whether the slices of a call can come from its `seed`: the loss has slices, but none of its own and no seed."""
+        """Whether slices can come from the `seed` of a call: the loss has slices, but no seed and no fixed ones."""
         return self.method != "exact" and self.seed is None and not self.fixed
 
     def _slices(self, x: Tensor, seed: int | torch.Generator | None = None) -> Tensor:
