@@ -81,7 +81,7 @@ def compare(rank: int, port: int) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
     own = slice(6 * rank, 6 * rank + 6)
-    for p, root in ((2, False), (2, True), (100, True)):
+    for p, root in ((2, False), (2, True), (16, True)):
         options = {"p": p, "n_projections": 20, "seed": 3, "root": root}
         x, y = (t.requires_grad_() for t in batches())
         value = SSWLoss(**options)(x, y) + UniformityLoss(**options)(x)
