@@ -255,9 +255,7 @@ def _template() -> Any:
     environment.globals["distance_name"] = distance_name
     environment.filters |= {
         "number": format_number,
-        "px": lambda value: f"{round(value, 1):g}",
         "printable": printable,
-        "shorten": shorten,
         # Only where the summary writes the distance, not where the name of a window contains the same characters.
         "split_name": lambda text, p: re.split(rf"\({re.escape(cost_name(p))} (?=\S+ times that of chance)", text),
     }
