@@ -53,7 +53,12 @@ def write_aside(target: str | os.PathLike[str]) -> Iterator[Path]:
         return
     final = Path(os.path.realpath(target))
     final.parent.mkdir(parents=True, exist_ok=True)
-    aside = _temporary_file(final)
+    try:
+        handle, name = tempfile.mkstemp(dir=final.parent, prefix=_prefix(final))
+    except OSError as error:  # it names the temporary file, which the caller does not know
+        raise OSError(error.errno, error.strerror, str(final)) from error
+    os.close(handle)
+    aside = Path(name)
     try:
         with _named_after(target, aside):
             yield aside
@@ -181,15 +186,6 @@ def _status(path: Path) -> os.stat_result | None:
 
 def _prefix(final: Path) -> str:
     return f".{final.name[:_MAX_PREFIX]}."
-
-
-def _temporary_file(final: Path) -> Path:
-    try:
-        handle, name = tempfile.mkstemp(dir=final.parent, prefix=_prefix(final))
-    except OSError as error:  # it names the temporary file, which the caller does not know
-        raise OSError(error.errno, error.strerror, str(final)) from error
-    os.close(handle)
-    return Path(name)
 
 
 def _copy_mode(aside: Path, before: os.stat_result | None) -> None:

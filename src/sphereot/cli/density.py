@@ -111,7 +111,7 @@ def _fit(
     """
     require_writable("--out", [out], [data])
     has_folder = not is_stream(out)  # no files can be written next to a device or a FIFO
-    state, curve = _state_file(out), _curve_file(out)
+    state, curve = out.with_name(f"{out.name}.unfinished"), out.with_suffix(".curve.png")
     if has_folder:
         require_writable("--out", [state, curve], [data])
     from sphereot import DivergenceError
@@ -423,14 +423,6 @@ def _require_numbers(values: Any, model: Path) -> None:
     bad = int(np.isnan(values).sum())
     if bad:
         raise ValueError(f"{model}: the model gives NaN ({bad} of {values.size} numbers); fit it again.")
-
-
-def _state_file(out: Path) -> Path:
-    return out.with_name(f"{out.name}.unfinished")
-
-
-def _curve_file(out: Path) -> Path:
-    return out.with_suffix(".curve.png")
 
 
 def _curve(estimator: Any, target: Path) -> list[Path]:

@@ -354,6 +354,11 @@ class DriftMonitor:
         adjusted, drifted = self._decide(test.p_value)
         index = int(np.argmin(np.abs(self.reference.projections - test.circles[0].frame).sum(axis=(1, 2))))
         low, high = np.quantile(test.null, _BAND)
+        fine = sketch_densities(self.reference, window, test.circles[0].frame)
+        # Fewer turns and digits take less room in the history.
+        arrays = (fine.turns, fine.reference, fine.window)
+        turns, *densities = (array.reshape(_DENSITY_POINTS, -1).mean(axis=1) for array in arrays)
+        before, after = (density.round(_DENSITY_DIGITS) for density in densities)
         return MonitoredWindow(
             label=label,
             time=tested_at.isoformat(timespec="seconds"),
@@ -368,7 +373,7 @@ class DriftMonitor:
             band=(float(low), float(high)),
             circle_index=index,
             circle=test.circles[0],
-            densities=_coarser(sketch_densities(self.reference, window, test.circles[0].frame)),
+            densities=ProjectedDensities(turns, before, after, fine.bandwidth),
             digest=digest,
         )
 
@@ -457,14 +462,6 @@ class DriftMonitor:
                 ) from error
             windows[window.label] = window
         return tuple(windows.values())
-
-
-def _coarser(densities: ProjectedDensities) -> ProjectedDensities:
-    """Densities at fewer turns and with fewer digits, which take less room in the history."""
-    arrays = (densities.turns, densities.reference, densities.window)
-    turns, reference, window = (array.reshape(_DENSITY_POINTS, -1).mean(axis=1) for array in arrays)
-    reference, window = (array.round(_DENSITY_DIGITS) for array in (reference, window))
-    return ProjectedDensities(turns, reference, window, densities.bandwidth)
 
 
 def _nonnegative(name: str, value: Any) -> float:
