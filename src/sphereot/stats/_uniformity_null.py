@@ -269,7 +269,12 @@ def null_tail_probability(statistic: float, n: int, dim: int, standard_error: fl
     if n == 1:
         return 1.0
     if n == 2:
-        return max(_SMALLEST, _probability_of_angle(_angle_of_value(statistic - 1 / 12, dim), dim))
+        # K_d falls: the angle at which it has the value, 0 or pi beyond its range.
+        value = statistic - 1 / 12
+        angle = bisect(
+            lambda a: value - float(kernel_value(np.array(math.sin(a / 2) ** 2), dim)), 0.0, math.pi, steps=60
+        )
+        return max(_SMALLEST, _probability_of_angle(angle, dim))
     return max(_SMALLEST, null_distribution(n, dim, standard_error).survival(statistic))
 
 
@@ -305,23 +310,15 @@ def _chi_square_tail(x: float, freedom: float) -> float:
     return max(_SMALLEST, WeightedChiSquares(np.ones(1), np.array([freedom])).survival(x))
 
 
-def _angle_of_value(value: float, dim: int) -> float:
-    """The angle at which K_d, which falls, has the value; 0 or pi beyond its range."""
-    low, high = 0.0, math.pi
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if float(kernel_value(np.array(math.sin(middle / 2) ** 2), dim)) > value:
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
-
-
 def _probability_of_angle(angle: float, dim: int) -> float:
     """The probability that two uniform points have at most this angle."""
     if angle > math.pi / 2:
         return 1.0 - _probability_of_angle(math.pi - angle, dim)
-    nodes, weights = _unit_interval_rule(dim)
+    # The tanh-sinh rule on [0, 1]: sin^(d-2) may be concentrated at the end.
+    step = min(0.05, 0.3 / math.sqrt(dim))
+    u = np.arange(-3.2, 3.2 + step / 2, step)
+    nodes = 1 / (1 + np.exp(-math.pi * np.sinh(u)))
+    weights = step * math.pi * np.cosh(u) * nodes * (1 - nodes)
     total = _sine_powers(nodes * (math.pi / 2), dim) @ weights * (math.pi / 2)
     return float(0.5 * (_sine_powers(nodes * angle, dim) @ weights) * angle / total)
 
@@ -329,11 +326,3 @@ def _probability_of_angle(angle: float, dim: int) -> float:
 def _sine_powers(angles: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
     powers: NDArray[np.float64] = np.sin(angles) ** (dim - 2)
     return powers
-
-
-def _unit_interval_rule(dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes and weights on [0, 1], of the tanh-sinh rule: sin^(d-2) may be concentrated at the end."""
-    step = min(0.05, 0.3 / math.sqrt(dim))
-    u = np.arange(-3.2, 3.2 + step / 2, step)
-    nodes = 1 / (1 + np.exp(-math.pi * np.sinh(u)))
-    return nodes, step * math.pi * np.cosh(u) * nodes * (1 - nodes)

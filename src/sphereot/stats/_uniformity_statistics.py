@@ -162,7 +162,7 @@ def gine(x: Points) -> float:
     step = max(1, _PAIRS_PER_BLOCK // n)
     for start in range(0, n, step):
         cosines = np.clip(x[start : start + step] @ x[start:].T, -1.0, 1.0)
-        np.copyto(cosines, 1.0, where=_not_above_diagonal(cosines.shape))  # an angle of 0 adds nothing
+        np.copyto(cosines, 1.0, where=np.tri(*cosines.shape, dtype=np.bool_))  # an angle of 0 adds nothing
         angles += float(np.sum(np.arccos(cosines)))
         sines += float(np.sum(np.sqrt(1.0 - cosines * cosines)))
     ajne = n / 4 - angles / (math.pi * n)
@@ -178,8 +178,3 @@ def _unit_blocks(x: Points) -> Iterator[NDArray[np.float64]]:
         block = x[start : start + step].astype(np.float64)
         block /= np.linalg.norm(block, axis=1, keepdims=True)
         yield block
-
-
-def _not_above_diagonal(shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    rows, columns = shape
-    return np.arange(columns)[None, :] <= np.arange(rows)[:, None]
