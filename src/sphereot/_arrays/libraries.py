@@ -257,8 +257,9 @@ def check_numpy_rows_with(check: Callable[[NDArray[Any], float], bool]) -> None:
     _numpy_check = check
 
 
-def have_unit_length(points: Array, tolerance: float) -> bool:
-    """Whether all rows (n, d) are finite and of length 1, up to a tolerance."""
+def have_unit_length(points: Array, half: bool) -> bool:
+    """Whether all rows (n, d) are finite and of length 1, up to the tolerance for their dtype."""
+    tolerance = unit_length_tolerance(float(namespace(points).finfo(points.dtype).eps), half=half)
     if _numpy_check is not None and is_numpy(points) and points.flags.c_contiguous and points.flags.aligned:
         return _numpy_check(points, 2.0 * tolerance)
     xp = namespace(points)

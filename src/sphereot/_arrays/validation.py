@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sphereot._arrays.containers import (
     Columns,
     as_plain_array,
-    is_table,
     lonlat_of_container,
     numbers_of_table,
     points_and_names,
@@ -56,6 +55,8 @@ class InvalidValuesError(ValueError):
 
 def require_same_kind(**arrays: Array | None) -> None:
     """Raise an error unless the named arrays (None is skipped) are of one library and on one device."""
+    if all(type(array) is np.ndarray for array in arrays.values()):
+        return
     named = [(name, array) for name, array in arrays.items() if array is not None]
     (first_name, first), *others = named
     for name, array in others:
@@ -77,6 +78,8 @@ def as_same_kind(**arrays: Array) -> list[Any]:
 
     None is kept.
     """
+    if all(type(array) is np.ndarray for array in arrays.values()):
+        return list(arrays.values())
     # First without a look at JAX, which torch.compile cannot follow.
     if any(is_numpy(array) for array in arrays.values()) and any(map(compat.is_jax_array, arrays.values())):
         jax = next(namespace(array) for array in arrays.values() if compat.is_jax_array(array))
@@ -185,9 +188,11 @@ def as_points(
                 "function that takes weights."
             )
         value, names = points_and_names(name, value, columns)
-    array = _as_array(name, value)
-    half = is_half(array.dtype)
-    points = _as_floating(name, array)
+    half, points = False, value
+    if not (type(value) is np.ndarray and value.dtype in (np.float32, np.float64) and value.flags.aligned):
+        array = _as_array(name, value)
+        half = is_half(array.dtype)
+        points = _as_floating(name, array)
     if points.ndim != 2:
         raise ValueError(f"{name}: shape is {tuple(points.shape)}, but points are rows of an array of shape (n, d).")
     n, dim = points.shape
@@ -195,7 +200,7 @@ def as_points(
         raise ValueError(f"{name}: there are no points (shape {tuple(points.shape)}); give at least one.")
     if dim < 2:
         raise ValueError(f"{name}: points have {dim} coordinate, but a sphere needs at least 2 (the circle S^1).")
-    values = readable(points)
+    values = points if type(points) is np.ndarray else readable(points)
     if values is not None:
         _require_unit_rows(name, values, half, names, remedy)
     else:
@@ -239,23 +244,20 @@ def as_samples(
     first_name, first = next(iter(samples)), points[0]
     for name, x in zip(samples, points, strict=True):
         require_same_dim(first_name, first, name, x)
-    xp = namespace(first)
-    dtype = xp.result_type(*points)
-    points = [in_precision_of_order(xp.astype(x, dtype, copy=False) if x.dtype != dtype else x, p) for x in points]
+    if any(x.dtype != first.dtype for x in points):
+        xp = namespace(first)
+        dtype = xp.result_type(*points)
+        points = [xp.astype(x, dtype, copy=False) for x in points]
+    points = [in_precision_of_order(x, p) for x in points]
     return [(x, as_weights(key, value, name, x)) for name, x, (key, value) in zip(samples, points, masses, strict=True)]
-
-
-def as_points_or_table(name: str, value: Any, columns: Columns | None) -> Array:
-    """Validate points at which a function is evaluated; `columns` counts for tables alone, weights do not matter."""
-    return as_points(name, value, columns if columns is not None and is_table(value) else None, weighted=True)
 
 
 def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str] = (), remedy: str = "") -> None:
     """Raise unless points (n, d) have unit length; `names` are those of all columns of a table, if they are points."""
+    if have_unit_length(points, half):
+        return
     xp = namespace(points)
     tolerance = unit_length_tolerance(float(xp.finfo(points.dtype).eps), half=half)
-    if have_unit_length(points, tolerance):
-        return
     largest = xp.max(xp.abs(points), axis=-1, keepdims=True)
     scale = xp.where(xp.isfinite(largest) & (largest > 0), largest, xp.ones_like(largest))
     lengths = scale[:, 0] * xp.linalg.vector_norm(xp.where(xp.isfinite(points), points, 0 * scale) / scale, axis=-1)
@@ -571,8 +573,9 @@ def as_order(p: Any) -> float:
 
 def in_precision_of_order(points: Array, p: float) -> Array:
     """Points in float64 for orders above 4, whose powers underflow in float32; unchanged for others."""
-    xp = namespace(points)
-    return xp.astype(points, wide_dtype(points), copy=False) if p > LARGEST_SINGLE_ORDER else points
+    if p <= LARGEST_SINGLE_ORDER:
+        return points
+    return namespace(points).astype(points, wide_dtype(points), copy=False)
 
 
 def as_slice_count(n_projections: Any, projections: Array | None = None) -> int:

@@ -16,7 +16,7 @@ from sphereot._arrays.validation import (
 )
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
-from sphereot.slicing.circles import great_circles
+from sphereot.slicing.circles import draw_great_circles
 
 
 @overload
@@ -237,9 +237,9 @@ def without_gradients(measures: Measures) -> Measures:
 
 def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: Any = "iid") -> Array:
     """Frames (L, d, 2) for points `x`: `projections` validated, or newly drawn."""
+    method = as_method(method)
     if projections is None:
-        return great_circles(as_slice_count(n_projections), x.shape[1], method=method, seed=seed, like=x)
-    as_method(method)
+        return draw_great_circles(as_slice_count(n_projections), x.shape[1], method, seed, x)
     frames = as_frames(projections, x)
     as_slice_count(n_projections, frames)
     return without_gradient(frames)  # no backend differentiates in the circles themselves

@@ -94,17 +94,19 @@ def great_circles(
     n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
     dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
     method = as_method(method)
-    if _draws_by_operator(seed, like):
+    return draw_great_circles(n_projections, dim, method, seed, like)
+
+
+def draw_great_circles(n_projections: int, dim: int, method: str, seed: Any, like: Any) -> Any:
+    """`great_circles` of validated arguments.
+
+    An operator of torch draws when a compiled graph runs, and as often as `torch.func.vmap` asks for.
+    """
+    if like is not None and is_torch(like) and (is_torch_compiling(like) or (seed is None and is_torch_traced())):
         from sphereot.slicing.operators import great_circles_operator
 
-        drawn: Any = seed
-        return great_circles_operator(n_projections, dim, method, drawn, like)
+        return great_circles_operator(n_projections, dim, method, seed, like)
     return draw_frames(n_projections, dim, method, seed, like)
-
-
-def _draws_by_operator(seed: Seed, like: Any) -> bool:
-    """Whether an operator of torch draws: when a compiled graph runs, and as often as `torch.func.vmap` asks for."""
-    return like is not None and is_torch(like) and (is_torch_compiling(like) or (seed is None and is_torch_traced()))
 
 
 @overload

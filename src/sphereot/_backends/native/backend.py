@@ -11,7 +11,7 @@ from sphereot._backends import native
 from sphereot._backends.array_api.circle import plan_of_cut
 from sphereot._backends.native.gradients import Wanted, mean_gradients, pair_gradients
 from sphereot._backends.native.inputs import PLANAR_BYTES, Floats, blocks, from_turns
-from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
+from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats
 
 # Points times permutations per call of the kernel: some seconds on one core, so that progress can be reported.
 POINTS_PER_CALL = 1_000_000_000
@@ -29,7 +29,7 @@ def project(x: Floats, frames: Floats) -> Floats:
 def slice_costs(measures: Measures, frames: Floats, p: float) -> NDArray[np.float64]:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
     out = np.empty(len(frames))
-    atoms, dim = n_atoms(measures), measures[0].points.shape[1]
+    atoms, dim = sum(len(x) for x, _ in measures), measures[0].points.shape[1]
     solve = native.kernel.costs if len(measures) == 2 else native.kernel.costs_uniform
     for block, sliced, _ in blocks(measures, frames):
         solve(*sliced, p, native.threads_for(out[block].size * atoms, dim), out[block])
@@ -39,7 +39,8 @@ def slice_costs(measures: Measures, frames: Floats, p: float) -> NDArray[np.floa
 def mean_cost(measures: Measures, frames: Floats, p: float, *, root: bool = False) -> Any:
     """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
     dtype = measures[0].points.dtype.type
-    return take_root(dtype(np.mean(slice_costs(measures, frames, p))), p, root)
+    value = dtype(np.mean(slice_costs(measures, frames, p)))
+    return take_root(value, p, root) if root else value
 
 
 def pair_cost(measure: Measure, *, unbiased: bool = False) -> Any:
@@ -127,7 +128,7 @@ def _on_grid(turns: Floats) -> Floats:
 def _pairwise_rows(measures: Measures, frames: Floats, p: float) -> Iterator[NDArray[np.float64]]:
     """Yield the costs of all pairs per slice; summed slice by slice, the result does not depend on the blocks."""
     pairs = len(measures) * (len(measures) - 1) // 2
-    atoms = n_atoms(measures)
+    atoms = sum(len(x) for x, _ in measures)
     for block, sliced, _ in blocks(measures, frames, max_slices=max(1, PLANAR_BYTES // (8 * pairs))):
         out = np.empty((block.stop - block.start, pairs))
         native.kernel.costs_pairwise(sliced, p, native.threads_for(out.shape[0] * atoms, frames.shape[1]), out)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sphereot._backends import native
 from sphereot._backends.native.inputs import LARGEST_DIM_BY_SLICE, Floats, blocks, from_turns
-from sphereot._backends.protocol import Measure, Measures, n_atoms
+from sphereot._backends.protocol import Measure, Measures
 from sphereot._backends.uniform_kernel import LARGEST, variance_polynomials
 
 # Gradients are added up per group of slices, and each group needs an array of its own. In low dimension these arrays
@@ -57,7 +57,7 @@ def mean_gradients(
     n_slices, dim = len(frames), measures[0].points.shape[1]
     call = native.kernel.differentiate if len(measures) == 2 else native.kernel.differentiate_uniform
     costs = np.empty(n_slices)
-    atoms = n_atoms(measures)
+    atoms = sum(len(x) for x, _ in measures)
     total: list[Gradient] = []
     for block, sliced, planar in blocks(measures, frames, with_gradients=True):
         count = block.stop - block.start

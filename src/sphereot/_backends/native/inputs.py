@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._backends import native
-from sphereot._backends.protocol import Measures, n_atoms
+from sphereot._backends.protocol import Measures
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
@@ -32,7 +32,7 @@ def blocks(
     """
     n_slices, first = len(frames), measures[0].points
     dim = first.shape[1]
-    atoms = n_atoms(measures)
+    atoms = sum(len(x) for x, _ in measures)
     weights = [weight_rows(a) for _, a in measures]
     by_slice = dim <= LARGEST_DIM_BY_SLICE
     by_tile = not by_slice and dim * atoms <= MAX_COORDINATES_BY_TILE
