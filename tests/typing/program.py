@@ -187,7 +187,7 @@ assert_type(radon.integration_set(frames[0, :, :], 0.5).points, NDArray[np.float
 assert_type(radon.integration_set(frames_t[0], 0.5).weights, torch.Tensor)
 assert_type(radon.radon_transform(density, frames, [0.0, 0.5]), Any)
 assert_type(radon.hemispherical_transform(density, df), Any)
-assert_type(sphereot.gradient_flow([x, df], start=[[1.0, 0.0, 0.0]]).particles, Any)
+assert_type(sphereot.gradient_flow(df, start=[[1.0, 0.0, 0.0]]).particles, Any)
 assert_type(sphereot.gradient_flow([t, t]), FlowResult)
 by_user = two_sample_test(x, y, groups=([1, 1, 2], np.arange(10)))
 by_document = drift_test(x, [y], groups=[["a", "b"], ["c"]])

@@ -14,7 +14,7 @@ MODULES = (
     "sphereot.datasets", "sphereot.density", "sphereot.distributions", "sphereot.flows",
     "sphereot.optim", "sphereot.plotting",
     "sphereot.radon", "sphereot.report", "sphereot.sampling", "sphereot.sketch",
-    "sphereot.sketch.dask", "sphereot.sketch.spark", "sphereot.slicing.circles", "sphereot.sphere", "sphereot.stats",
+    "sphereot.sketch.dask", "sphereot.sketch.spark", "sphereot.slicing", "sphereot.sphere", "sphereot.stats",
     "sphereot.torch", "sphereot.torch.euclidean", "sphereot.torch.metrics",
 )  # fmt: skip
 
