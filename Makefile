@@ -16,7 +16,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 HEADERS := $(filter-out cpp/tests/%,$(wildcard cpp/*/*.hpp))
 UNFUSED := cpp/sketch/integer_turns.cpp
-KERNEL := CMakeLists.txt cpp/bindings.cpp $(UNFUSED) $(HEADERS)
+BINDINGS := $(wildcard cpp/bindings/*.cpp)
+KERNEL := CMakeLists.txt $(BINDINGS) $(UNFUSED) $(HEADERS)
 CPP_TESTS := $(wildcard cpp/tests/*)
 ifeq ($(origin CXX),default)
 CXX := c++
@@ -55,7 +56,7 @@ demo: $(VENV)/.installed-demo
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror cpp/bindings.cpp $(UNFUSED) $(HEADERS) $(CPP_TESTS)
+	$(BIN)/clang-format --dry-run --Werror $(BINDINGS) $(UNFUSED) $(HEADERS) $(CPP_TESTS)
 	$(BIN)/mypy
 
 # A run of all tests also reports the lines of the package that none of them runs; TESTS=tests/stats runs a part.

@@ -32,7 +32,7 @@ NEEDED_IN_SOURCE = {
     "LICENSE",
     "README.md",
     "constraints.txt",
-    "cpp/bindings.cpp",
+    "cpp/bindings/module.cpp",
     "pyproject.toml",
     "src/sphereot/py.typed",
     "tests/conftest.py",

@@ -7,8 +7,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <optional>
 #include <vector>
 
 #include "circle/atoms.hpp"
@@ -66,29 +64,23 @@ public:
     // 0, every point of the piece is a minimum.
     Piece operator()(double k, double lowest, double highest) {
         const double alpha = k / mass_units, low = lowest / mass_units, high = highest / mass_units;
-        if constexpr (is_large<Power>) {
-            if (high - low < settle_below_ / static_cast<double>(n_)) settle(low, high);
-            if (settled_) return piece_of_open(alpha, low, high);
-        }
         const ShiftedLevels shifted = shift_levels(y_, alpha, memory_.levels);
         rank_levels(A_, n_, memory_.levels.data(), m_, memory_.ranks.data());
-        const double slope = slope_of_all(shifted).slope();
-        if constexpr (!is_large<Power>) {
-            const double window = std::min(window_for(alpha, slope), slope < 0.0 ? high - alpha : alpha - low);
-            if (slope != 0.0 && window > 0.0) {
-                const std::size_t count = collect_crossings(shifted, slope, window);
-                const auto width = [A = A_](std::size_t i) { return A[i + 1] - A[i]; };
-                const auto result = pass_breakpoints(jump_cost_, n_, memory_, count, slope, window, width);
-                if (result.kind == WindowResult::Kind::minimum) {
-                    const double minimum = (alpha + result.value) * mass_units;
-                    return {minimum, minimum, 0.0};
-                }
-                if (result.kind == WindowResult::Kind::slope) {
-                    const double left = slope < 0.0 ? alpha : alpha - window;
-                    return {left * mass_units, (left + window) * mass_units, result.value};
-                }
-                most_window_ *= 0.25;
+        const double slope = slope_of_all(shifted);
+        const double window = std::min(window_for(alpha, slope), slope < 0.0 ? high - alpha : alpha - low);
+        if (slope != 0.0 && window > 0.0) {
+            const std::size_t count = collect_crossings(shifted, slope, window);
+            const auto width = [A = A_](std::size_t i) { return A[i + 1] - A[i]; };
+            const auto result = pass_breakpoints(jump_cost_, n_, memory_, count, slope, window, width);
+            if (result.kind == WindowResult::Kind::minimum) {
+                const double minimum = (alpha + result.value) * mass_units;
+                return {minimum, minimum, 0.0};
             }
+            if (result.kind == WindowResult::Kind::slope) {
+                const double left = slope < 0.0 ? alpha : alpha - window;
+                return {left * mass_units, (left + window) * mass_units, result.value};
+            }
+            most_window_ *= 0.25;
         }
         return piece_of_all(alpha, low, high, slope);
     }
@@ -102,26 +94,20 @@ private:
     }
 
     // Requires ranks.
-    Total<Power> slope_of_all(const ShiftedLevels& shifted) const {
-        Total<Power> slope{jump_cost_.power};
+    double slope_of_all(const ShiftedLevels& shifted) const {
+        const Power power = jump_cost_.power;
+        double slope = 0.0;
         for_both_laps(shifted, [&](std::size_t begin, std::size_t end, std::size_t first, T lift) {
             const T *a = jump_cost_.a, *b = jump_cost_.b + first;
             const std::uint32_t* ranks = memory_.ranks.data() + begin;
             const auto count = static_cast<std::ptrdiff_t>(end - begin);
-            if constexpr (is_large<Power>) {
-                for (std::ptrdiff_t j = 0; j < count; ++j)
-                    slope.add_difference((a[ranks[j]] - b[j]) + lift, (a[ranks[j]] - b[j - 1]) + lift);
-            } else {
-                const Power power = jump_cost_.power;
-                double total = 0.0;
+            double total = 0.0;
 #pragma omp simd reduction(+ : total)
-                for (std::ptrdiff_t j = 0; j < count; ++j) {
-                    const T matched = a[ranks[j]];
-                    total +=
-                        static_cast<double>(power.difference((matched - b[j]) + lift, (matched - b[j - 1]) + lift));
-                }
-                slope.total += total;
+            for (std::ptrdiff_t j = 0; j < count; ++j) {
+                const T matched = a[ranks[j]];
+                total += static_cast<double>(power.difference((matched - b[j]) + lift, (matched - b[j - 1]) + lift));
             }
+            slope += total;
         });
         return slope;
     }
@@ -165,88 +151,22 @@ private:
         return count;
     }
 
-    // Late in the search most levels are matched with the same x for every cut in [low, high]: their part of the slope
-    // is summed once, and the others stay open. For large orders, where differences of slopes lose all digits.
-    void settle(double low, double high) {
-        if (!settled_) {
-            settled_.emplace(jump_cost_.power);
-            open_.resize(m_);
-            std::iota(open_.begin(), open_.end(), std::uint32_t{1});
-        }
-        std::size_t count = 0;
-        for (const std::uint32_t j : open_) {
-            const auto [i, level, lap] = matched(j, high);
-            if (level + (high - low) <= A_[i + 1]) add_jump(i, j, lap, *settled_);
-            else open_[count++] = j;
-        }
-        open_.resize(count);
-        constexpr double next_settle = 0.125;
-        settle_below_ = next_settle * (high - low) * static_cast<double>(n_);
-    }
-
-    Piece piece_of_open(double alpha, double low, double high) const {
-        Total<Power> slope = *settled_;
-        double to_left = alpha - low, to_right = high - alpha;
-        for (const std::uint32_t j : open_) {
-            const auto [i, level, lap] = matched(j, alpha);
-            to_left = std::min(to_left, A_[i + 1] - level);
-            to_right = std::min(to_right, level - A_[i]);
-            add_jump(i, j, lap, slope);
-        }
-        return {(alpha - to_left) * mass_units, (alpha + to_right) * mass_units, slope.slope()};
-    }
-
-    struct Matched {
-        std::size_t i;
-        double level, lap;
-    };
-
-    // The atom of x at level B_j of y.
-    Matched matched(std::size_t j, double alpha) const {
-        const double at = y_.masses()[j] - alpha, lap = std::ceil(at) - 1.0, level = at - lap;
-        return {static_cast<std::size_t>(std::lower_bound(A_ + 1, A_ + n_, level) - A_) - 1, level, lap};
-    }
-
-    void add_jump(std::size_t i, std::size_t j, double lap, Total<Power>& slope) const {
-        const T *a = jump_cost_.a, *b = jump_cost_.b, lift = static_cast<T>(lap);
-        slope.add_difference((a[i] - b[j]) + lift, (a[i] - b[j - 1]) + lift);
-    }
-
     const Atoms<T>& y_;
     CutMemory& memory_;
     JumpCost<T, Power> jump_cost_;
     const double* A_;
     std::size_t n_, m_;
     CutDistance distance_;
-    // Lengths in mean masses of x: the widest window, and the bracket below which levels are settled (again).
-    double most_window_ = 1.5, settle_below_ = 0.25;
-    std::optional<Total<Power>> settled_;  // the part of the slope of the levels that are not open
-    std::vector<std::uint32_t> open_;
+    double most_window_ = 1.5;  // in mean masses of x
 };
-
-// Large orders ignore masses up to this. Sums of weights are rounded, so that levels that should meet differ by a trace
-// of mass, which is matched with the wrong atom; for a large order its cost, mass times distance^p, may exceed all
-// others.
-inline constexpr double mass_trace = 0x1p-40;
 
 // The optimal cut. Requires masses.
 template <Real T, CostPower Power>
 double general_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, Power power, CutMemory& memory) {
-    if constexpr (is_large<Power>) {
-        // Cuts are multiples k of the trace. Slopes are taken between them, away from levels that should meet.
-        constexpr double units = mass_units * mass_trace, count = 1.0 / mass_trace;
-        GeneralSlope<T, Power> slope(x, y, 0.0, power, memory);
-        const auto piece_at = [&](double k, double lowest, double highest) {
-            const Piece piece = slope((k + 0.5) * units, lowest * units, highest * units);
-            return Piece{std::ceil(piece.left / units - 0.5), std::floor(piece.right / units - 0.5) + 1.0, piece.slope};
-        };
-        return least_point(-count, count, start.in_units(count), piece_at) * mass_trace;
-    } else {
-        // Masses are multiples of the unit, and so is every breakpoint.
-        GeneralSlope<T, Power> slope(x, y, known_curvature(start, power), power, memory);
-        const auto piece_at = [&](double k, double lowest, double highest) { return slope(k, lowest, highest); };
-        return least_point(-mass_units, mass_units, start.in_units(mass_units), piece_at) / mass_units;
-    }
+    // Masses are multiples of the unit, and so is every breakpoint.
+    GeneralSlope<T, Power> slope(x, y, known_curvature(start, power), power, memory);
+    const auto piece_at = [&](double k, double lowest, double highest) { return slope(k, lowest, highest); };
+    return least_point(-mass_units, mass_units, start.in_units(mass_units), piece_at) / mass_units;
 }
 
 // A function of a piece of mass: its atoms i and j, its mass, and the displacement x_i - y_j.
@@ -322,17 +242,18 @@ void walk_levels(const Atoms<T>& x, const Atoms<T>& y, double cut, CutMemory& me
 
 // C at a cut. Requires masses.
 template <Real T, CostPower Power>
-Total<Power> general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, CutMemory& memory) {
+double general_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, CutMemory& memory) {
     struct Sum {
-        Total<Power> cost;
+        Power power;
+        double cost = 0.0;
         void operator()(std::size_t, std::size_t, double mass, T displacement) {
-            if (!is_large<Power> || mass > mass_trace) cost.add(mass, displacement);
+            cost += mass * static_cast<double>(power(displacement));
         }
     };
-    const Sum zero{Total<Power>{power}};
+    const Sum zero{power};
     std::array<Sum, merge_walks> sums{zero, zero, zero, zero};
     walk_levels(x, y, cut, memory, sums);
-    for (std::size_t w = 1; w < merge_walks; ++w) sums[0].cost.add(sums[w].cost);
+    for (std::size_t w = 1; w < merge_walks; ++w) sums[0].cost += sums[w].cost;
     return sums[0].cost;
 }
 

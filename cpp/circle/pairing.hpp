@@ -83,31 +83,10 @@ double sum_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Term term) {
     return segment(a, b + shift, n - shift, lift) + segment(a + (n - shift), b, shift, lift + T(1));
 }
 
-// Calls visit(x_i - Y_{i+k}, x_i - Y_{i+k+1}) for each i in order.
-template <Real T, std::invocable<T, T> Visit>
-void for_each_matched(const Atoms<T>& x, const Atoms<T>& y, double k, Visit visit) {
-    const std::size_t n = x.size();
-    const double laps = std::floor(k / static_cast<double>(n));
-    const auto shift = static_cast<std::size_t>(k - laps * static_cast<double>(n));
-    const T *a = x.turns().data(), *b = y.turns().data();
-    for (std::size_t i = 0; i < n; ++i) {
-        const bool lifted = i >= n - shift;
-        const std::size_t j = lifted ? i - (n - shift) : i + shift;
-        const T lift = static_cast<T>(laps) + (lifted ? T(1) : T(0));
-        visit((a[i] - b[j]) - lift, (a[i] - b[j + 1]) - lift);
-    }
-}
-
 // The slope of C between the cuts k / n and (k + 1) / n, times n.
 template <Real T, CostPower Power>
 double equal_slope(const Atoms<T>& x, const Atoms<T>& y, double k, Power power) {
-    if constexpr (is_large<Power>) {
-        LargeTotal total(power);
-        for_each_matched(x, y, k, [&](T here, T next) { total.add_difference(next, here); });
-        return total.slope();
-    } else {
-        return sum_matched(x, y, k, [=](T here, T next) { return power.difference(next, here); });
-    }
+    return sum_matched(x, y, k, [=](T here, T next) { return power.difference(next, here); });
 }
 
 // The optimal cut.
@@ -120,17 +99,10 @@ double equal_cut(const Atoms<T>& x, const Atoms<T>& y, const InitialCut& start, 
 
 // C at a cut, a multiple of 1 / n.
 template <Real T, CostPower Power>
-Total<Power> equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
+double equal_cost(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power) {
     const auto n = static_cast<double>(x.size());
     const double k = std::round(cut * n);
-    if constexpr (is_large<Power>) {
-        LargeTotal total(power);
-        for_each_matched(x, y, k, [&](T here, T) { total.add(1.0, here); });
-        total.divide(n);
-        return total;
-    } else {
-        return {power, sum_matched(x, y, k, [=](T here, T) { return power(here); }) / n};
-    }
+    return sum_matched(x, y, k, [=](T here, T) { return power(here); }) / n;
 }
 
 // ---- all cases ----
@@ -143,12 +115,10 @@ enum class Matching {
 };
 
 // The case of n and m atoms.
-template <CostPower Power>
-Matching matching_of(std::size_t n, std::size_t m, bool weights) {
+inline Matching matching_of(std::size_t n, std::size_t m, bool weights) {
     if (weights) return Matching::general;
     if (n == m) return Matching::equal;
-    // Sums of large powers stay in range in the general case only.
-    return !is_large<Power> && fits_unequal_sizes(n, m) ? Matching::unequal : Matching::general;
+    return fits_unequal_sizes(n, m) ? Matching::unequal : Matching::general;
 }
 
 // Two sorted measures. They must have masses for `Matching::general`.
@@ -165,15 +135,13 @@ struct Pairing {
     template <CostPower Power>
     double cut_from(const InitialCut& start, Power power) const {
         if (matching == Matching::equal) return equal_cut(x, y, start, power);
-        if constexpr (!is_large<Power>)
-            if (matching == Matching::unequal) return unequal_cut(x, y, start, power, memory);
+        if (matching == Matching::unequal) return unequal_cut(x, y, start, power, memory);
         return general_cut(x, y, start, power, memory);
     }
     template <CostPower Power>
-    Total<Power> cost(double cut, Power power) const {
+    double cost(double cut, Power power) const {
         if (matching == Matching::equal) return equal_cost(x, y, cut, power);
-        if constexpr (!is_large<Power>)
-            if (matching == Matching::unequal) return {power, unequal_cost(x, y, cut, power)};
+        if (matching == Matching::unequal) return unequal_cost(x, y, cut, power);
         return general_cost(x, y, cut, power, memory);
     }
 };

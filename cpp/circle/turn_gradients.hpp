@@ -43,27 +43,26 @@ void equal_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power
 
 // Any sizes and weights; also returns the cost. Requires masses.
 template <Real T, CostPower Power>
-Total<Power> general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, CutMemory& memory,
-                                   T* dx, T* dy) {
+double general_turn_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, Power power, CutMemory& memory, T* dx,
+                             T* dy) {
     struct Sum {
         Power power;
         double *by_x, *by_y;
-        Total<Power> cost;
+        double cost = 0.0;
         void operator()(std::size_t i, std::size_t j, double mass, T displacement) {
-            if (is_large<Power> && mass <= mass_trace) return;
             const double slope = mass * static_cast<double>(power.derivative(displacement));
             by_x[i] += slope;
             by_y[j] -= slope;
-            cost.add(mass, displacement);
+            cost += mass * static_cast<double>(power(displacement));
         }
     };
     std::vector<double> by_x(x.size()), by_y(y.size());
-    const Sum zero{power, by_x.data(), by_y.data(), Total<Power>{power}};
+    const Sum zero{power, by_x.data(), by_y.data()};
     std::array<Sum, merge_walks> sums{zero, zero, zero, zero};
     walk_levels(x, y, cut, memory, sums);
     for (std::size_t i = 0; i < x.size(); ++i) dx[x.source_index(i)] = static_cast<T>(by_x[i]);
     for (std::size_t j = 0; j < y.size(); ++j) dy[y.source_index(j)] = static_cast<T>(by_y[j]);
-    for (std::size_t w = 1; w < merge_walks; ++w) sums[0].cost.add(sums[w].cost);
+    for (std::size_t w = 1; w < merge_walks; ++w) sums[0].cost += sums[w].cost;
     return sums[0].cost;
 }
 

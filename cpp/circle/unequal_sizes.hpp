@@ -30,7 +30,6 @@ inline bool fits_unequal_sizes(std::size_t n, std::size_t m) {
 
 // The slope of C as in `GeneralSlope`: the cost of the jumps of G^-1 at the levels j / m for the x matched there.
 template <Real T, CostPower Power>
-    requires(!is_large<Power>)
 class UnequalSlope {
 public:
     // `curvature`: as in `CutDistance`, with lengths in units.

@@ -52,36 +52,19 @@ double sum_shares(const Atoms<T>& x, double alpha, Term term) {
                        [=](std::size_t i) { return term(turn[i] - alpha - mass[i], turn[i] - alpha - mass[i + 1]); });
 }
 
-// The power for sums at the cut alpha. The unit of a `LargePower` is set to the largest displacement there, so that
-// sums neither overflow nor underflow.
-template <Real T, CostPower Power>
-Power within_range(const Atoms<T>& x, double alpha, Power power) {
-    if constexpr (is_large<Power>) {
-        const T* turn = x.turns().data();
-        const double* mass = x.masses().data();
-        power.unit = 0.0;
-        for (std::size_t i = 0; i < x.size(); ++i)
-            if (mass[i] < mass[i + 1])
-                power.unit = std::max(
-                    {power.unit, std::fabs(turn[i] - alpha - mass[i]), std::fabs(turn[i] - alpha - mass[i + 1])});
-    }
-    return power;
-}
-
 // The optimal cut for any p: Newton's method on the increasing derivative, in a bracket that is bisected when Newton's
 // method is slow. It ends when no number is left in the bracket, or a step does not change the cut. For p = 1 the
 // derivative is piecewise affine, and the result is the median of F^-1(t) - t. Requires masses.
 template <Real T, CostPower Power>
-double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
+double uniform_cut(const Atoms<T>& x, Power power, Watch& watch) {
     const auto total = [&](double alpha, auto term) { return sum_shares(x, alpha, term); };
     constexpr int max_slow_steps = 3;
     // Outside [-1, 1] every atom lies on one side of its share of the uniform measure.
     double low = -1.0, high = 1.0, alpha = x.mean() - 0.5;
     int slow_steps = 0;
     while (low < alpha && alpha < high) {
-        watch.pass(x.size());  // large orders may take a hundred steps
+        watch.pass(x.size());  // orders above 4 may take tens of steps
         const double width = high - low;
-        const Power power = within_range(x, alpha, order);
         const double slope = total(alpha, [=](double first, double last) { return power.difference(last, first); });
         if (slope == 0.0) break;
         (slope < 0.0 ? low : high) = alpha;
@@ -102,15 +85,11 @@ double uniform_cut(const Atoms<T>& x, Power order, Watch& watch) {
 
 // The cost of the cut alpha. Requires masses, except for p = 2.
 template <Real T, CostPower Power>
-Total<Power> uniform_cost(const Atoms<T>& x, double alpha, Power order) {
+double uniform_cost(const Atoms<T>& x, double alpha, Power power) {
     if constexpr (std::is_same_v<Power, HalfPower<4>>) {
-        return {order, uniform_square_cost(x, alpha)};
+        return uniform_square_cost(x, alpha);
     } else {
-        const Power power = within_range(x, alpha, order);
-        const double cost =
-            sum_shares(x, alpha, [=](double first, double last) { return power.integral(last, first); });
-        if constexpr (is_large<Power>) return {order, power.unit, cost};
-        else return {order, cost};
+        return sum_shares(x, alpha, [=](double first, double last) { return power.integral(last, first); });
     }
 }
 

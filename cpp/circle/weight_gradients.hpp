@@ -67,9 +67,7 @@ void general_weight_gradient(const Atoms<T>& x, const Atoms<T>& y, double cut, P
         const T lift = static_cast<T>(lap);
         return static_cast<double>(power.difference((one - b[j]) - lift, (other - b[j]) - lift));
     };
-    // The accuracy of sums of weights, and of the cut of large orders.
-    constexpr double rounding_of_masses = 1e-13;
-    constexpr double same_level = is_large<Power> ? mass_trace : rounding_of_masses;
+    constexpr double same_level = 1e-13;  // the accuracy of sums of weights
     // The level A[i + 1], seen by y.
     const ShiftedLevels shifted = shift_levels(x, -cut, memory.levels);
     memory.ranks.resize(n);

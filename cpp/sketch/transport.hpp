@@ -92,13 +92,12 @@ struct TransportOutput {
 template <CostPower Power>
 class TransportWorker {
 public:
-    TransportWorker(const Histogram& x, const Histogram* y, Power power, CostOptions options, TransportOutput out,
-                    Watch& watch)
-        : x_(x), y_(y), power_(power), options_(options), out_(out), watch_(watch), a_(x.bins), b_(y ? x.bins : 1) {}
+    TransportWorker(const Histogram& x, const Histogram* y, Power power, double p, TransportOutput out, Watch& watch)
+        : x_(x), y_(y), power_(power), p_(p), out_(out), watch_(watch), a_(x.bins), b_(y ? x.bins : 1) {}
 
     void operator()(std::size_t slice) {
         a_.read(x_, slice);
-        out_.x_displacement[slice] = a_.displacement(options_.p);
+        out_.x_displacement[slice] = a_.displacement(p_);
         if (y_) solve_pair(slice);
         else solve_uniform(slice);
         watch_.pass(2 * x_.bins);
@@ -107,18 +106,18 @@ public:
 private:
     void solve_pair(std::size_t slice) {
         b_.read(*y_, slice);
-        out_.y_displacement[slice] = b_.displacement(options_.p);
+        out_.y_displacement[slice] = b_.displacement(p_);
         const Pairing<double> pairing{a_.atoms, b_.atoms, Matching::general, memory_};
         const double cut = pairing.cut(power_);
-        out_.cost[slice] = options_.value(pairing.cost(cut, power_));
-        if (options_.p != 2.0) return;
+        out_.cost[slice] = pairing.cost(cut, power_);
+        if (p_ != 2.0) return;
         out_.ranges[slice] = partner_ranges(b_, a_, cut, memory_) + partner_ranges(a_, b_, -cut, memory_);
     }
 
     void solve_uniform(std::size_t slice) {
         const Atoms<double>& x = a_.atoms;
-        out_.cost[slice] = options_.value(uniform_cost(x, uniform_cut(x, power_, watch_), power_));
-        if (options_.p != 2.0) return;
+        out_.cost[slice] = uniform_cost(x, uniform_cut(x, power_, watch_), power_);
+        if (p_ != 2.0) return;
         // The partners of an atom of mass m are an arc of length m.
         double ranges = 0.0;
         for (std::size_t i = 0; i < x.size(); ++i) {
@@ -131,7 +130,7 @@ private:
     Histogram x_;
     const Histogram* y_;
     Power power_;
-    CostOptions options_;
+    double p_;
     TransportOutput out_;
     Watch& watch_;
     CutMemory memory_;
@@ -139,11 +138,11 @@ private:
 };
 
 // Distances of two measures on all slices; y is null for the uniform measure.
-inline void transport_distances(const Histogram& x, const Histogram* y, CostOptions options, const Execution& execution,
+inline void transport_distances(const Histogram& x, const Histogram* y, double p, const Execution& execution,
                                 TransportOutput out) {
-    with_power(options.p, 1.0, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for(x.slices, execution,
-                     [&](Watch& watch) { return TransportWorker<decltype(power)>(x, y, power, options, out, watch); });
+                     [&](Watch& watch) { return TransportWorker<decltype(power)>(x, y, power, p, out, watch); });
     });
 }
 

@@ -28,12 +28,10 @@ inline constexpr std::size_t block_size = 512;
 //
 //   load(first, count)               prepares the slices [first, first + count).
 //   write_turns(l, begin, count, t)  writes the turns, in [0, 1], of the atoms [begin, begin + count) on the l-th
-//   loaded
-//                                    slice. Requires count <= block_size.
+//                                    loaded slice. Requires count <= block_size.
 //   pull_back(l, dturn, share, out)  backward pass of one slice, from the gradient in turns; `share` is a factor.
 //   end_gradient(count, out, a)      backward pass of the whole run, for readers that project runs by one product;
-//   called
-//                                    after pull_back for all `count` loaded slices. `out` is the same array.
+//                                    called after pull_back for all `count` loaded slices. `out` is the same array.
 template <class Reader, class T>
 concept SliceReader = requires(Reader reader, std::size_t i, const T* in, T* out, double share, Accumulate accumulate) {
     reader.load(i, i);

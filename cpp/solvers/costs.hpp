@@ -16,9 +16,9 @@
 namespace sphereot {
 
 // How the atoms of both measures are matched.
-template <CostPower Power, Real T>
+template <Real T>
 Matching matching_of(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y) {
-    return matching_of<Power>(x.atoms, y.atoms, x.weights || y.weights);
+    return matching_of(x.atoms, y.atoms, x.weights || y.weights);
 }
 
 // Sorted atoms of two measures as a pairing. Sets masses where they are needed and the measures have no weights.
@@ -30,17 +30,6 @@ Pairing<T> paired(Atoms<T>& a, Atoms<T>& b, Matching matching, CutMemory& memory
     }
     return {a, b, matching, memory};
 }
-
-// The order of the costs, and whether W_p or W_p^p is wanted. W_p is in the range of doubles for every p.
-struct CostOptions {
-    double p;
-    bool root;
-
-    template <CostTotal Total>
-    double value(const Total& total) const {
-        return root ? total.root(p) : total.cost();
-    }
-};
 
 // A function of a pairing and a power: what is computed for each slice of two measures.
 template <class Value, class T, class Power>
@@ -58,7 +47,7 @@ public:
           value_(value),
           result_(result),
           watch_(watch),
-          matching_(matching_of<Power>(x, y)),
+          matching_(matching_of(x, y)),
           a_(x.atoms),
           b_(y.atoms),
           run_x_(x, run_length),
@@ -91,7 +80,7 @@ template <Real T, class Value>
 void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, const Execution& execution,
                   double* result, Value value) {
     const std::size_t run_length = slices_per_run(x, execution);
-    with_power(p, 1.0, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for_slices(x.slices, run_length, execution, [&](Watch& watch) {
             return PairWorker<T, decltype(power), Value>(x, y, run_length, power, value, result, watch);
         });
@@ -102,23 +91,23 @@ void solve_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p
 template <Real T, CostPower Power>
 class UniformWorker {
 public:
-    UniformWorker(const SlicedMeasure<T>& x, std::size_t run_length, Power power, CostOptions options, double* result,
+    UniformWorker(const SlicedMeasure<T>& x, std::size_t run_length, Power power, double p, double* result,
                   Watch& watch)
-        : power_(power), options_(options), result_(result), watch_(watch), a_(x.atoms), run_(x, run_length) {}
+        : power_(power), p_(p), result_(result), watch_(watch), a_(x.atoms), run_(x, run_length) {}
 
     void operator()(std::size_t first, std::size_t count) {
         run_.load(first, count);
         for (std::size_t l = 0; l < count; ++l) {
             run_.sort_slice(l, a_);
-            if (options_.p != 2.0) a_.set_equal_masses();
-            result_[first + l] = options_.value(uniform_cost(a_, uniform_cut(a_, power_, watch_), power_));
+            if (p_ != 2.0) a_.set_equal_masses();
+            result_[first + l] = uniform_cost(a_, uniform_cut(a_, power_, watch_), power_);
             watch_.pass(a_.size());
         }
     }
 
 private:
     Power power_;
-    CostOptions options_;
+    double p_;
     double* result_;
     Watch& watch_;
     Atoms<T> a_;
@@ -127,11 +116,11 @@ private:
 
 // result[l]: the cost of slice l against the uniform measure.
 template <Real T>
-void solve_slices_uniform(const SlicedMeasure<T>& x, CostOptions options, const Execution& execution, double* result) {
+void solve_slices_uniform(const SlicedMeasure<T>& x, double p, const Execution& execution, double* result) {
     const std::size_t run_length = slices_per_run(x, execution);
-    with_power(options.p, 1.0, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for_slices(x.slices, run_length, execution, [&](Watch& watch) {
-            return UniformWorker<T, decltype(power)>(x, run_length, power, options, result, watch);
+            return UniformWorker<T, decltype(power)>(x, run_length, power, p, result, watch);
         });
     });
 }
@@ -140,9 +129,9 @@ void solve_slices_uniform(const SlicedMeasure<T>& x, CostOptions options, const 
 template <Real T, CostPower Power>
 class PairwiseWorker {
 public:
-    PairwiseWorker(const std::vector<SlicedMeasure<T>>& measures, std::size_t run_length, Power power,
-                   CostOptions options, double* result, Watch& watch)
-        : measures_(measures), power_(power), options_(options), result_(result), watch_(watch) {
+    PairwiseWorker(const std::vector<SlicedMeasure<T>>& measures, std::size_t run_length, Power power, double* result,
+                   Watch& watch)
+        : measures_(measures), power_(power), result_(result), watch_(watch) {
         atoms_.reserve(measures.size());
         runs_.reserve(measures.size());
         for (const auto& measure : measures) {
@@ -166,16 +155,14 @@ private:
     void solve_pairs(double* cost) {
         for (std::size_t i = 0; i < atoms_.size(); ++i)
             for (std::size_t j = i + 1; j < atoms_.size(); ++j) {
-                const auto pairing =
-                    paired(atoms_[i], atoms_[j], matching_of<Power>(measures_[i], measures_[j]), memory_);
-                *cost++ = options_.value(pairing.cost(pairing.cut(power_), power_));
+                const auto pairing = paired(atoms_[i], atoms_[j], matching_of(measures_[i], measures_[j]), memory_);
+                *cost++ = pairing.cost(pairing.cut(power_), power_);
                 watch_.pass(atoms_[i].size() + atoms_[j].size());
             }
     }
 
     const std::vector<SlicedMeasure<T>>& measures_;
     Power power_;
-    CostOptions options_;
     double* result_;
     Watch& watch_;
     CutMemory memory_;
@@ -185,12 +172,12 @@ private:
 
 // result[l, pair] for the pairs i < j of measures in order; each measure is projected and sorted once per slice.
 template <Real T>
-void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, CostOptions options,
-                           const Execution& execution, double* result) {
+void solve_slices_pairwise(const std::vector<SlicedMeasure<T>>& measures, double p, const Execution& execution,
+                           double* result) {
     const std::size_t slices = measures.front().slices, run_length = slices_per_run(measures.front(), execution);
-    with_power(options.p, 1.0, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for_slices(slices, run_length, execution, [&](Watch& watch) {
-            return PairwiseWorker<T, decltype(power)>(measures, run_length, power, options, result, watch);
+            return PairwiseWorker<T, decltype(power)>(measures, run_length, power, result, watch);
         });
     });
 }

@@ -45,12 +45,6 @@ void parallel_for_groups(std::size_t slices, std::size_t groups, std::size_t til
     });
 }
 
-// The order of the costs, and the unit of length in which they and their gradients are wanted: beyond
-// `largest_plain_order` they are those of (W_p / unit)^p.
-struct Order {
-    double p, unit;
-};
-
 // Costs and gradients of slices of two measures.
 template <Real T, CostPower Power>
 class PairGradientWorker {
@@ -62,7 +56,7 @@ public:
           sums_x_(sums_x),
           sums_y_(sums_y),
           watch_(watch),
-          matching_(matching_of<Power>(x, y)),
+          matching_(matching_of(x, y)),
           a_(x.atoms),
           b_(y.atoms),
           dx_(x.atoms),
@@ -96,12 +90,10 @@ private:
             general_weight_gradient(b_, a_, -cut, power_, memory_, sums_y_.share(), out);
         if (matching_ == Matching::equal) {
             equal_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
-            return pairing.cost(cut, power_).cost();
+            return pairing.cost(cut, power_);
         }
-        if constexpr (!is_large<Power>)
-            if (matching_ == Matching::unequal)
-                return unequal_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
-        return general_turn_gradient(a_, b_, cut, power_, memory_, dx_.data(), dy_.data()).cost();
+        if (matching_ == Matching::unequal) return unequal_turn_gradient(a_, b_, cut, power_, dx_.data(), dy_.data());
+        return general_turn_gradient(a_, b_, cut, power_, memory_, dx_.data(), dy_.data());
     }
 
     Power power_;
@@ -118,11 +110,11 @@ private:
 // Costs of all slices, and the gradients of their sum times the shares of the outputs. Requires 1 <= groups <= slices,
 // and groups = slices where the sources do not sum slices.
 template <Real T>
-void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, Order order, std::size_t groups,
+void differentiate_slices(const SlicedMeasure<T>& x, const SlicedMeasure<T>& y, double p, std::size_t groups,
                           const Execution& execution, double* costs, GradientOutput<T> out_x, GradientOutput<T> out_y) {
     const std::size_t tile_length = slices_per_tile<T>(x.atoms + y.atoms + 2 * x.dim);
     GradientSums<T> sums_x(x, out_x, groups), sums_y(y, out_y, groups);
-    with_power(order.p, order.unit, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for_groups(x.slices, groups, tile_length, execution, [&](Watch& watch) {
             return PairGradientWorker<T, decltype(power)>(x, y, tile_length, power, costs, sums_x, sums_y, watch);
         });
@@ -165,7 +157,7 @@ private:
         if (closed_form_) equal_uniform_turn_gradient(a_, cut, dx_.data());
         else uniform_turn_gradient(a_, cut, power_, dx_.data());
         if (double* out = sums_.weights(group)) uniform_weight_gradient(a_, cut, power_, sums_.share(), out);
-        return uniform_cost(a_, cut, power_).cost();
+        return uniform_cost(a_, cut, power_);
     }
 
     Power power_;
@@ -180,12 +172,12 @@ private:
 
 // The same against the uniform measure.
 template <Real T>
-void differentiate_slices_uniform(const SlicedMeasure<T>& x, Order order, std::size_t groups,
-                                  const Execution& execution, double* costs, GradientOutput<T> out) {
+void differentiate_slices_uniform(const SlicedMeasure<T>& x, double p, std::size_t groups, const Execution& execution,
+                                  double* costs, GradientOutput<T> out) {
     const std::size_t tile_length = slices_per_tile<T>(x.atoms + x.dim);
-    const bool closed_form = order.p == 2.0 && !x.weights && !out.weights;
+    const bool closed_form = p == 2.0 && !x.weights && !out.weights;
     GradientSums<T> sums(x, out, groups);
-    with_power(order.p, order.unit, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for_groups(x.slices, groups, tile_length, execution, [&](Watch& watch) {
             return UniformGradientWorker<T, decltype(power)>(x, tile_length, power, costs, sums, closed_form, watch);
         });

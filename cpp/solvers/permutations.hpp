@@ -108,10 +108,9 @@ template <Real T, CostPower Power>
 class RelabelWorker {
 public:
     RelabelWorker(const SlicedMeasure<T>& pool, const Labelings& labelings, std::size_t run_length, Power power,
-                  CostOptions options, double* result, Watch& watch)
+                  double* result, Watch& watch)
         : labelings_(labelings),
           power_(power),
-          options_(options),
           result_(result),
           watch_(watch),
           sorted_(pool.atoms),
@@ -120,7 +119,7 @@ public:
           initial_cut_(pool.atoms),
           labels_(pool.atoms),
           run_(pool, run_length) {
-        matching_ = matching_of<Power>(x_.size(), y_.size(), false);
+        matching_ = matching_of(x_.size(), y_.size(), false);
         if (matching_ == Matching::general) {
             x_.set_equal_masses();
             y_.set_equal_masses();
@@ -145,19 +144,18 @@ private:
                 for (std::size_t i = 0; i < labels_.size(); ++i) labels_[i] = group[sorted_.source_index(i)];
             }
             partition(sorted_, labels_.data(), b, x_, y_);
-            cost[k] = options_.value(least_cost(initial_cut_.for_labels(labels_.data(), b)));
+            cost[k] = least_cost(initial_cut_.for_labels(labels_.data(), b));
             watch_.pass(sorted_.size());
         }
     }
 
-    Total<Power> least_cost(const InitialCut& near) {
+    double least_cost(const InitialCut& near) {
         const Pairing<T> pairing{x_, y_, matching_, memory_};
         return pairing.cost(pairing.cut_from(near, power_), power_);
     }
 
     const Labelings& labelings_;
     Power power_;
-    CostOptions options_;
     double* result_;
     Watch& watch_;
     Atoms<T> sorted_, x_, y_;
@@ -170,12 +168,12 @@ private:
 
 // result[l, k]: the cost on slice l when labeling k says which points are in the first sample.
 template <Real T>
-void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& labelings, CostOptions options,
+void solve_slices_relabeled(const SlicedMeasure<T>& pool, const Labelings& labelings, double p,
                             const Execution& execution, double* result) {
     const std::size_t run_length = slices_per_run(pool, execution);
-    with_power(options.p, 1.0, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for_slices(pool.slices, run_length, execution, [&](Watch& watch) {
-            return RelabelWorker<T, decltype(power)>(pool, labelings, run_length, power, options, result, watch);
+            return RelabelWorker<T, decltype(power)>(pool, labelings, run_length, power, result, watch);
         });
     });
 }

@@ -82,13 +82,12 @@ template <Real T, CostPower Power>
 class ResampleWorker {
 public:
     ResampleWorker(ResampledRun<T> x, ResampledRun<T> y, Matching matching, std::size_t resamples, Power power,
-                   CostOptions options, double* result, Watch& watch)
+                   double* result, Watch& watch)
         : x_(std::move(x)),
           y_(std::move(y)),
           matching_(matching),
           resamples_(resamples),
           power_(power),
-          options_(options),
           result_(result),
           watch_(watch) {}
 
@@ -101,7 +100,7 @@ public:
             for (std::size_t k = 0; k < resamples_; ++k) {
                 Atoms<T>&a = x_.resample(k), &b = y_.resample(k);
                 const auto pairing = paired(a, b, matching_, memory_);
-                result_[(first + l) * resamples_ + k] = options_.value(pairing.cost(pairing.cut(power_), power_));
+                result_[(first + l) * resamples_ + k] = pairing.cost(pairing.cut(power_), power_);
                 watch_.pass(a.size() + b.size());
             }
         }
@@ -112,7 +111,6 @@ private:
     Matching matching_;
     std::size_t resamples_;
     Power power_;
-    CostOptions options_;
     double* result_;
     Watch& watch_;
     CutMemory memory_;
@@ -121,14 +119,14 @@ private:
 // result[l, k]: the cost on slice l between the k-th resamples of both measures, which have no weights.
 template <Real T>
 void solve_slices_resampled(const SlicedMeasure<T>& x, const Resamples& of_x, const SlicedMeasure<T>& y,
-                            const Resamples& of_y, CostOptions options, const Execution& execution, double* result) {
+                            const Resamples& of_y, double p, const Execution& execution, double* result) {
     const std::size_t run_length = slices_per_run(x, execution);
-    with_power(options.p, 1.0, [&](auto power) {
+    with_power(p, [&](auto power) {
         using Power = decltype(power);
-        const Matching matching = matching_of<Power>(of_x.size, of_y.size, false);
+        const Matching matching = matching_of(of_x.size, of_y.size, false);
         parallel_for_slices(x.slices, run_length, execution, [&](Watch& watch) {
             return ResampleWorker<T, Power>({x, of_x, run_length}, {y, of_y, run_length}, matching, of_x.count, power,
-                                            options, result, watch);
+                                            result, watch);
         });
     });
 }
@@ -137,9 +135,8 @@ void solve_slices_resampled(const SlicedMeasure<T>& x, const Resamples& of_x, co
 template <Real T, CostPower Power>
 class UniformResampleWorker {
 public:
-    UniformResampleWorker(ResampledRun<T> x, std::size_t resamples, Power power, CostOptions options, double* result,
-                          Watch& watch)
-        : x_(std::move(x)), resamples_(resamples), power_(power), options_(options), result_(result), watch_(watch) {}
+    UniformResampleWorker(ResampledRun<T> x, std::size_t resamples, Power power, double p, double* result, Watch& watch)
+        : x_(std::move(x)), resamples_(resamples), power_(power), p_(p), result_(result), watch_(watch) {}
 
     void operator()(std::size_t first, std::size_t count) {
         x_.load(first, count);
@@ -147,9 +144,8 @@ public:
             x_.sort_slice(l);
             for (std::size_t k = 0; k < resamples_; ++k) {
                 Atoms<T>& a = x_.resample(k);
-                if (options_.p != 2.0) a.set_equal_masses();
-                result_[(first + l) * resamples_ + k] =
-                    options_.value(uniform_cost(a, uniform_cut(a, power_, watch_), power_));
+                if (p_ != 2.0) a.set_equal_masses();
+                result_[(first + l) * resamples_ + k] = uniform_cost(a, uniform_cut(a, power_, watch_), power_);
                 watch_.pass(a.size());
             }
         }
@@ -159,19 +155,19 @@ private:
     ResampledRun<T> x_;
     std::size_t resamples_;
     Power power_;
-    CostOptions options_;
+    double p_;
     double* result_;
     Watch& watch_;
 };
 
 // result[l, k]: the cost on slice l of the k-th resample against the uniform measure.
 template <Real T>
-void solve_slices_uniform_resampled(const SlicedMeasure<T>& x, const Resamples& of_x, CostOptions options,
+void solve_slices_uniform_resampled(const SlicedMeasure<T>& x, const Resamples& of_x, double p,
                                     const Execution& execution, double* result) {
     const std::size_t run_length = slices_per_run(x, execution);
-    with_power(options.p, 1.0, [&](auto power) {
+    with_power(p, [&](auto power) {
         parallel_for_slices(x.slices, run_length, execution, [&](Watch& watch) {
-            return UniformResampleWorker<T, decltype(power)>({x, of_x, run_length}, of_x.count, power, options, result,
+            return UniformResampleWorker<T, decltype(power)>({x, of_x, run_length}, of_x.count, power, p, result,
                                                              watch);
         });
     });

@@ -151,11 +151,11 @@ TEST_CASE("sketch: distances of point masses") {
     double cost, excess, x_moved, y_moved, ranges;
     level_distances({a, b}, {1}, &cost, &excess);
     CHECK(std::fabs(cost - 0.375) < 1e-12 && excess >= 0.0);
-    transport_distances(a, &b, {2.0, false}, {1}, {&cost, &x_moved, &y_moved, &ranges});
+    transport_distances(a, &b, 2.0, {1}, {&cost, &x_moved, &y_moved, &ranges});
     CHECK(std::fabs(cost - 0.375 * 0.375) < 1e-12);
     CHECK(x_moved == 0.0 && std::fabs(y_moved - 0.25) < 1e-4);  // a single point does not move
     // From one lap of the only partner to the next, or the one after it where levels meet.
     CHECK(ranges > 0.25 - 1e-4 && ranges < 0.5 + 1e-4);
-    transport_distances(a, nullptr, {2.0, false}, {1}, {&cost, &x_moved, nullptr, &ranges});
+    transport_distances(a, nullptr, 2.0, {1}, {&cost, &x_moved, nullptr, &ranges});
     CHECK(std::fabs(cost - 1.0 / 12.0) < 1e-12);
 }

@@ -119,7 +119,7 @@ WHEEL = {
     ("added", "removed", "problem"),
     [
         ({"tests/conftest.py"}, set(), "tests/conftest.py is not of the package"),
-        ({"sphereot/bindings.cpp"}, set(), "sphereot/bindings.cpp is not in the source"),
+        ({"sphereot/module.cpp"}, set(), "sphereot/module.cpp is not in the source"),
         (set(), {"sphereot/py.typed"}, "sphereot/py.typed is missing"),
         (set(), {name for name in WHEEL if "_kernel_" in name}, "there is no kernel"),
         (set(), {METADATA + "licenses/LICENSE"}, "the license is missing"),

@@ -61,5 +61,5 @@ def transport_distances(x: Any, y: Any, p: float, n_slices: int) -> NDArray[np.f
     for p = 2 the ranges of partners (docs/sketch.md). With y None the other measure is uniform.
     """
     out = np.zeros((4, n_slices))
-    native.kernel.transport_distances(x, y, p, False, native.threads_for(n_slices * 4096), out)
+    native.kernel.transport_distances(x, y, p, native.threads_for(n_slices * 4096), out)
     return out
