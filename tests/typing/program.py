@@ -109,7 +109,7 @@ x32: NDArray[np.float32] = x.astype(np.float32)
 mixed: float = float(sphereot.sphere.geodesic_distance(x, x32).max())
 places_mean: float = float(sphereot.sphere.from_lonlat(x32[:, 0], y[:, 1]).mean())
 integers: NDArray[np.float64] = sphereot.sphere.inverse_stereographic(np.array([[1, 2]]))
-density32: NDArray[np.float64] = SphericalKDE(0.3).fit(x32).density(x32)
+density32: NDArray[np.float32] = SphericalKDE(0.3).fit(x32).density(x32)
 
 
 class Table:
