@@ -73,7 +73,7 @@ def test_losses_are_separate_and_add_up():
 @pytest.mark.parametrize(
     "divergence",
     [
-        UniformityLoss(20, seed=0),
+        UniformityLoss(n_projections=20, seed=0),
         UniformityLoss(method="exact"),
         SSWLoss(n_projections=20, seed=0),
         lambda codes, target: ((codes - target) ** 2).sum(),
