@@ -133,7 +133,7 @@ def test_shapes_broadcast(rng):
     assert circle.wasserstein(rng.random(3), rng.random(3)).shape == ()
 
 
-@pytest.mark.parametrize("p", [1, 2, 50])
+@pytest.mark.parametrize("p", [1, 2, 16])
 def test_extreme_weights(p):
     """Weights whose sum overflows, subnormal ones, and one that dominates all give the right cost, in little time."""
     rng = np.random.default_rng(4)

@@ -229,7 +229,12 @@ def test_weight_gradients_without_the_kernel_equal_finite_differences(p):
     def on_circle(a, b):
         return circle.wasserstein(x[:, 0], y[:, 0], p=p, u_weights=a, v_weights=b)
 
-    for function, block_size in ((ssw, None), (ssw, 2), (on_circle, None)):
+    def on_rows(a, b):
+        """Weights of their own in each row, fewer rows than atoms."""
+        scale = torch.tensor([[1.0], [2.0], [5.0]], dtype=a.dtype)
+        return circle.wasserstein(x.T, y.T, p=p, u_weights=scale * a, v_weights=b.expand(3, -1)).sum()
+
+    for function, block_size in ((ssw, None), (ssw, 2), (on_circle, None), (on_rows, None)):
         with array_api_backend(force=True, block_size=block_size):
             leaves = a.clone().requires_grad_(), b.clone().requires_grad_()
             slopes = torch.autograd.grad(function(*leaves), leaves)

@@ -78,9 +78,11 @@ def weight_gradients(measures: Measures, p: float) -> tuple[Array, Array]:
     (a, fit_a), (b, fit_b) = _valid_weights(xp, a), _valid_weights(xp, b)
     source, target, unit = atoms_in_units(u, v, a, b)
     cut = optimal_cut(source, target, unit, p)
-    potentials = (_potential(source, target, unit, cut, p, a), _potential(target, source, unit, -cut, p, b))
-    first, second = (_nan_unless(xp, fit_b, _nan_unless(xp, fit_a, potential)) for potential in potentials)
-    return first, second
+    potentials = [_potential(source, target, unit, cut, p, a), _potential(target, source, unit, -cut, p, b)]
+    for fit in (fit_a, fit_b):
+        if fit is not None:
+            potentials = [_nan_unless(xp, fit[:, None], potential) for potential in potentials]
+    return potentials[0], potentials[1]
 
 
 def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None) -> Array:
