@@ -63,7 +63,7 @@ def pretrain(
     images : tensor or array, shape (n, channels, height, width)
         In [0, 1].
     loss : module
-        `AlignmentUniformityLoss` or `NTXentLoss` of `sphereot.torch`, or another module with a method
+        `sphereot.torch.AlignmentUniformityLoss`, `NTXentLoss`, or another module with a method
         `forward_components(view_a, view_b)` that returns `LossParts`.
     epochs : int
         Passes through the data.

@@ -39,7 +39,7 @@ def _options(
 
 
 def _info() -> None:
-    """Show version, backend (native or portable), instruction set and number of threads.
+    """Show version, backend (compiled kernel or array-API code), instruction set and number of threads.
 
     Example: sphereot info
     """
