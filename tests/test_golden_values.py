@@ -14,9 +14,8 @@ NEEDED = {
 
 @pytest.mark.parametrize("group", golden_values.GROUPS)
 def test_values_are_those_recorded(group):
-    """To the last bit on the machine of the recording, elsewhere to a tolerance; `golden_values.py --write` records."""
+    """To a tolerance; `golden_values.py --write` records new values."""
     for package in NEEDED.get(group, []):
         pytest.importorskip(package)
-    exact = golden_values.is_machine_of_recording()
-    differing = golden_values.differences(group, exact=exact)
+    differing = golden_values.differences(group)
     assert not differing, "\n".join(differing)

@@ -82,9 +82,14 @@ def test_metrics_name_their_extra(absent, extra):
 
 
 def test_import_is_quick():
-    """Under 0.3 s of processor time, which other work on the machine does not change; the smallest of five."""
-    code = "import time; t = time.process_time(); import sphereot; print(time.process_time() - t)"
-    assert min(float(run_python(code)) for _ in range(5)) < 0.3
+    """Under 0.15 s of processor time beyond the import of array-api-compat and NumPy; the smallest of five."""
+    code = """
+import time, array_api_compat.numpy
+start = time.process_time()
+import sphereot
+print(time.process_time() - start)
+"""
+    assert min(float(run_python(code)) for _ in range(5)) < 0.15
 
 
 def test_info():
@@ -145,7 +150,7 @@ def test_command_without_its_extra():
     main = [sys.executable, "-c", without("typer") + "from sphereot.cli import main; main()"]
     done = start(*main, "info")
     assert done.returncode == 0, done.stderr
-    assert "path" in done.stdout
+    assert "backend" in done.stdout
     done = start(*main, "drift")
     assert done.returncode == 2
     assert "pip install 'sphereot[cli]'" in done.stderr
@@ -156,7 +161,6 @@ LAZY = {
     "density": "SphericalKDE",
     "distributions": "VonMisesFisher",
     "flows": "Flow",
-    "optim": "RiemannianAdam",
     "plotting": "density_map",
     "report": "drift_page",
     "sampling": "langevin",
@@ -166,7 +170,6 @@ LAZY = {
 EXTRAS = {
     "distributions": ("torch", "torch"),
     "flows": ("torch", "torch"),
-    "optim": ("torch", "torch"),
     "plotting": ("matplotlib", "plot"),
     "report": ("matplotlib", "plot"),
     "sampling": ("torch", "torch"),

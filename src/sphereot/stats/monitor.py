@@ -64,6 +64,14 @@ class MonitoredWindow(DriftWindow):
     circle_index: int
     digest: str
 
+    def summary(self, p: float) -> str:
+        """The result in one line; `p` is the order of the monitor."""
+        verdict = "DRIFT" if self.drifted else "no drift"
+        return (
+            f"{self.label}: {verdict}; {cost_name(p)} {self.value:.4g}, {self.ratio:.3g} times that of chance; "
+            f"corrected p-value {self.adjusted_p_value:.2g}; {plural(self.n, 'point')}"
+        )
+
     def as_record(self) -> dict[str, Any]:
         """The result as one object of JSON; the order of the fields is that of the history."""
         record = super().as_record()
