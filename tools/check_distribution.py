@@ -23,7 +23,7 @@ CLEAN = ROOT / "build" / "clean"
 COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang", "cl")
 
 # Of the package: Python files, what pages are made of, and the marker of types; every other file is a mistake.
-SUFFIXES = {".py", ".css", ".js", ".typed"}
+SUFFIXES = {".py", ".css", ".html", ".js", ".typed"}
 KERNEL = "sphereot/_backends/native/_kernel_"
 NEEDED_IN_SOURCE = {
     "CHANGELOG.md",

@@ -95,6 +95,13 @@ def test_file_with_a_star_in_its_name(tmp_path):
     assert expand_patterns([odd]) == [odd]
 
 
+def test_parquet_file_with_a_star_in_its_name(tmp_path):
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(POINTS, schema=[f"c{k}" for k in range(POINTS.shape[1])])
+    frame.write_parquet(tmp_path / "a[1].parquet")
+    assert datasets.read_points(tmp_path / "a[1].parquet").points.tolist() == POINTS.tolist()
+
+
 def test_size_and_version(memory, tmp_path):
     np.save(tmp_path / "a.npy", POINTS)
     assert size_and_version(tmp_path / "a.npy")[0] == (tmp_path / "a.npy").stat().st_size

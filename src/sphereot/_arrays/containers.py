@@ -367,7 +367,8 @@ def _require_same_rows(name: str, table: _Table, numbers: list[int]) -> None:
     if len(dims) > 1:
         raise ValueError(
             f"{name}: the variables {listed([table.names[k] for k in numbers])} are along several dimensions, not one "
-            f"for all points; pass {name}.stack(point={dims}), or choose others with columns=."
+            f"for all points; pass {name}.stack(point={dims}), or choose others with columns= of "
+            "sphereot.sphere.from_table."
         )
 
 
@@ -399,7 +400,8 @@ def _unnamed(name: str, table: _Table) -> list[int]:
     lists = [k for k in numbers if _holds_lists(table, k)]
     if len(lists) > 1:
         raise ValueError(
-            f"{name}: several columns hold lists ({listed([table.names[k] for k in lists])}); choose one with columns=."
+            f"{name}: several columns hold lists ({listed([table.names[k] for k in lists])}); choose one with "
+            "columns= of sphereot.sphere.from_table."
         )
     return lists or numbers
 
@@ -428,7 +430,7 @@ def _of_degrees(name: str, longitude: NDArray[Any], latitude: NDArray[Any]) -> N
         row = int(np.argmax(np.abs(north)))
         raise ValueError(
             f"{name}: row {row} has a latitude of {north.flat[row]:.6g} degrees, but the poles are at 90; name the "
-            "columns, longitude first, with columns=."
+            "columns, longitude first, with columns= of sphereot.sphere.from_table."
         )
     east, north = east * (math.pi / 180), north * (math.pi / 180)
     return np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=-1)

@@ -116,7 +116,8 @@ def open_parquet(source: Source, selection: Selection) -> PointFile:
                     yield pl.from_arrow(batch)
 
     with reading_errors(source, _PROBLEM), parquet.ParquetFile(source.local) as file:
-        schema, count = dict(pl.read_parquet_schema(source.local)), file.metadata.num_rows
+        empty = pl.from_arrow(file.schema_arrow.empty_table())  # not by its name, which polars may take for a pattern
+        schema, count = dict(empty.schema), file.metadata.num_rows
     return _open_columns(source, selection, schema, count, frames)
 
 

@@ -531,7 +531,7 @@ def mean_and_error(
     if len(means) == 1:
         return mean, np.full_like(mean, np.nan)
     differences = means - mean
-    largest = np.max(np.abs(differences), axis=0)  # squares of costs of a large order would underflow
+    largest = np.max(np.abs(differences), axis=0)  # squares of costs of order 16 would underflow
     scaled = differences / np.where(largest > 0, largest, 1.0)
     return mean, largest * np.sqrt((sizes * scaled**2).sum(axis=0) / (len(means) - 1) / total)
 

@@ -149,7 +149,7 @@ def _after_pilot(
     frames, weights, strata = mixture.draw(min(max(count // 4, least), most), generator)
     costs = to_numpy(costs_on(measures, frames, p)).astype(np.float64)
     largest = float(np.max(costs))
-    costs = costs / largest if largest > 0 else costs  # squares of costs of a large order would underflow
+    costs = costs / largest if largest > 0 else costs  # squares of costs of order 16 would underflow
     mean = float(np.mean(weights * costs))
     relative_variance = float(np.mean(weights * costs**2)) / mean**2 - 1 if mean > 0 else 0.0
     return mixture.reweighted(weights * costs, strata), relative_variance
