@@ -47,6 +47,7 @@ settings.load_profile("suite")
 collect_ignore = [
     "golden_values.py",
     "typing/program.py",
+    "_backends/jax/four_devices.py",
     "_backends/native/sanitized.py",
     "packaging/smoke.py",
     "torch/two_ranks.py",

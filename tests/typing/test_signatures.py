@@ -30,7 +30,10 @@ ANY = {
 def parameters(module):
     """("Class.method(argument)", annotation) for all public functions, classes and methods of a module."""
     for name in module.__all__:
-        item = getattr(module, name)
+        try:
+            item = getattr(module, name)
+        except ImportError:  # it needs an extra that is not installed
+            continue
         if inspect.isclass(item):
             # Results are not made by users, and the arrays in them are of the library that the caller chose.
             made_by_users = {} if dataclasses.is_dataclass(item) else {name: item.__init__}

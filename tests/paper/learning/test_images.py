@@ -20,6 +20,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from paper.learning import image_files, images
 from sphereot import datasets
 
+pytest.importorskip("pooch")
+
 FOLDER = os.environ.get("SPHEREOT_DATA", "")
 needs_data = pytest.mark.skipif(
     not Path(FOLDER, "images").is_dir(), reason="SPHEREOT_DATA names no folder with images/"
