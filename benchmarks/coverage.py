@@ -140,7 +140,7 @@ def main() -> None:
     arguments = parser.parse_args()
     ordinary = ((f"d = {dim}, {name}", x, y, 200, 80_000, {}) for dim in (3, 10, 64) for name, x, y in problems(dim))
     tight = ((name, x, y, 2000, 400_000, {}) for name, x, y in tight_pairs())
-    near = ((name, x, y, 200, 200_000, options) for name, x, y, options in near_pairs())
+    near = ((name, x, y, 200, 40_000, options) for name, x, y, options in near_pairs())
     rows = []
     print(f"{'pair':<46}{'circles':>8}{'coverage':>10}{'error':>9}{'of truth':>9}{'reliable':>9}  method")
     tables = ((arguments.repeats, ordinary), (arguments.repeats_tight, tight), (arguments.repeats_near, near))
