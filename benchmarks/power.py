@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
 from benchmarks.timing import machine, write_json
-from sphereot.density._vmf import sample_around
+from sphereot.density.components import sample_around
 from sphereot.sphere import normalize
 from sphereot.stats import two_sample_test, uniformity_test
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sphereot
-from sphereot.density._vmf import scaled_log_normalizer
+from sphereot.density.components import scaled_log_normalizer
 from sphereot.distributions import projected_von_mises_fisher_density
 from sphereot.radon import radon_transform
 

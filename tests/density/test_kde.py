@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
 from sphereot import sphere
-from sphereot.density import SphericalKDE, _vmf, components
+from sphereot.density import SphericalKDE, components
+from sphereot.density.components import fit_concentrations, log_bessel, sample_around, scaled_log_normalizer
 
 
 def mixture(x, weights, kappa, points):
@@ -33,25 +34,25 @@ def test_normalizer_of_every_dimension_and_concentration(dim, kappa):
         expected = (
             order * mpmath.log(k) - (order + 1) * mpmath.log(2 * mpmath.pi) - mpmath.log(mpmath.besseli(order, k)) + k
         )
-    assert_allclose(_vmf.scaled_log_normalizer(dim, kappa), float(expected), rtol=2e-12, atol=2e-12)
+    assert_allclose(scaled_log_normalizer(dim, kappa), float(expected), rtol=2e-12, atol=2e-12)
 
 
 @pytest.mark.parametrize("order", [0.0, 0.5, 3.0, 12.5])
 @pytest.mark.parametrize("kappa", [0.01, 1.0, 40.0, 400.0, 5000.0])
 def test_bessel_functions(order, kappa):
-    assert_allclose(_vmf.log_bessel(order, kappa), np.log(special.ive(order, kappa)), rtol=1e-11)
+    assert_allclose(log_bessel(order, kappa), np.log(special.ive(order, kappa)), rtol=1e-11)
 
 
 def test_zero_concentration_is_uniform():
     for dim in (2, 3, 8):
         area = 2 * np.pi ** (dim / 2) / special.gamma(dim / 2)
-        assert_allclose(_vmf.scaled_log_normalizer(dim, 0.0), -np.log(area))
+        assert_allclose(scaled_log_normalizer(dim, 0.0), -np.log(area))
 
 
 @pytest.mark.parametrize("dim", [2, 3, 20])
 @pytest.mark.parametrize("resultant", [1e-6, 0.2, 0.9, 0.9999])
 def test_fitted_concentration_solves_its_equation(dim, resultant):
-    kappa = float(_vmf.fit_concentrations(dim, np.array([resultant]))[0])
+    kappa = float(fit_concentrations(dim, np.array([resultant]))[0])
     ratio = special.ive(dim / 2, kappa) / special.ive(dim / 2 - 1, kappa)
     assert_allclose(ratio, resultant, rtol=1e-9)
 
@@ -61,7 +62,7 @@ def test_kernel_samples_have_the_law_of_the_kernel(dim, kappa):
     """The cosine to the mean, against its distribution function by quadrature; the rest is symmetric around it."""
     rng = np.random.default_rng(1)
     mean = sphere_sample(rng, 1, dim)
-    x = _vmf.sample_around(np.repeat(mean, 4000, axis=0), kappa, rng)
+    x = sample_around(np.repeat(mean, 4000, axis=0), kappa, rng)
     assert_allclose(np.linalg.norm(x, axis=1), 1)
     angle = sphere.geodesic_distance(x, mean)
     # In the angle, for the density in the cosine has poles on the circle.
@@ -156,8 +157,8 @@ def test_rule_of_thumb_minimizes_the_asymptotic_error(dim, shift, rng):
     """h = (q (4 pi)^(-q/2) / (n R))^(1/(q+4)), R the integral of the squared Laplacian of the fitted density."""
     x = sphere_sample(rng, 200, dim, shift=shift)
     q = dim - 1
-    kappa = float(_vmf.fit_concentrations(dim, np.linalg.norm(x.mean(axis=0), keepdims=True))[0])
-    height = np.exp(_vmf.scaled_log_normalizer(dim, kappa))
+    kappa = float(fit_concentrations(dim, np.linalg.norm(x.mean(axis=0), keepdims=True))[0])
+    height = np.exp(scaled_log_normalizer(dim, kappa))
 
     def squared_laplacian(t):
         laplacian = height * np.exp(kappa * (np.cos(t) - 1)) * (kappa**2 * np.sin(t) ** 2 - q * kappa * np.cos(t))

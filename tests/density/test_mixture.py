@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, stats
 
 from sphereot import sphere
-from sphereot.density import VonMisesFisherComponents, VonMisesFisherMixture, _vmf
+from sphereot.density import VonMisesFisherComponents, VonMisesFisherMixture
+from sphereot.density.components import fit_concentrations, mean_cosine, sample_around, scaled_log_normalizer
 
 
 def known(n, dim=3, seed=0):
@@ -64,9 +65,9 @@ def test_samples_of_components_with_their_own_concentrations(kappa):
     """The mean cosine to the mean is that of the distribution, within five standard errors."""
     components = VonMisesFisherComponents(np.eye(3)[:2], np.array([kappa, 10.0]), np.array([0.999, 0.001]))
     drawn = components.sample(4000, np.random.default_rng(0))
-    near = _vmf.sample_around(np.repeat(np.eye(3)[:1], 4000, axis=0), np.full(4000, kappa), np.random.default_rng(1))
+    near = sample_around(np.repeat(np.eye(3)[:1], 4000, axis=0), np.full(4000, kappa), np.random.default_rng(1))
     gap = 1 - near[:, 0]
-    assert abs(gap.mean() - (1 - _vmf.mean_cosine(3, kappa))) < 5 * gap.std() / math.sqrt(4000) + 1e-12
+    assert abs(gap.mean() - (1 - mean_cosine(3, kappa))) < 5 * gap.std() / math.sqrt(4000) + 1e-12
     assert_allclose(np.linalg.norm(drawn, axis=1), 1.0, atol=1e-12)
 
 
@@ -74,14 +75,14 @@ def test_samples_of_components_with_their_own_concentrations(kappa):
 def test_concentrations_maximize_the_likelihood(dim):
     """Against a search by SciPy, bounds included."""
     for resultant in (0.05, 0.5, 0.9, 0.999):
-        fitted = _vmf.fit_concentrations(dim, np.array([resultant]), 400.0)[0]
+        fitted = fit_concentrations(dim, np.array([resultant]), 400.0)[0]
 
         def loss(kappa, resultant=resultant):
-            return -(_vmf.scaled_log_normalizer(dim, kappa) + kappa * (resultant - 1))
+            return -(scaled_log_normalizer(dim, kappa) + kappa * (resultant - 1))
 
         best = optimize.minimize_scalar(loss, bounds=(0, 400), method="bounded", options={"xatol": 1e-8}).x
         assert fitted == pytest.approx(best, rel=1e-4)
-    assert_allclose(_vmf.fit_concentrations(dim, np.array([0.0, 1.0]), 400.0), [0.0, 400.0])
+    assert_allclose(fit_concentrations(dim, np.array([0.0, 1.0]), 400.0), [0.0, 400.0])
 
 
 @pytest.mark.parametrize("dim", [2, 3, 8])

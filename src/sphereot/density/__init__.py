@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from sphereot._support.extras import require
 from sphereot.density._estimator import DensityModel
-from sphereot.density.averaging import AverageDensity
+from sphereot.density.averaging import AverageDensity, load
 from sphereot.density.components import VonMisesFisherComponents
 from sphereot.density.kde import AdaptiveKDE, SphericalKDE
 from sphereot.density.mixture import VonMisesFisherMixture
-from sphereot.density.model_files import load
 
 if TYPE_CHECKING:
     from sphereot.density.flow import FlowDensity

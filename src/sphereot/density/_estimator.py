@@ -16,7 +16,7 @@ from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import ArrayT, Numbers, Points, Seed
 from sphereot._arrays.validation import as_int, as_points, as_weights, own_weights, require_same_dim
-from sphereot._support.atomic_write import write_aside
+from sphereot._support.atomic_write import reason_of, write_aside
 from sphereot.density.components import VonMisesFisherComponents, normalized_float64
 
 FORMAT = "sphereot-density-1"  # of model files
@@ -276,3 +276,40 @@ def _as_python(value: Any) -> Any:
     if not hasattr(value, "tolist"):
         raise TypeError(f"{value!r} cannot be written to a model file; give a plain number or text.")
     return value.tolist()
+
+
+def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read the arrays and the description of a model file, and raise ValueError if it is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(2, "there is no such model file", str(file))
+    try:
+        with safe_open(file, framework="np") as opened:
+            metadata = opened.metadata() or {}
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, TypeError) as error:  # a TypeError for a dtype that NumPy does not have
+        message = f"{file}: this is no complete model file ({reason_of(error)}); write it again with `density fit`."
+        raise ValueError(message) from error
+    if metadata.get("format") != FORMAT:
+        raise ValueError(
+            f"{file}: this safetensors file is no density model of sphereot (format {metadata.get('format')!r}, not "
+            f"{FORMAT!r}); give a file that `density fit` wrote."
+        )
+    for name, array in arrays.items():
+        if array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
+            raise ValueError(
+                f"{file}: this model file is damaged: {name!r} must hold finite numbers in float32 or float64; write "
+                "it again with `density fit`."
+            )
+    try:
+        description = json.loads(metadata["description"])
+        if not isinstance(description, dict):
+            raise ValueError("it is no object")
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{file}: this model file has no description that can be read ({reason_of(error)}); write it "
+            "again with `density fit`."
+        ) from error
+    return arrays, description

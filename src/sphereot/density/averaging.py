@@ -5,6 +5,7 @@ maximize the likelihood of these values; then the candidates with a weight are f
 """
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import compress, count
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Points
-from sphereot._arrays.validation import as_points
+from sphereot._arrays.validation import as_int, as_points
+from sphereot._support.atomic_write import reason_of
 from sphereot._support.extras import Progress, progress_bar
-from sphereot.density._estimator import ComponentModel
+from sphereot.density._estimator import ComponentModel, DensityModel, read_model_file
 from sphereot.density.components import VonMisesFisherComponents, group_by_location, kernel_log_densities
-from sphereot.density.kde import SphericalKDE, adaptive_bandwidths
+from sphereot.density.kde import AdaptiveKDE, SphericalKDE, adaptive_bandwidths
 from sphereot.density.mixture import VonMisesFisherMixture
 from sphereot.sphere import normalize
 
@@ -388,3 +390,76 @@ class _Dictionary:
 
 def _uniform(dim: int) -> VonMisesFisherComponents:
     return VonMisesFisherComponents(np.eye(1, dim), np.zeros(1), np.ones(1))
+
+
+# ---- model files ----
+
+_MODELS = ("expmap", "stereo", "kde", "adaptive", "mixture", "auto")
+# Parameters that are in every file of an earlier version, whether its model has them or not.
+_SHARED = {
+    "model", "loss", "n_blocks", "n_components", "epochs", "lr", "final_lr", "n_projections", "method",
+    "validation_fraction", "patience", "bandwidth", "folds", "candidates", "seed", "progress", "columns",
+}  # fmt: skip
+
+
+def load(path: str | os.PathLike[str]) -> DensityModel:
+    """Read a model that the method `save` of a density estimator wrote.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+
+    Returns
+    -------
+    SphericalKDE, AdaptiveKDE, VonMisesFisherMixture, FlowDensity or AverageDensity
+        The fitted model, of the class that was saved.
+
+    Raises
+    ------
+    ValueError
+        For a file that is truncated, or is not a density model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sphereot import density
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = density.SphericalKDE(0.3).fit(np.eye(3)).save(f"{folder}/model.safetensors")
+    ...     kde = density.load(path)
+    >>> kde
+    SphericalKDE(bandwidth=0.3)
+    """
+    arrays, description = read_model_file(path)
+    try:
+        return _from_file(arrays, description)
+    except MemoryError:
+        raise
+    except Exception as error:  # a description can be wrong in any way; the message names the file in all cases
+        raise ValueError(
+            f"{path}: this model file is damaged, or does not fit this version of sphereot ({reason_of(error)})."
+        ) from error
+
+
+def _from_file(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> DensityModel:
+    parameters = dict(description["parameters"])
+    name = parameters["model"]
+    if name not in _MODELS:
+        raise ValueError(f"model: got {name!r}; choose one of {', '.join(map(repr, _MODELS))}.")
+    kind: type[DensityModel]
+    if name in ("expmap", "stereo"):
+        from sphereot.density.flow import FlowDensity
+
+        kind = FlowDensity
+    else:
+        kinds = {"kde": SphericalKDE, "adaptive": AdaptiveKDE, "mixture": VonMisesFisherMixture, "auto": AverageDensity}
+        kind = kinds[name]
+    if name == "mixture" and "epochs" in parameters:
+        del parameters["n_components"]  # of a flow, in files of an earlier version
+    unknown = set(parameters) - _SHARED - set(kind._get_param_names())
+    if unknown:
+        raise ValueError(f"there is no parameter {', '.join(map(repr, sorted(unknown)))}")
+    model = kind._from_parameters(parameters)
+    model.n_features_in_ = as_int("dim", description["dim"], 2, "the dimension")
+    model._restore(arrays, description)
+    return model

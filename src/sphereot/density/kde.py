@@ -23,17 +23,20 @@ from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Bandwidth, Numbers, Points
 from sphereot._arrays.validation import as_int, as_positive
 from sphereot.density._estimator import ComponentModel, DensityModel
-from sphereot.density._vmf import fit_concentrations, log_bessel, sample_around, scaled_log_normalizer
 from sphereot.density.components import (
     COINCIDENT,
     VonMisesFisherComponents,
+    fit_concentrations,
     group_by_location,
+    log_bessel,
     log_sum_exp,
     maximizer,
     near_components,
     neighbor_distances,
     normalized_float64,
     row_blocks,
+    sample_around,
+    scaled_log_normalizer,
 )
 
 _CV_POINTS = 1000

@@ -11,13 +11,14 @@ from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_positive
 from sphereot.density._estimator import ComponentModel
-from sphereot.density._vmf import fit_concentrations, scaled_log_normalizer
 from sphereot.density.components import (
     VonMisesFisherComponents,
+    fit_concentrations,
     group_by_location,
     neighbor_distances,
     normalized_float64,
     row_blocks,
+    scaled_log_normalizer,
 )
 
 _MOST_COMPONENTS = 512
