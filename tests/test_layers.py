@@ -15,10 +15,13 @@ LAYERS = [
     {"_backends"},
     {"sphere", "slicing", "circle", "radon"},
     {"distance", "sketch"},
-    {"torch", "distributions", "optim", "flows", "sampling", "density", "stats"},
+    {"distributions", "flows", "optim"},
+    {"torch"},
+    {"density"},
+    {"stats", "sampling"},
     {"__init__"},  # the public names
-    {"compat", "datasets", "plotting"},
-    {"report"},
+    {"datasets", "plotting"},
+    {"report", "compat"},
     {"cli"},
     {"__main__"},
 ]
