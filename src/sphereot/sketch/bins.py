@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from sphereot._backends import sketch_backend
 from sphereot._backends.protocol import LIMB_BITS, OFFSET_BITS
-from sphereot.sketch.layout import NEAR_COUNT, Layout
 
 HIGH_UNIT = 2.0**-16
 WEIGHT_UNIT = 2.0**-64
 LARGEST_WEIGHT = 2.0**31
 LARGEST_TOTAL = 2.0**46
+NEAR_COUNT = 3  # kinds of short projections that are counted
 ROWS_PER_CALL = 1 << 18  # rows that are made contiguous at a time
 
 _LOW = np.uint64((1 << LIMB_BITS) - 1)
@@ -112,15 +112,20 @@ class Bins:
         return total
 
 
-def zero_bins(layout: Layout, weighted: bool) -> Bins:
+def zero_bins(groups: int, n_projections: int, bins: int, weighted: bool) -> Bins:
     """Counts of no points."""
-    shape = (layout.groups, 1 + weighted, layout.n_projections)
-    mass, moment = (np.zeros((*shape, layout.bins), np.uint64) for _ in range(2))
-    return Bins(np.zeros(layout.groups, np.uint64), mass, moment, np.zeros((*shape, NEAR_COUNT), np.uint64))
+    shape = (groups, 1 + weighted, n_projections)
+    mass, moment, near = (np.zeros((*shape, columns), np.uint64) for columns in (bins, bins, NEAR_COUNT))
+    return Bins(np.zeros(groups, np.uint64), mass, moment, near)
 
 
 def count_points(
-    bins: Bins, layout: Layout, points: Any, weights: NDArray[np.float64] | None, groups: NDArray[np.int64] | None
+    bins: Bins,
+    frames: NDArray[np.float64],
+    near_squares: list[float],
+    points: Any,
+    weights: NDArray[np.float64] | None,
+    groups: NDArray[np.int64] | None,
 ) -> None:
     """Count points (n, d) in place, with weights (n,) and group numbers (n,); for `Bins` that nobody else has."""
     limbs = None
@@ -144,7 +149,7 @@ def count_points(
             part = np.ascontiguousarray(points[chunk])
             part_limbs = None if limbs is None else (limbs[0][chunk], limbs[1][chunk])
             arrays = (bins.mass[g], bins.moment[g], bins.near[g])
-            sketch_backend().count_points(part, layout.frames(), part_limbs, layout.near_squares, *arrays)
+            sketch_backend().count_points(part, frames, part_limbs, near_squares, *arrays)
             bins.n[g] += np.uint64(len(part))
 
 

@@ -16,8 +16,7 @@ from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
 from sphereot.sketch.bins import Bins, count_points, to_float, zero_bins
 from sphereot.sketch.distances import PairwiseSketchDistances, SketchDistance
-from sphereot.sketch.file_format import decode, encode
-from sphereot.sketch.layout import Layout, group_numbers
+from sphereot.sketch.layout import Layout, decode, encode, group_numbers
 
 
 class Sketch:
@@ -214,10 +213,10 @@ class Sketch:
             )
         numbers = None if groups is None else group_numbers("groups", groups, n, self.groups)
         weighted = masses is not None
-        bins = zero_bins(self._layout, weighted) if self._counts is None else self._counts
+        bins = zero_bins(self.groups, self.n_projections, self.bins, weighted) if self._counts is None else self._counts
         self._interrupted = self._bins is not None
         try:
-            count_points(bins, self._layout, points, masses, numbers)
+            count_points(bins, self.projections, self._layout.near_squares, points, masses, numbers)
         except ValueError:  # before the first point was counted
             self._interrupted = False
             raise

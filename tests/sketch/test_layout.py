@@ -9,7 +9,7 @@ import pytest
 
 import sphereot
 from sphereot import Sketch
-from sphereot.sketch.file_format import HEADER
+from sphereot.sketch.layout import HEADER
 
 SMALL = {"n_projections": 5, "bins": 16}
 FIELDS = [
