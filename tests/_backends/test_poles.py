@@ -39,8 +39,7 @@ def traced_gradient(x, y, frames):
     """The gradient by the code for accelerators; on the CPU JAX would call the kernel."""
     jax = pytest.importorskip("jax")
     from sphereot._backends.jax import traced as _traced
-    from sphereot._backends.native.gradients import Wanted
-    from sphereot._backends.protocol import Measure
+    from sphereot._backends.protocol import Measure, Wanted
 
     y, frames = jax.numpy.asarray(y), jax.numpy.asarray(frames)
     measures = (Measure(jax.numpy.asarray(x)), Measure(y))

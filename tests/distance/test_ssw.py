@@ -252,7 +252,7 @@ def test_on_the_circle_every_slice_is_the_circle(rng):
 
 def test_costs_do_not_depend_on_how_points_are_projected(rng, monkeypatch):
     """In high dimension: by tiles of slices, by matrix products in blocks of any size, or slice by slice."""
-    from sphereot._backends.native import inputs
+    from sphereot._backends.native import backend
 
     x, y = sphere_sample(rng, 50, 100), sphere_sample(rng, 45, 100, shift=3)
     z = sphere_sample(rng, 30, 100)
@@ -267,7 +267,7 @@ def test_costs_do_not_depend_on_how_points_are_projected(rng, monkeypatch):
 
     whole = costs()
     for name, value in (("MAX_COORDINATES_BY_TILE", 0), ("PLANAR_BYTES", 1), ("LARGEST_DIM_WITHOUT_PRODUCT", 1000)):
-        monkeypatch.setattr(inputs, name, value)
+        monkeypatch.setattr(backend, name, value)
         for ours, theirs in zip(costs(), whole, strict=True):
             assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
 

@@ -19,8 +19,8 @@ from sphereot._backends.native import backend as native_backend
 from sphereot._backends.native import get_num_threads, set_num_threads, threads_limited_to
 from sphereot._backends.native import serves as kernel_serves
 from sphereot._backends.native import sketches as native_sketches
+from sphereot._backends.native.backend import random_frames
 from sphereot._backends.native.expmap import FlowRecord, flow_backward, flow_forward
-from sphereot._backends.native.inputs import random_frames
 from sphereot._backends.protocol import Backend, SketchBackend
 
 if TYPE_CHECKING:

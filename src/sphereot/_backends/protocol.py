@@ -36,6 +36,13 @@ Measures: TypeAlias = Sequence[Measure]
 """One measure, to be compared with the uniform measure; or two, to be compared with each other."""
 
 
+class Wanted(NamedTuple):
+    """Which gradients of a measure to compute."""
+
+    points: bool
+    weights: bool
+
+
 Repeats: TypeAlias = NDArray[np.integer[Any]]
 """How often each of B resamples has each point of a measure, shape (B, n); all rows have the same sum."""
 

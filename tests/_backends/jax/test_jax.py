@@ -18,7 +18,7 @@ from sphereot._backends.protocol import Measure
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
-kernel = importlib.import_module("sphereot._backends.native.gradients")
+kernel = importlib.import_module("sphereot._backends.native.backend")
 host = importlib.import_module("sphereot._backends.jax.callbacks")
 traced = importlib.import_module("sphereot._backends.jax.traced")
 

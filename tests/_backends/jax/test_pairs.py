@@ -9,8 +9,8 @@ from helpers.kernel import needs_kernel
 from numpy.testing import assert_allclose
 
 import sphereot
-from sphereot._backends.native.gradients import Wanted, pair_gradients
-from sphereot._backends.protocol import Measure
+from sphereot._backends.native.backend import pair_gradients
+from sphereot._backends.protocol import Measure, Wanted
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

@@ -5,9 +5,8 @@ import pytest
 
 from sphereot import get_num_threads, great_circles, set_num_threads, sphere
 from sphereot._backends import native as _native
-from sphereot._backends.native import gradients, inputs
-from sphereot._backends.native.gradients import Wanted
-from sphereot._backends.protocol import Measure
+from sphereot._backends.native import backend
+from sphereot._backends.protocol import Measure, Wanted
 
 pytestmark = pytest.mark.skipif(not _native.available, reason="there is no compiled kernel")
 
@@ -25,10 +24,10 @@ def results(x, y, a, b, frames, p):
     """Values and gradients, with weights and without, to another measure and to the uniform one."""
     weighted, equal = [Measure(x, a), Measure(y, b)], [Measure(x), Measure(y)]
     points, nothing = Wanted(True, False), Wanted(False, False)
-    value, (first, second) = gradients.mean_gradients(weighted, frames, p, [BOTH, BOTH])
-    plain, ((plain_points, _), _) = gradients.mean_gradients(equal, frames, p, [points, nothing])
-    one, (one_gradients,) = gradients.mean_gradients(weighted[:1], frames, p, [BOTH])
-    even, ((even_points, _),) = gradients.mean_gradients(equal[:1], frames, p, [points])
+    value, (first, second) = backend.mean_gradients(weighted, frames, p, [BOTH, BOTH])
+    plain, ((plain_points, _), _) = backend.mean_gradients(equal, frames, p, [points, nothing])
+    one, (one_gradients,) = backend.mean_gradients(weighted[:1], frames, p, [BOTH])
+    even, ((even_points, _),) = backend.mean_gradients(equal[:1], frames, p, [points])
     arrays = [value, *first, *second, plain, plain_points, one, *one_gradients, even, even_points]
     return [np.asarray(array) for array in arrays]
 
@@ -51,7 +50,7 @@ def test_tiles_equal_matrix_products(n, m, dim, n_slices, p, dtype, tolerance, r
     """Sizes around those of registers and tiles. Float32 turns may round to neighbors on the grid of 2^-24."""
     arguments = problem(n, m, dim, n_slices, dtype)
     by_tile = results(*arguments, p)
-    monkeypatch.setattr(inputs, "MAX_COORDINATES_BY_TILE", 0)
+    monkeypatch.setattr(backend, "MAX_COORDINATES_BY_TILE", 0)
     for ours, theirs in zip(by_tile, results(*arguments, p), strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours - theirs).max() <= tolerance * max(1.0, np.abs(theirs).max())
@@ -77,4 +76,4 @@ def test_results_do_not_depend_on_threads():
 def test_transpose(shape, dtype):
     """Sizes just below and above those of the register tiles and of the blocks of rows."""
     matrix = np.random.default_rng(0).normal(size=shape).astype(dtype)
-    assert np.array_equal(inputs.coordinate_rows(matrix), matrix.T)
+    assert np.array_equal(backend.coordinate_rows(matrix), matrix.T)

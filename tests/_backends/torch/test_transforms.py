@@ -11,7 +11,7 @@ from helpers.tensors import points, weights
 import sphereot
 from sphereot import circle
 from sphereot._backends.torch import operators as ops
-from sphereot.slicing import operators as circles
+from sphereot.slicing.circles import torch_operators
 from sphereot.torch import SSWLoss, UniformityLoss, array_api_backend
 
 ORDERS = [1, 1.5, 2, 3]
@@ -32,7 +32,8 @@ def test_operators_pass_opcheck():
         ops._CIRCLE_COSTS.registered, (u.requires_grad_(), v, None, None, 2.0, [True, False, False, False])
     )
     torch.library.opcheck(ops._CIRCLE_COSTS_UNIFORM.registered, (u, None, 2.0, [True, False]))
-    torch.library.opcheck(circles._next_great_circles, (4, 3, "iid", 0, torch.zeros((), dtype=torch.int64), x.detach()))
+    draws = torch.zeros((), dtype=torch.int64)
+    torch.library.opcheck(torch_operators().next_great_circles.default, (4, 3, "iid", 0, draws, x.detach()))
 
 
 @pytest.mark.parametrize("path", ["native", "portable"])
@@ -191,7 +192,7 @@ def test_checkpoints_and_batched_gradients(block_size):
 def test_half_types_compiled():
     """The dtype of the great circles at run time is the one that the graph was compiled for."""
     x, y = (points(20, 3, seed=s).bfloat16() for s in range(2))
-    torch.library.opcheck(circles._great_circles, (5, 3, "iid", 0, x))
+    torch.library.opcheck(torch_operators().great_circles.default, (5, 3, "iid", 0, x))
     loss = SSWLoss(seed=0, fixed=True)
     value = loss(x, y)
     assert torch.compile(loss, backend="aot_eager")(x, y) == value

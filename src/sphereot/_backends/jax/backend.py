@@ -19,8 +19,7 @@ from sphereot._backends.array_api.backend import weight_gradients as weight_grad
 from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
 from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.jax.devices import on_every_device
-from sphereot._backends.native.gradients import Wanted
-from sphereot._backends.protocol import Measure, Measures, Plan
+from sphereot._backends.protocol import Measure, Measures, Plan, Wanted
 
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 

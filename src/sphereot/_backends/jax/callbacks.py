@@ -19,9 +19,7 @@ from sphereot._arrays.libraries import Array, aligned
 from sphereot._backends import native
 from sphereot._backends.jax.devices import varying_like
 from sphereot._backends.native import backend as native_backend
-from sphereot._backends.native import gradients as native_gradients
-from sphereot._backends.native.gradients import Wanted
-from sphereot._backends.protocol import Measure, Measures
+from sphereot._backends.protocol import Measure, Measures, Wanted
 
 available: bool = native.serves(np.zeros(0))
 
@@ -46,8 +44,8 @@ def gradients(
 
     def kernel(measures: Measures, frames: Array | None) -> Sequence[Any]:
         if frames is None:
-            return jax.tree.leaves(native_gradients.circle_gradients(measures, p, wanted))
-        return jax.tree.leaves(native_gradients.mean_gradients(measures, frames, p, wanted))
+            return jax.tree.leaves(native_backend.circle_gradients(measures, p, wanted))
+        return jax.tree.leaves(native_backend.mean_gradients(measures, frames, p, wanted))
 
     like = tuple(
         (x if wants.points else None, a if wants.weights else None)
@@ -90,7 +88,7 @@ def pair_gradients(
     ((points, weights),) = measures
 
     def kernel(measures: Measures, frames: None) -> Sequence[Any]:
-        return jax.tree.leaves(native_gradients.pair_gradients(measures[0], wanted, unbiased=unbiased))
+        return jax.tree.leaves(native_backend.pair_gradients(measures[0], wanted, unbiased=unbiased))
 
     value = jax.ShapeDtypeStruct((), points.dtype)
     like = (points if wanted.points else None, weights if wanted.weights else None)

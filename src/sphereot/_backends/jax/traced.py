@@ -25,8 +25,7 @@ from sphereot._backends.array_api.backend import (
     unit_points,
 )
 from sphereot._backends.array_api.circle import row_costs, weight_gradients
-from sphereot._backends.native.gradients import Wanted
-from sphereot._backends.protocol import Measure, Measures, n_atoms
+from sphereot._backends.protocol import Measure, Measures, Wanted, n_atoms
 
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 

@@ -12,9 +12,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, check_numpy_rows_with, is_numpy, is_torch
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
 
 _THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # six digits: more threads than any machine has are an error too
 

@@ -1,7 +1,8 @@
 """NumPy backend: the functions of the backend protocol, computed by the compiled kernel."""
 
+import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +10,32 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import take_root
 from sphereot._backends import native
 from sphereot._backends.array_api.circle import plan_of_cut
-from sphereot._backends.native.gradients import Wanted, mean_gradients, pair_gradients
-from sphereot._backends.native.inputs import PLANAR_BYTES, Floats, blocks, from_turns
-from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats
+from sphereot._backends.native import Floats
+from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, Wanted
+from sphereot._backends.uniform_kernel import LARGEST, variance_polynomials
 
 # Points times permutations per call of the kernel: some seconds on one core, so that progress can be reported.
 POINTS_PER_CALL = 1_000_000_000
+# Three ways to project, chosen by measured speed. In low dimension, slice by slice. In higher dimension, several slices
+# at a time while the points fit into the cache. For more points, slice by slice again, or, where the dimension is high
+# enough to pay for the memory, by a matrix product in NumPy.
+LARGEST_DIM_BY_SLICE = 8
+MAX_COORDINATES_BY_TILE = 1 << 20
+LARGEST_DIM_WITHOUT_PRODUCT = 48
+PLANAR_BYTES = 32 << 20
 MIN_SLICES_PER_CALL = 8
+# Gradients are added up per group of slices, and each group needs an array of its own. In low dimension these arrays
+# are small. Where the kernel projects several slices at a time (see `blocks`), shorter groups are not worth a thread.
+SLICES_PER_GROUP_BY_TILE = 100
+GROUP_BYTES = 64 << 20
+MAX_GROUPS = 16
+# Each group of tiles has gradients of its own, (n, d), which are added up at the end.
+GROUP_BYTES_OF_PAIRS = 32 << 20
+TILE_SIZE = 64
+PAIRS_PER_POINT = 4  # as many pairs take about the time in which the kernel sorts one point
+
+Gradient: TypeAlias = tuple[Floats | None, NDArray[np.float64] | None]
+"""The gradient in the points of a measure and the gradient in its weights."""
 
 
 def project(x: Floats, frames: Floats) -> Floats:
@@ -133,3 +153,184 @@ def _pairwise_rows(measures: Measures, frames: Floats, p: float) -> Iterator[NDA
         out = np.empty((block.stop - block.start, pairs))
         native.kernel.costs_pairwise(sliced, p, native.threads_for(out.shape[0] * atoms, frames.shape[1]), out)
         yield from out
+
+
+# ---- gradients ----
+
+
+def circle_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tuple[Floats, list[Gradient]]:
+    """W_p^p (B,) of each row, as `circle_costs`, and its gradients in turns and weights, (B, n) for each measure."""
+    turns = measures[0].points
+    out = np.empty(turns.shape[0])
+    gradients = [_row_gradients(measure.points, wants) for measure, wants in zip(measures, wanted, strict=True)]
+    differentiate = native.kernel.differentiate if len(measures) == 2 else native.kernel.differentiate_uniform
+    threads = native.threads_for(sum(measure.points.size for measure in measures))
+    arrays = [array for pair in gradients for array in pair]
+    differentiate(*from_turns(measures), p, 1.0, len(out), threads, out, *arrays)
+    return out.astype(turns.dtype, copy=False), gradients
+
+
+def mean_gradients(
+    measures: Measures, frames: Floats, p: float, wanted: Sequence[Wanted]
+) -> tuple[float, list[Gradient]]:
+    """SSW_p^p, as `mean_cost`, and its gradients in points (n, d) and weights (n,) of each measure."""
+    n_slices, dim = len(frames), measures[0].points.shape[1]
+    call = native.kernel.differentiate if len(measures) == 2 else native.kernel.differentiate_uniform
+    costs = np.empty(n_slices)
+    atoms = sum(len(x) for x, _ in measures)
+    total: list[Gradient] = []
+    for block, sliced, planar in blocks(measures, frames, with_gradients=True):
+        count = block.stop - block.start
+        planes: Sequence[Floats | None] = planar or [None] * len(measures)
+        outputs = [_output(x, plane, wants) for (x, _), plane, wants in zip(measures, planes, wanted, strict=True)]
+        groups = _groups(count, dim, measures, bool(planar))
+        threads = native.threads_for(count * atoms, dim)
+        gradients = [array for pair in outputs for array in pair]
+        call(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *gradients)
+        if planar:
+            outputs = [(_pulled_back(points, frames[block]), weights) for points, weights in outputs]
+        total = [_added(*pairs) for pairs in zip(total, outputs, strict=True)] if total else outputs
+    return float(np.add.reduce(costs)) / n_slices, total
+
+
+def _output(x: Floats, planar: Floats | None, wanted: Wanted) -> Gradient:
+    """Allocate the arrays of the requested gradients."""
+    points = None
+    if wanted.points:  # The gradient of a planar point overwrites the point, which the kernel does not read again.
+        points = np.empty(x.shape, x.dtype) if planar is None else planar
+    return points, np.empty(len(x)) if wanted.weights else None
+
+
+def _pulled_back(planar: Floats | None, frames: Floats) -> Floats | None:
+    """Gradient in the points from that in the planar points U^T x: the sum over slices of U times the latter."""
+    if planar is None:
+        return None
+    rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
+    points: Floats = planar.reshape(len(rows), -1).T @ rows
+    return points
+
+
+def _added(first: Gradient, second: Gradient) -> Gradient:
+    points, weights = (None if a is None or b is None else a + b for a, b in zip(first, second, strict=True))
+    return points, weights
+
+
+def _groups(n_slices: int, dim: int, measures: Measures, planar: bool) -> int:
+    """The number of partial sums over slices; it depends on sizes alone, so threads cannot change a result."""
+    if planar:
+        return min(MAX_GROUPS, n_slices)
+    size = sum(int(x.nbytes) for x, _ in measures)
+    by_length = MAX_GROUPS if dim <= LARGEST_DIM_BY_SLICE else -(-n_slices // SLICES_PER_GROUP_BY_TILE)
+    return min(n_slices, max(2, min(MAX_GROUPS, by_length, GROUP_BYTES // size)))
+
+
+def _row_gradients(u: Floats, wanted: Wanted) -> tuple[Any, Any]:
+    return np.empty(u.shape, u.dtype) if wanted.points else None, np.empty(u.shape) if wanted.weights else None
+
+
+# ---- all pairs of points ----
+
+
+def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) -> tuple[float, Gradient]:
+    """`pair_cost` with its gradients in points and weights; None where not wanted."""
+    x, raw_weights = np.ascontiguousarray(measure.points), measure.weights
+    n, dim = x.shape
+    smooth, logarithmic = (
+        np.asarray(coefficients) / (8 * np.pi**2) for coefficients in variance_polynomials(dim, x.dtype == np.float64)
+    )
+    total = 1.0 if raw_weights is None else float(np.sum(raw_weights, dtype=np.float64))
+    weights = None if raw_weights is None else np.asarray(raw_weights, np.float64) / total
+    gradient = np.empty_like(x) if wanted.points else None
+    potentials = np.empty(n) if wanted.weights else None
+    groups = _groups_of_tiles(n, dim, x.itemsize) if wanted.points else min(MAX_GROUPS, -(-n // TILE_SIZE))
+    threads = native.threads_for(n * n // PAIRS_PER_POINT)
+    cost = native.kernel.sum_pairs(x, weights, smooth, logarithmic, groups, threads, gradient, potentials)
+    shares = np.full(n, 1.0 / n) if weights is None else weights
+    squares = float(np.sum(shares * shares))
+    slope = None if potentials is None else 2 * potentials
+    if unbiased:
+        # Without the terms i = j, which are known, and scaled to a total weight of 1.
+        rest = 1.0 - squares
+        cost = (cost - LARGEST * squares) / rest
+        gradient = None if gradient is None else gradient / x.dtype.type(rest)
+        slope = None if slope is None else (slope - 2 * shares * (LARGEST - cost)) / rest
+    return cost, (gradient, None if slope is None else _of_raw_weights(slope, shares, total))
+
+
+def _of_raw_weights(slope: NDArray[np.float64], shares: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """The gradient in weights of any total, from the one in weights of total 1."""
+    centered: NDArray[np.float64] = (slope - np.sum(shares * slope)) / total
+    return centered
+
+
+def _groups_of_tiles(n: int, dim: int, itemsize: int) -> int:
+    """The number of partial sums. It depends on sizes alone, so that threads cannot change a result."""
+    tiles = -(-n // TILE_SIZE)
+    by_memory = max(2, GROUP_BYTES_OF_PAIRS // (n * dim * itemsize))
+    return int(min(max(2, tiles // 4), MAX_GROUPS, by_memory, tiles * (tiles + 1) // 2))
+
+
+# ---- inputs of the kernel ----
+
+
+def blocks(
+    measures: Measures, frames: Floats, *, max_slices: int | None = None, with_gradients: bool = False
+) -> Iterator[tuple[slice, list[Any], list[Floats]]]:
+    """Yield (block, sliced measures, planar points if they were computed) for consecutive blocks of slices.
+
+    The number of slices per block is at most `max_slices`. It depends on the sizes of the arrays alone, never on the
+    number of threads.
+    """
+    n_slices, first = len(frames), measures[0].points
+    dim = first.shape[1]
+    atoms = sum(len(x) for x, _ in measures)
+    weights = [weight_rows(a) for _, a in measures]
+    by_slice = dim <= LARGEST_DIM_BY_SLICE
+    by_tile = not by_slice and dim * atoms <= MAX_COORDINATES_BY_TILE
+    by_product = not by_tile and dim > (LARGEST_DIM_BY_SLICE if with_gradients else LARGEST_DIM_WITHOUT_PRODUCT)
+    size = n_slices if max_slices is None else min(n_slices, max_slices)
+    if by_product:
+        size = min(size, max(PLANAR_BYTES // (2 * atoms * first.itemsize), MIN_SLICES_PER_CALL))
+    points = [np.ascontiguousarray(x) if by_tile or by_product else coordinate_rows(x) for x, _ in measures]
+    for start in range(0, n_slices, size):
+        block = slice(start, min(start + size, n_slices))
+        block_frames = np.ascontiguousarray(frames[block])
+        planar: list[Floats] = []
+        if by_tile:
+            sliced = [native.kernel.from_rows(x, block_frames, a) for x, a in zip(points, weights, strict=True)]
+        elif by_product:
+            rows = block_frames.transpose(0, 2, 1).reshape(-1, dim)
+            planar = [(rows @ x.T).reshape(-1, 2, len(x)) for x in points]
+            sliced = [native.kernel.from_planar(q, a) for q, a in zip(planar, weights, strict=True)]
+        else:
+            sliced = [native.kernel.from_points(x, block_frames, a) for x, a in zip(points, weights, strict=True)]
+        yield block, sliced, planar
+
+
+def coordinate_rows(x: Floats) -> Floats:
+    """Transpose points (n, d) to contiguous rows of coordinates (d, n)."""
+    out = np.empty(x.shape[::-1], x.dtype)
+    native.kernel.transpose(np.ascontiguousarray(x), out)
+    return out
+
+
+def weight_rows(weights: Floats | None) -> NDArray[np.float64] | None:
+    """Convert weights to the kernel's input: contiguous rows of float64."""
+    return None if weights is None else np.ascontiguousarray(np.atleast_2d(weights), dtype=np.float64)
+
+
+def from_turns(measures: Measures) -> list[Any]:
+    """Convert measures on the circle, given as rows of turns, to the kernel's input."""
+    return [native.kernel.from_turns(np.ascontiguousarray(turns), weight_rows(weights)) for turns, weights in measures]
+
+
+def random_frames(n_frames: int, dim: int, seed: int | None = None) -> NDArray[np.float32]:
+    """Draw independent frames (L, d, 2), in half the time that NumPy or torch need for normal numbers alone.
+
+    The seed is not that of `great_circles`; None stands for the entropy of the operating system.
+    """
+    frames = np.empty((n_frames, dim, 2), np.float32)
+    native.kernel.random_frames(
+        secrets.randbits(64) if seed is None else seed, 0, frames, native.threads_for(frames.size // 2)
+    )
+    return frames

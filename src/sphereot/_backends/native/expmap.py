@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from sphereot._backends import native
-from sphereot._backends.native.inputs import Floats
+from sphereot._backends.native import Floats
 
 _RUN = 256  # points that the kernel moves through the blocks together
 _MAX_GROUPS = 16  # partial sums over points; their number depends on sizes alone, so threads cannot change a result

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._backends import native
-from sphereot._backends.native.inputs import Floats
+from sphereot._backends.native import Floats
 
 PAIR_BYTES = 64 << 20
 

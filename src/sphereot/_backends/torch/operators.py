@@ -9,9 +9,7 @@ from torch import Tensor
 
 from sphereot._arrays.libraries import aligned
 from sphereot._backends.native import backend as native
-from sphereot._backends.native import gradients
-from sphereot._backends.native.gradients import Wanted
-from sphereot._backends.protocol import Measure, Measures
+from sphereot._backends.protocol import Measure, Measures, Wanted
 from sphereot._backends.torch.derivatives import requires_grad
 from sphereot._backends.torch.kernel_op import KernelOp
 from sphereot._backends.torch.pairs import portable_pair_cost
@@ -105,7 +103,7 @@ def _pair_cost(
     x: Tensor, a: Tensor | None, p: float, wanted: Sequence[bool], unbiased: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     measure = Measure(*_numpy(x, a))
-    value, gradient = gradients.pair_gradients(measure, Wanted(*wanted), unbiased=unbiased)
+    value, gradient = native.pair_gradients(measure, Wanted(*wanted), unbiased=unbiased)
     points, weights = _gradient_tensors(x, gradient)
     return _scalar(value, x), points, weights
 
@@ -140,7 +138,7 @@ def _mean_and_gradients(
     if not any(wanted):
         value = native.mean_cost(measures, frames_array, p)
         return [_scalar(value, x), *(_empty_pair(x) for _ in measures)]
-    value, pairs = gradients.mean_gradients(measures, frames_array, p, _wanted_by_measure(wanted))
+    value, pairs = native.mean_gradients(measures, frames_array, p, _wanted_by_measure(wanted))
     return [_scalar(value, x), *(_gradient_tensors(x, pair) for pair in pairs)]
 
 
@@ -152,7 +150,7 @@ def _costs_and_gradients(
     measures = [Measure(*_numpy(*pair)) for pair in tensors]
     if not any(wanted):
         return [torch.from_numpy(native.circle_costs(measures, p)), *(_empty_pair(u) for _ in measures)]
-    costs, pairs = gradients.circle_gradients(measures, p, _wanted_by_measure(wanted))
+    costs, pairs = native.circle_gradients(measures, p, _wanted_by_measure(wanted))
     return [torch.from_numpy(costs), *(_gradient_tensors(u, pair) for pair in pairs)]
 
 
