@@ -20,9 +20,8 @@ from rich.table import Table as RichTable
 
 import paper
 from paper.experiment import Experiment, replot, run_experiment
-from sphereot.cli.errors import command
 from sphereot.cli.options import NonnegativeSeed
-from sphereot.cli.show import warnings_in_one_line
+from sphereot.cli.show import command, warnings_in_one_line
 
 RESULTS = Path(__file__).parent / "results"
 

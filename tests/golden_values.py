@@ -288,7 +288,7 @@ def jax_distances() -> Iterator[Value]:
 def command_line() -> Iterator[Value]:
     from typer.testing import CliRunner
 
-    from sphereot.cli.app import app
+    from sphereot.cli import build_app
 
     with tempfile.TemporaryDirectory() as folder:
         names = []
@@ -302,11 +302,11 @@ def command_line() -> Iterator[Value]:
             ["test", *names[:2], "--permutations", "99", *few, "--frames"],
             ["uniformity", names[0], "--simulations", "99", *few],
         ):
-            output = CliRunner().invoke(app, command)
+            output = CliRunner().invoke(build_app(), command)
             if output.exit_code != 0:
                 raise RuntimeError(f"{command}: {output.output}")
             yield from numbers(f"sphereot {command[0]}", json.loads(output.stdout))
-        output = CliRunner().invoke(app, ["drift", *names, "--permutations", "199", *few])
+        output = CliRunner().invoke(build_app(), ["drift", *names, "--permutations", "199", *few])
         for k, window in enumerate(json.loads(output.stdout)["windows"]):
             yield from numbers(f"sphereot drift {k}", {n: window[n] for n in ("statistic", "ratio") if n in window})
 

@@ -233,7 +233,8 @@ def test_missing_package_names_its_extra(files):
 
 
 def test_commands_load_what_they_need_only_when_they_run():
-    code = "import sys, sphereot.cli.app; print({'polars', 'torch', 'scipy', 'sphereot.datasets'} & set(sys.modules))"
+    start_up = "import sys; from sphereot.cli import build_app; build_app()"
+    code = start_up + "; print({'polars', 'torch', 'scipy', 'sphereot.datasets'} & set(sys.modules))"
     assert run_python(code) == "set()"
 
 

@@ -17,7 +17,7 @@ from helpers.cli import run, save_points
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.main import get_command
 
-from sphereot.cli.app import app
+from sphereot.cli import build_app
 from sphereot.stats import drift_test
 
 RNG = np.random.default_rng(0)
@@ -237,7 +237,9 @@ def test_interrupted_leaves_nothing(files, moment):
 # ---- help, completion ----
 
 
-COMMANDS = sorted(name for name, command in get_command(app).commands.items() if not hasattr(command, "commands"))
+COMMANDS = sorted(
+    name for name, command in get_command(build_app()).commands.items() if not hasattr(command, "commands")
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

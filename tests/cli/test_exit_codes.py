@@ -17,7 +17,7 @@ from helpers.cli import run, save_points
 from typer.main import get_command
 
 import sphereot
-from sphereot.cli.app import app
+from sphereot.cli import build_app
 
 X = sphere_sample(np.random.default_rng(0), 40, 3)
 SCRIPT = [str(Path(sys.executable).with_name("sphereot"))]
@@ -146,7 +146,7 @@ def commands(group, words=()):
         yield from commands(command, (*words, name))
 
 
-@pytest.mark.parametrize("words", list(commands(get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("words", list(commands(get_command(build_app()))), ids=" ".join)
 def test_short_option_for_help(words):
     """Every command, and every group of commands."""
     short, long = (run(*words, option) for option in ("-h", "--help"))

@@ -9,10 +9,10 @@ pytest.importorskip("typer")
 
 from typer.main import get_command
 
-from sphereot.cli.app import app
+from sphereot.cli import build_app
 from sphereot.cli.options import ReadOptions, WeightedReadOptions
 
-GROUP = get_command(app)
+GROUP = get_command(build_app())
 COMMANDS = {name: command for name, command in GROUP.commands.items() if not hasattr(command, "commands")} | {
     f"density {name}": command for name, command in GROUP.commands["density"].commands.items()
 }

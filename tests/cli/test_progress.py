@@ -145,7 +145,7 @@ def test_interrupted_before_there_is_a_command():
 import sys
 class Interrupting:
     def find_spec(self, name, *_):
-        if name == "sphereot.cli.app":
+        if name == "sphereot.cli.density":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupting())
 from sphereot.cli import main

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from typer.testing import CliRunner, Result
 
-from sphereot.cli.app import app
+from sphereot.cli import build_app
 
 __all__ = ["answer", "run", "save_points"]
 
 
 def run(*arguments: object, **options: Any) -> Result:
     """Run a command; an error that it does not report itself is raised here."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False, **options)
+    return CliRunner().invoke(build_app(), [str(argument) for argument in arguments], catch_exceptions=False, **options)
 
 
 def answer(*arguments: object) -> Any:

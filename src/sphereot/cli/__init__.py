@@ -1,8 +1,15 @@
 """The command line `sphereot`."""
 
+import inspect
 import sys
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Annotated
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from typer import Typer
+
+__all__ = ["build_app", "main"]
 
 
 def main() -> None:
@@ -10,26 +17,79 @@ def main() -> None:
     try:
         import rich  # noqa: F401  (commands import it late)
 
-        from sphereot.cli.app import app
+        app = build_app()
     except KeyboardInterrupt:  # commands handle it themselves; this is Ctrl-C during the import
         sys.exit(130)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
-        _run_without_typer()
+        import sphereot
+
+        if sys.argv[1:] == ["info"]:
+            print(sphereot.info())
+        elif sys.argv[1:] == ["--version"]:
+            print(f"sphereot {sphereot.info().version}")
+        else:
+            needs = "typer and rich: pip install 'sphereot[cli]'. (`sphereot info` works without.)"
+            print(f"Error: the command line needs {needs}", file=sys.stderr)
+            sys.exit(2)
     else:
         app()
 
 
-def _run_without_typer() -> None:
-    """Run what works without typer and rich: `sphereot info` and `sphereot --version`."""
-    import sphereot
+@cache
+def build_app() -> "Typer":
+    """Build the typer application with all commands; typer, an optional package, is imported here."""
+    import typer
 
-    if sys.argv[1:] == ["info"]:
-        print(sphereot.info())
-    elif sys.argv[1:] == ["--version"]:
-        print(f"sphereot {sphereot.info().version}")
-    else:
-        needs = "typer and rich: pip install 'sphereot[cli]'. (`sphereot info` works without.)"
-        print(f"Error: the command line needs {needs}", file=sys.stderr)
-        sys.exit(2)
+    import sphereot
+    from sphereot.cli.density import evaluate, fit, plot, sample
+    from sphereot.cli.distance import distance, pairwise
+    from sphereot.cli.drift import drift
+    from sphereot.cli.monitor import monitor
+    from sphereot.cli.sketch import sketch
+    from sphereot.cli.testing import two_samples, uniformity
+
+    app = typer.Typer(
+        help="Compare and shape distributions on the sphere with the Spherical Sliced-Wasserstein distance.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"sphereot {sphereot.info().version}")
+            raise typer.Exit()
+
+    @app.callback()
+    def options(
+        version: Annotated[
+            bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
+        ] = False,
+    ) -> None:
+        pass
+
+    def info() -> None:
+        """Show version, backend (compiled kernel or array-API code), instruction set and number of threads.
+
+        Example: sphereot info
+        """
+        typer.echo(str(sphereot.info()))
+
+    def add(group: typer.Typer, panel: str | None, **commands: Callable[..., None]) -> None:
+        for name, command in commands.items():
+            # Each paragraph on one line: typer would keep the line breaks of the source.
+            paragraphs = [" ".join(text.split()) for text in (inspect.getdoc(command) or "").split("\n\n")]
+            group.command(name, help="\n\n".join(paragraphs), rich_help_panel=panel)(command)
+
+    compared = {"distance": distance, "pairwise": pairwise, "test": two_samples, "uniformity": uniformity}
+    add(app, "Compare files of points", **compared, drift=drift, sketch=sketch, monitor=monitor)
+    add(app, "This machine", info=info)
+    density = typer.Typer(
+        help="Fit a density to points on the sphere, evaluate it, sample from it, and plot it.", no_args_is_help=True
+    )
+    add(density, None, fit=fit, evaluate=evaluate, sample=sample, plot=plot)
+    app.add_typer(density, name="density", rich_help_panel="Densities")
+    return app

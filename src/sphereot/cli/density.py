@@ -9,11 +9,9 @@ import typer
 from sphereot._support.atomic_write import is_stream
 from sphereot._support.checkpoints import StateFile
 from sphereot._support.units import finite_or_none
-from sphereot.cli.errors import command
 from sphereot.cli.files import file_summary, read_files, status
 from sphereot.cli.options import SAMPLE, AsJson, NonnegativeSeed, ReadOptions, WeightedReadOptions
-from sphereot.cli.show import print_json, require_writable, warnings_in_one_line
-from sphereot.cli.testing import IMAGE_TYPES
+from sphereot.cli.show import IMAGE_TYPES, command, print_json, require_writable, warnings_in_one_line
 
 _FLOWS = ("expmap", "stereo")
 _WEIGHTED = ("kde", "adaptive", "mixture")  # models that take weights of points
@@ -21,10 +19,6 @@ _MODELS = (*_FLOWS, *_WEIGHTED, "auto")
 _GLOBE_ROWS = 180
 _CELLS_PER_STEP = 50_000
 _PEAKED = 20.0  # times the uniform density
-
-density = typer.Typer(
-    help="Fit a density to points on the sphere, evaluate it, sample from it, and plot it.", no_args_is_help=True
-)
 
 Data = Annotated[
     Path,
@@ -48,9 +42,8 @@ def _default_model(is_training_set: bool, is_bandwidth_set: bool, reading: Weigh
     return "adaptive" if is_weighted else "auto"
 
 
-@density.command("fit")
 @command("density")
-def _fit(
+def fit(
     data: Data,
     reading: WeightedReadOptions,
     model: Annotated[
@@ -203,9 +196,8 @@ def _save(estimator: Any, out: Path, store: StateFile) -> None:
     store.remove()
 
 
-@density.command("evaluate")
 @command("density")
-def _evaluate(
+def evaluate(
     model: Model,
     data: Data,
     reading: ReadOptions,
@@ -249,9 +241,8 @@ def _evaluate(
     typer.echo(f"{name}\nmean log-likelihood: {mean:.4f}{spread}  (uniform: {_uniform(points):.4f})")
 
 
-@density.command("sample")
 @command("density")
-def _sample(
+def sample(
     model: Model,
     n: Annotated[int, typer.Option("-n", help="Number of points.", min=1)] = 1000,
     seed: Annotated[int | None, typer.Option(help="Seed of the random numbers.", min=0)] = None,
@@ -295,9 +286,8 @@ def _sample(
         write_text(out, text + "\n")
 
 
-@density.command("plot")
 @command("density")
-def _plot(
+def plot(
     model: Model,
     reading: ReadOptions,
     points: Annotated[

@@ -12,8 +12,16 @@ from sphereot import pairwise_ssw_estimate, ssw_estimate
 from sphereot._arrays.validation import as_method
 from sphereot._support.text import cost_unit, plural, printable
 from sphereot._support.units import Lengths, finite_or_none, format_with_error
-from sphereot.cli.errors import command
-from sphereot.cli.files import file_summary, input_files, load_sketch, read_batches, read_files, status, texts
+from sphereot.cli.files import (
+    SKETCH_NOTE,
+    any_sketch,
+    file_summary,
+    input_files,
+    load_sketch,
+    read_files,
+    sketch_file,
+    status,
+)
 from sphereot.cli.options import (
     AsJson,
     FirstFile,
@@ -26,18 +34,15 @@ from sphereot.cli.options import (
     Unit,
     WeightedReadOptions,
     order_for,
+    refuse_for_sketches,
 )
-from sphereot.cli.show import for_reader, lengths_for, print_json
+from sphereot.cli.show import command, for_reader, lengths_for, print_json
 
 if TYPE_CHECKING:
     from sphereot import SSWEstimate
     from sphereot.datasets import PointSet
     from sphereot.sketch import Sketch
 
-_SKETCH_NOTE = (
-    "± is a bound of the error of the sketches on their great circles; the choice of great circles and the sampling of "
-    "the points come on top."
-)
 _NEAR_CHANCE = 1.5  # times the value of two samples of one distribution: below it, the bootstrap is not reliable
 
 RelativeTolerance = Annotated[
@@ -303,26 +308,6 @@ def _file_record(points: "PointSet") -> dict[str, Any]:
 # ---- sketches in place of data files, mixed with data files too ----
 
 
-def any_sketch(paths: Sequence[Path]) -> bool:
-    """Whether one of the files is a sketch."""
-    return any(path.suffix == ".sketch" for path in paths)
-
-
-def refuse_for_sketches(context: typer.Context, reading: ReadOptions | None, *names: str) -> None:
-    """Raise an error if one of these options was given, or one of `reading`: sketches cannot follow them."""
-    refused = [*names, *(() if reading is None else vars(reading))]
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name in refused and str(context.get_parameter_source(parameter.name)).endswith("COMMANDLINE")
-    ]
-    if given:
-        raise ValueError(
-            f"{', '.join(given)}: cannot be given for sketches, which have no rows, and the great circles and groups "
-            "they were made with. `sphereot sketch` makes others: its --help lists options such as --projections."
-        )
-
-
 def print_pairs(
     paths: Sequence[Path], reading: ReadOptions, p: float, *, unit: str | None = None, as_json: bool
 ) -> None:
@@ -335,7 +320,7 @@ def print_pairs(
     values, bounds = distances.value.tolist(), distances.error_bound.tolist()
     files = [{"path": str(path), "points": sketch.n} for path, sketch in zip(paths, sketches, strict=True)]
     if as_json:
-        record = {"values": values, "error_bounds": bounds, "unit": "turns", "p": p, "note": _SKETCH_NOTE}
+        record = {"values": values, "error_bounds": bounds, "unit": "turns", "p": p, "note": SKETCH_NOTE}
         print_json({**record, "n_projections": sketches[0].n_projections, "bins": sketches[0].bins, "files": files})
         return
     for k, path in enumerate(paths):
@@ -343,25 +328,7 @@ def print_pairs(
     for i, j in combinations(range(len(paths)), 2):
         name = for_reader(f"SSW_{p:g}")
         typer.echo(f"[{i}] [{j}]  {name} = {lengths.roots_with_error(values[i][j], bounds[i][j])}")
-    typer.echo(_SKETCH_NOTE)
-
-
-def print_uniformity(path: Path, reading: ReadOptions, p: float, *, unit: str | None = None, as_json: bool) -> None:
-    """Print the distance of a sketch to the uniform distribution."""
-    (sketch,) = _read_sketches([path], reading)
-    lengths = lengths_for(p, sketch.dim, unit)
-    distance = sketch.distance_to_uniform(p=p)
-    if as_json:
-        record = lengths.record(distance.value)
-        record |= {"error_bound": distance.error_bound, "p": p, "points": sketch.n}
-        print_json({**record, "n_projections": sketch.n_projections, "bins": sketch.bins, "note": _SKETCH_NOTE})
-        return
-    name = for_reader(f"SSW_{p:g}")
-    typer.echo(f"{name} to uniform = {lengths.roots_with_error(distance.value, distance.error_bound)}")
-    typer.echo(
-        f"{printable(str(path))}: {plural(sketch.n, 'point')}. {_SKETCH_NOTE} "
-        "A test with a p-value needs the points themselves."
-    )
+    typer.echo(SKETCH_NOTE)
 
 
 def _read_sketches(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]":
@@ -371,34 +338,3 @@ def _read_sketches(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]
         loaded[path] if path in loaded else sketch_file(path, reading, first, of=(index, len(paths)))
         for index, path in enumerate(paths)
     ]
-
-
-def sketch_file(
-    path: Path,
-    reading: ReadOptions,
-    like: "Sketch",
-    *,
-    of: tuple[int, int] = (0, 1),
-    groups: bool = False,
-    column: str | None = None,
-) -> "Sketch":
-    """A sketch of a data file on the great circles and bins of another; `of` is its number, and that of all files.
-
-    With `groups` it has as many groups as the other, by the values of a column; without a column every row is a group.
-    """
-    from sphereot.sketch import Sketch
-
-    layout = like.layout
-    count = layout.groups if groups else 1
-    sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method, groups=count)
-    for batch in read_batches(path, reading, () if column is None else (column,), of=of):
-        if batch.points.shape[1] != layout.dim:
-            raise ValueError(
-                f"{path}: points have dimension {batch.points.shape[1]}, but the sketches have {layout.dim}; choose "
-                "the columns with --columns."
-            )
-        grouped: Sequence[Any] | None = None
-        if groups:
-            grouped = range(sketch.n, sketch.n + len(batch)) if column is None else texts(batch, column)
-        sketch.update(batch.points, batch.weights, grouped)
-    return sketch

@@ -12,11 +12,10 @@ import typer
 from sphereot._arrays.validation import as_method
 from sphereot._support.text import name_sky, plural, printable, shorten
 from sphereot._support.units import UNITS
-from sphereot.cli.distance import any_sketch, refuse_for_sketches
-from sphereot.cli.errors import command, names_missing_extra
 from sphereot.cli.files import (
     LOCATION,
     REMEDY_GROUPS,
+    any_sketch,
     divide_by_time,
     input_files,
     load_sketch,
@@ -41,14 +40,22 @@ from sphereot.cli.options import (
     Seed,
     Time,
     Unit,
+    refuse_for_sketches,
 )
-from sphereot.cli.show import drift_text, lengths_for, print_json, require_writable
+from sphereot.cli.show import (
+    EXIT_DRIFT,
+    command,
+    drift_text,
+    lengths_for,
+    names_missing_extra,
+    print_json,
+    require_writable,
+)
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
     from sphereot.stats import TwoSampleResult
 
-_EXIT_DRIFT = 3
 _LARGE_FILE = 100_000  # points
 _COUNT = 20  # rows that moved, in the record
 _SHOWN = 5  # rows that moved, of those in the record
@@ -232,7 +239,7 @@ def drift(
         if report is not None:
             typer.echo(f"Report: {printable(str(report))}")
     if result.drifted:
-        raise typer.Exit(_EXIT_DRIFT)
+        raise typer.Exit(EXIT_DRIFT)
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

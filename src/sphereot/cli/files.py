@@ -23,6 +23,12 @@ LOCATION = "location of the row"
 REMEDY_GROUPS = "Name the column of the group of each row with --groups."
 """What to do about rows that depend on each other, in a test that permutes groups."""
 
+SKETCH_NOTE = (
+    "± is a bound of the error of the sketches on their great circles; the choice of great circles and the sampling of "
+    "the points come on top."
+)
+"""What the error of a distance between sketches is."""
+
 _MANY_REPEATED = 0.1  # of the points of a file
 
 
@@ -74,6 +80,11 @@ def input_files(paths: Sequence[Path]) -> list[Path]:
     return sorted(given, key=lambda path: natural_order(str(path))) if given == sorted(given, key=str) else given
 
 
+def any_sketch(paths: Sequence[Path]) -> bool:
+    """Whether one of the files is a sketch."""
+    return any(path.suffix == ".sketch" for path in paths)
+
+
 def load_sketch(path: Path) -> "Sketch":
     """A sketch from a file or an address; of a pattern, the sum of the sketches that it matches."""
     from sphereot.datasets.addresses import expand_patterns, local_copy
@@ -89,6 +100,37 @@ def load_sketch(path: Path) -> "Sketch":
         total = loaded if total is None else total + loaded
     assert total is not None  # a pattern without matches is an error
     return total
+
+
+def sketch_file(
+    path: Path,
+    reading: ReadOptions,
+    like: "Sketch",
+    *,
+    of: tuple[int, int] = (0, 1),
+    groups: bool = False,
+    column: str | None = None,
+) -> "Sketch":
+    """A sketch of a data file on the great circles and bins of another; `of` is its number, and that of all files.
+
+    With `groups` it has as many groups as the other, by the values of a column; without a column every row is a group.
+    """
+    from sphereot.sketch import Sketch
+
+    layout = like.layout
+    count = layout.groups if groups else 1
+    sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method, groups=count)
+    for batch in read_batches(path, reading, () if column is None else (column,), of=of):
+        if batch.points.shape[1] != layout.dim:
+            raise ValueError(
+                f"{path}: points have dimension {batch.points.shape[1]}, but the sketches have {layout.dim}; choose "
+                "the columns with --columns."
+            )
+        grouped: Sequence[Any] | None = None
+        if groups:
+            grouped = range(sketch.n, sketch.n + len(batch)) if column is None else texts(batch, column)
+        sketch.update(batch.points, batch.weights, grouped)
+    return sketch
 
 
 def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":

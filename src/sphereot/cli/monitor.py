@@ -11,23 +11,22 @@ import typer
 
 from sphereot._support.text import printable
 from sphereot._support.units import TURNS, UNITS
-from sphereot.cli.distance import sketch_file
-from sphereot.cli.errors import command, names_missing_extra
-from sphereot.cli.files import input_files, load_sketch, refuse_weights, status
+from sphereot.cli.files import input_files, load_sketch, refuse_weights, sketch_file, status
 from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, Unit
 from sphereot.cli.show import (
+    EXIT_DRIFT,
+    command,
     drift_for_reader,
     for_reader,
     lengths_for,
     monitor_text,
+    names_missing_extra,
     require_writable,
     warnings_in_one_line,
 )
 
 if TYPE_CHECKING:
     from sphereot.stats import DriftMonitor
-
-_EXIT_DRIFT = 3
 
 
 @command()
@@ -182,7 +181,7 @@ def monitor(
         if not paths and not verify and not as_json:
             typer.echo(drift_for_reader(watching.summary, watching.p))
     if any(result.drifted for result in results):
-        raise typer.Exit(_EXIT_DRIFT)
+        raise typer.Exit(EXIT_DRIFT)
 
 
 def _labels(paths: Sequence[Path], label: str | None, time: str | None) -> list[str | None]:

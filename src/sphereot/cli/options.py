@@ -139,3 +139,18 @@ def order_for(p: float | None, reading: ReadOptions) -> float:
     if p is not None:
         return p
     return 1.0 if reading.lonlat else 2.0
+
+
+def refuse_for_sketches(context: typer.Context, reading: ReadOptions | None, *names: str) -> None:
+    """Raise an error if one of these options was given, or one of `reading`: sketches cannot follow them."""
+    refused = [*names, *(() if reading is None else vars(reading))]
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in refused and str(context.get_parameter_source(parameter.name)).endswith("COMMANDLINE")
+    ]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: cannot be given for sketches, which have no rows, and the great circles and groups "
+            "they were made with. `sphereot sketch` makes others: its --help lists options such as --projections."
+        )

@@ -14,10 +14,9 @@ import typer
 
 from sphereot._support.atomic_write import reason_of, write_aside
 from sphereot._support.text import plural
-from sphereot.cli.errors import command
 from sphereot.cli.files import input_files, periods, read_batches, require_both, texts
 from sphereot.cli.options import AsJson, Every, Method, NonnegativeSeed, Projections, Time, WeightedReadOptions
-from sphereot.cli.show import print_json
+from sphereot.cli.show import command, print_json
 
 _SECONDS_BETWEEN_SAVES = 10.0
 _STATE = b"sphereot sketch 2\n"

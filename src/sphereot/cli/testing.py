@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sphereot._arrays.validation import as_method
-from sphereot._support.text import name_sky, printable, shorten
+from sphereot._support.text import name_sky, plural, printable, shorten
 from sphereot._support.units import finite_or_none
-from sphereot.cli.distance import any_sketch, print_uniformity, refuse_for_sketches
-from sphereot.cli.errors import command, names_missing_extra
 from sphereot.cli.files import (
     REMEDY_GROUPS,
+    SKETCH_NOTE,
+    any_sketch,
     file_summary,
+    load_sketch,
     note_repeated_locations,
     read_files,
     refuse_weights,
@@ -35,15 +36,25 @@ from sphereot.cli.options import (
     Seed,
     Unit,
     order_for,
+    refuse_for_sketches,
 )
-from sphereot.cli.show import lengths_for, print_json, require_writable, two_sample_text, uniformity_text
+from sphereot.cli.show import (
+    IMAGE_TYPES,
+    command,
+    for_reader,
+    lengths_for,
+    names_missing_extra,
+    print_json,
+    require_writable,
+    two_sample_text,
+    uniformity_text,
+)
 
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
     from sphereot.stats import TwoSampleResult
 
 _NAMED_COLUMNS = 3
-IMAGE_TYPES = (".png", ".pdf", ".svg")
 _MAP_ROWS = 120  # so that cells are hardly seen
 _MAPPED = 5000  # points of a sample that enter a map
 _MAX_NAME = 28  # characters of the name of a file in an image
@@ -210,7 +221,7 @@ def uniformity(
     refuse_weights(weights, "uniformity")
     if any_sketch([a]):
         refuse_for_sketches(context, reading, "method", "null", "simulations", "projections", "seed")
-        print_uniformity(a, reading, p, unit=unit, as_json=as_json)
+        _print_sketch(a, p, unit=unit, as_json=as_json)
         return
     with status("Reading ..."):
         (x,) = read_files([a], reading)
@@ -242,6 +253,24 @@ def uniformity(
         "simulations": result.simulations,
     }
     _print_test(record, result, seed, x)
+
+
+def _print_sketch(path: Path, p: float, *, unit: str | None = None, as_json: bool) -> None:
+    """Print the distance of a sketch to the uniform distribution."""
+    sketch = load_sketch(path)
+    lengths = lengths_for(p, sketch.dim, unit)
+    distance = sketch.distance_to_uniform(p=p)
+    if as_json:
+        record = lengths.record(distance.value)
+        record |= {"error_bound": distance.error_bound, "p": p, "points": sketch.n}
+        print_json({**record, "n_projections": sketch.n_projections, "bins": sketch.bins, "note": SKETCH_NOTE})
+        return
+    name = for_reader(f"SSW_{p:g}")
+    typer.echo(f"{name} to uniform = {lengths.roots_with_error(distance.value, distance.error_bound)}")
+    typer.echo(
+        f"{printable(str(path))}: {plural(sketch.n, 'point')}. {SKETCH_NOTE} "
+        "A test with a p-value needs the points themselves."
+    )
 
 
 def _print_test(record: dict[str, Any], result: Any, seed: int, *sets: "PointSet") -> None:
