@@ -1,9 +1,8 @@
 """Geometry of the sphere S^{d-1}: exponential and logarithm map, distance, Fréchet mean, coordinates.
 
-Points are unit vectors; tangent vectors are orthogonal to them. All functions take arrays of any library with any
-leading dimensions, which broadcast, and are differentiable where the library is: gradients are finite at equal points
-and at antipodes too. Tables and other containers of points are read as by `from_table`, and the result is a NumPy
-array. Lengths are in radians.
+Points are unit vectors, and tangent vectors are orthogonal to them. All functions accept arrays of any library with any
+leading dimensions, which broadcast. They are differentiable if the library is, also at equal points and at antipodes.
+Tables and other containers of points are read as in `from_table`; the result is a NumPy array. Lengths are in radians.
 """
 
 from sphereot.sphere.coordinates import (

@@ -1,4 +1,4 @@
-"""Points from tables; coordinates: longitude and latitude, spherical angles, the stereographic projection."""
+"""Read points from tables; convert longitude and latitude, spherical angles, and stereographic coordinates."""
 
 import math
 import warnings
@@ -15,33 +15,33 @@ from sphereot._arrays.validation import as_lonlat, as_points, as_reals, as_same_
 from sphereot.sphere.maps import normalize as scale_to_unit
 from sphereot.sphere.maps import safe_norm
 
-# From so many locations on, they are data, which are unlikely to lie all in one small part of the sea.
+# This many locations are data, which are unlikely to lie all in one small part of the sea.
 _MANY = 100
 
 
 def from_table(table: Points, *, columns: Columns | None = None, normalize: bool = False) -> NDArray[np.floating[Any]]:
-    """Unit vectors of a table or of another container of points, as all functions that take points read them.
+    """Read unit vectors from a table or another container of points, as all functions that accept points do.
 
     Parameters
     ----------
     table : object
-        A pandas or polars DataFrame, an xarray Dataset, or any table with `__dataframe__` or `__arrow_c_stream__`; a
-        Series of lists; an xarray DataArray, shape (n, d); geopandas points (GeoSeries, GeoDataFrame,
-        `points_from_xy`); an astropy SkyCoord, Table or QTable; a `PointSet` or `EarthData` of `sphereot.datasets`;
-        anything with `__array__` or `__dlpack__`.
-    columns : str, int or sequence of them, optional
-        The columns of the coordinates, by name or number; or the name of one column of lists. By default longitude and
-        latitude in degrees if exactly two columns have such names (lon, longitude, decimalLongitude, ra, ...; lat,
-        latitude, decimalLatitude, dec, ...), else the only column of lists, else all columns. Angles with a unit of
-        astropy are converted, and other units are refused; a column of SkyCoord counts as one of lists. The labels of
-        the last dimension of a DataArray are read like the names of columns.
-    normalize : bool
+        A pandas or polars DataFrame, an xarray Dataset, or any table with `__dataframe__` or `__arrow_c_stream__`. Also
+        a Series of lists; an xarray DataArray, shape (n, d); geopandas points (GeoSeries, GeoDataFrame,
+        `points_from_xy`); an astropy SkyCoord, Table or QTable; a `PointSet` or `EarthData` of `sphereot.datasets`; an
+        object with `__array__` or `__dlpack__`.
+    columns : str, int or sequence of these, optional
+        Names or numbers of the columns that contain the coordinates, or the name of one column of lists. The labels of
+        the last dimension of a DataArray are treated like column names. By default, two columns named like longitude
+        and latitude in degrees (lon, longitude, decimalLongitude, ra, ...; lat, latitude, decimalLatitude, dec, ...)
+        are used. Without them, the only column of lists is used, and otherwise all columns. Angles with an astropy unit
+        are converted, and other units raise an error. A column of SkyCoord is treated like a column of lists.
+    normalize : bool, default False
         Scale the rows to unit length.
 
     Returns
     -------
-    array, shape (n, d)
-        Unit vectors, a NumPy array. Sky coordinates are those of the frame ICRS.
+    NumPy array, shape (n, d)
+        Unit vectors. Sky coordinates are converted to the frame ICRS.
 
     Examples
     --------
@@ -49,13 +49,6 @@ def from_table(table: Points, *, columns: Columns | None = None, normalize: bool
     >>> sphere.from_table([[3.0, 4.0], [0.0, 2.0]], normalize=True)
     array([[0.6, 0.8],
            [0. , 1. ]])
-
-    With pandas, columns that are named so are longitude and latitude in degrees:
-
-    >>> import pandas as pd  # doctest: +SKIP
-    >>> cities = pd.DataFrame({"name": ["Quito", "Oslo"], "lat": [-0.2, 59.9], "lon": [-78.5, 10.7]})  # doctest: +SKIP
-    >>> sphere.from_table(cities).shape  # doctest: +SKIP
-    (2, 3)
     """
     points = points_of_container("table", table, columns)
     array = as_vectors("table", points)
@@ -71,35 +64,28 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = ...) -> Any: ...
 
 
 def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
-    """Unit vectors of S^2 from longitudes and latitudes in degrees.
+    """Convert longitudes and latitudes in degrees to unit vectors of S^2.
 
     Parameters
     ----------
     lonlat : array, shape (..., 2)
-        Longitude, any, and latitude, in [-90, 90], in degrees, in this order; the columns of a table with the usual
-        names (lon, lat, ...) may come in any order, and beside others. Points of geopandas and sky coordinates have
-        them too. East and north are positive. With `latitude`, the longitudes alone, shape (...). Angles with a unit
-        of astropy are converted.
+        Longitudes (any number) and latitudes (-90 to 90, otherwise a ValueError) in degrees, in this order. East and
+        north are positive. If `latitude` is given, only the longitudes, shape (...). Tables, points of geopandas and
+        sky coordinates are accepted; columns named lon, lat, ... are found in any order. Angles with an astropy unit
+        are converted.
     latitude : array, shape (...), optional
-        Latitudes, if they are a separate array: ``from_lonlat(lon, lat)``. The shape must broadcast with that of the
-        longitudes.
+        Latitudes as a separate array: ``from_lonlat(lon, lat)``. The shapes must broadcast.
 
     Returns
     -------
     array, shape (..., 3)
-        Unit vectors: the first axis points to longitude 0 on the equator, the second to 90 degrees east, the third to
-        the north pole.
-
-    Raises
-    ------
-    ValueError
-        For latitudes beyond 90 degrees, which often are longitudes in the wrong column.
+        Unit vectors. The axes point to longitude 0 on the equator, to 90 degrees east, and to the north pole.
 
     Warns
     -----
     UserWarning
-        If there are 100 locations or more and no number is larger than 2 pi, so that they are probably in radians: in
-        degrees they would all be within 6.3 degrees of longitude 0 on the equator, off the coast of Africa.
+        If 100 or more locations contain no number larger than 2 pi, and therefore are probably in radians. In degrees,
+        all of them would lie within 6.3 degrees of longitude 0 on the equator, off the coast of Africa.
 
     Examples
     --------
@@ -108,9 +94,6 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
     array([[ 1.,  0.,  0.],
            [ 0.,  1.,  0.],
            [ 0.,  0., -1.]])
-    >>> sphere.from_lonlat(90.0, [0.0, 90.0]).round(12)
-    array([[0., 1., 0.],
-           [0., 0., 1.]])
     """
     if latitude is None:
         degrees = as_lonlat("lonlat", lonlat)
@@ -121,17 +104,17 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
             )
         east, north = degrees[..., 0], degrees[..., 1]
     else:
-        east, north = _broadcast_pair("longitude", lonlat, "latitude", latitude, unit="deg")
+        east, north = _broadcast_angles("deg", longitude=lonlat, latitude=latitude)
     xp = namespace(east)
-    if 0 not in east.shape:
-        largest, farthest = peek(xp.max(xp.abs(east))), peek(xp.max(xp.abs(north)))
-        if farthest is not None and farthest > 90:
+    largest, farthest = (None if 0 in a.shape else peek(xp.max(xp.abs(a))) for a in (east, north))
+    if largest is not None and farthest is not None:
+        if farthest > 90:
             raise ValueError(
                 f"lonlat: got a latitude of {farthest:.6g} degrees from the equator, but the poles are at 90; the "
                 "order is longitude, latitude."
             )
         count = math.prod(east.shape)
-        if largest is not None and farthest is not None and count >= _MANY and max(largest, farthest) <= 2 * math.pi:
+        if count >= _MANY and max(largest, farthest) <= 2 * math.pi:
             warnings.warn(
                 f"from_lonlat: all {count} longitudes and latitudes are within 2 pi of 0, as if they were in radians, "
                 "but degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
@@ -152,7 +135,7 @@ def to_lonlat(x: Vectors) -> Any: ...
 
 
 def to_lonlat(x: Vectors) -> Any:
-    """Longitudes and latitudes, in degrees, of unit vectors of S^2; the inverse of `from_lonlat`.
+    """Convert unit vectors of S^2 to longitudes and latitudes in degrees, the inverse of `from_lonlat`.
 
     Parameters
     ----------
@@ -166,12 +149,10 @@ def to_lonlat(x: Vectors) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.to_lonlat(np.array([[0.0, -1.0, 0.0], [0.6, 0.0, 0.8], [-1.0, 0.0, 0.0]])).round(3)
-    array([[ -90.  ,    0.  ],
-           [   0.  ,   53.13],
-           [-180.  ,    0.  ]])
+    >>> sphere.to_lonlat([[0.0, -1.0, 0.0], [0.6, 0.0, 0.8]]).round(3)
+    array([[-90.  ,   0.  ],
+           [  0.  ,  53.13]])
     """
     points = _on_s2(x)
     xp = namespace(points)
@@ -190,14 +171,14 @@ def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any: ...
 
 
 def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
-    """Unit vectors of S^2 from spherical coordinates (colatitude and azimuth).
+    """Convert spherical coordinates (colatitude and azimuth) to unit vectors of S^2.
 
     Parameters
     ----------
     theta : array
-        Colatitude in radians: 0 at the north pole, pi at the south pole. Angles with a unit of astropy are converted.
+        Colatitudes in radians: 0 at the north pole, pi at the south pole. Angles with an astropy unit are converted.
     phi : array
-        Azimuth in radians, counterclockwise from the first axis; of a shape that broadcasts with `theta`.
+        Azimuths in radians, counterclockwise from the first axis. The shapes must broadcast.
 
     Returns
     -------
@@ -212,22 +193,14 @@ def from_spherical(theta: ArrayLike, phi: ArrayLike) -> Any:
     array([[1., 0., 0.],
            [0., 1., 0.]])
     """
-    colatitude, azimuth = _broadcast_pair("theta", theta, "phi", phi, unit="rad")
+    colatitude, azimuth = _broadcast_angles("rad", theta=theta, phi=phi)
     xp = namespace(colatitude)
     ring = xp.sin(colatitude)
     return xp.stack([ring * xp.cos(azimuth), ring * xp.sin(azimuth), xp.cos(colatitude)], axis=-1)
 
 
-@overload
-def to_spherical(x: ArrayT) -> tuple[ArrayT, ArrayT]: ...
-
-
-@overload
-def to_spherical(x: Vectors) -> tuple[Any, Any]: ...
-
-
 def to_spherical(x: Vectors) -> tuple[Any, Any]:
-    """Spherical coordinates of unit vectors of S^2; the inverse of `from_spherical`.
+    """Convert unit vectors of S^2 to spherical coordinates, the inverse of `from_spherical`.
 
     Parameters
     ----------
@@ -245,7 +218,7 @@ def to_spherical(x: Vectors) -> tuple[Any, Any]:
     --------
     >>> import numpy as np
     >>> from sphereot import sphere
-    >>> theta, phi = sphere.to_spherical(np.array([0.0, 1.0, 0.0]))
+    >>> theta, phi = sphere.to_spherical([0.0, 1.0, 0.0])
     >>> float(theta / np.pi), float(phi / np.pi)
     (0.5, 0.5)
     """
@@ -253,43 +226,29 @@ def to_spherical(x: Vectors) -> tuple[Any, Any]:
     return namespace(points).atan2(safe_norm(points[..., :2])[..., 0], points[..., 2]), _azimuth(points)
 
 
-@overload
-def stereographic(x: ArrayT) -> ArrayT: ...
-
-
-@overload
-def stereographic(x: Vectors) -> Any: ...
-
-
 def stereographic(x: Vectors) -> Any:
-    """Stereographic projection of the sphere S^{d-1}, without one point, onto R^{d-1}.
+    """Project the sphere S^{d-1}, except one point, stereographically onto R^{d-1}.
 
     Parameters
     ----------
     x : array, shape (..., d)
-        Unit vectors other than (-1, 0, ..., 0), whose image would be infinite.
+        Unit vectors. The point (-1, 0, ..., 0), whose image is infinite, raises a ValueError. Under a trace, its image
+        is NaN.
 
     Returns
     -------
     array, shape (..., d-1)
         rho(x) = x_{2:d} / (1 + x_1).
 
-    Raises
-    ------
-    ValueError
-        If the point (-1, 0, ..., 0) is among them. Under a trace its image is NaN.
-
     Notes
     -----
-    The formula of the paper (appendix on normalizing flows). The inverse printed there, (2 u, |u|^2 - 1) / (|u|^2 + 1),
-    has its pole on the last axis and so inverts x_{1:d-1} / (1 - x_d) instead; `inverse_stereographic` inverts this
-    function.
+    This is the formula of the paper (appendix on normalizing flows), with the inverse `inverse_stereographic`. The
+    inverse printed in the paper, (2 u, |u|^2 - 1) / (|u|^2 + 1), belongs to x_{1:d-1} / (1 - x_d) instead.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.stereographic(np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]]))
+    >>> sphere.stereographic([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]])
     array([[0. , 0. ],
            [0.6, 0.8]])
     """
@@ -308,16 +267,8 @@ def stereographic(x: Vectors) -> Any:
     return rest * scale
 
 
-@overload
-def inverse_stereographic(u: ArrayT) -> ArrayT: ...
-
-
-@overload
-def inverse_stereographic(u: ArrayLike) -> Any: ...
-
-
 def inverse_stereographic(u: ArrayLike) -> Any:
-    """Inverse stereographic projection, from R^{d-1} to the sphere S^{d-1}.
+    """Map R^{d-1} to the sphere S^{d-1} by the inverse of `stereographic`.
 
     Parameters
     ----------
@@ -327,13 +278,12 @@ def inverse_stereographic(u: ArrayLike) -> Any:
     Returns
     -------
     array, shape (..., d)
-        Unit vectors (1 - |u|^2, 2 u) / (1 + |u|^2); the origin goes to (1, 0, ..., 0).
+        Unit vectors (1 - |u|^2, 2 u) / (1 + |u|^2). The image of the origin is (1, 0, ..., 0).
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.inverse_stereographic(np.array([[0.0, 0.0], [0.6, 0.8]])).round(12)
+    >>> sphere.inverse_stereographic([[0.0, 0.0], [0.6, 0.8]]).round(12)
     array([[1. , 0. , 0. ],
            [0. , 0.6, 0.8]])
     """
@@ -353,31 +303,31 @@ def inverse_stereographic(u: ArrayLike) -> Any:
     return xp.concat([first, rest], axis=-1)
 
 
-def _broadcast_pair(first_name: str, first: Any, second_name: str, second: Any, *, unit: str) -> tuple[Array, Array]:
-    """Broadcast two arrays of angles in `unit`; a plain number goes with arrays of every library."""
+def _broadcast_angles(unit: str, **angles: Any) -> list[Array]:
+    """Validate and broadcast two arrays of angles in `unit`. A number gets the library of the other array."""
+
+    def read(name: str, value: Any) -> Array:
+        return as_reals(name, value, one_is_vector=True, unit=unit)
+
+    (first_name, first), (second_name, second) = angles.items()
     if isinstance(first, Real):
-        first = first + 0 * as_reals(second_name, second, one_is_vector=True, unit=unit)
+        first = first + 0 * read(second_name, second)
     elif isinstance(second, Real):
-        second = second + 0 * as_reals(first_name, first, one_is_vector=True, unit=unit)
-    first, second = (
-        as_reals(name, value, one_is_vector=True, unit=unit)
-        for name, value in ((first_name, first), (second_name, second))
-    )
-    first, second = as_same_kind(**{first_name: first, second_name: second})
+        second = second + 0 * read(first_name, first)
+    first, second = as_same_kind(**{first_name: read(first_name, first), second_name: read(second_name, second)})
     xp = namespace(first, second)
     dtype = xp.result_type(first, second)
     try:
-        pair = xp.broadcast_arrays(xp.astype(first, dtype), xp.astype(second, dtype))
+        return list(xp.broadcast_arrays(xp.astype(first, dtype), xp.astype(second, dtype)))
     except (ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{first_name} and {second_name} have shapes {tuple(first.shape)} and {tuple(second.shape)}, which do not "
+            f"{' and '.join(angles)} have shapes {tuple(first.shape)} and {tuple(second.shape)}, which do not "
             "broadcast; give one of each for every point."
         ) from error
-    return pair[0], pair[1]
 
 
 def _azimuth(x: Array) -> Array:
-    """Angle around the third axis in radians; 0 at the poles, with a finite gradient."""
+    """Return the angle around the third axis in radians, 0 at the poles, with a finite gradient."""
     xp = namespace(x)
     on_axis = (x[..., 0] == 0) & (x[..., 1] == 0)
     return xp.where(on_axis, 0 * x[..., 0], xp.atan2(x[..., 1], xp.where(on_axis, 1 + 0 * x[..., 0], x[..., 0])))

@@ -1,4 +1,4 @@
-"""Exponential and logarithm map, geodesic distance, parallel transport, Fréchet mean; safe norms, and the area."""
+"""Exponential and logarithm map, geodesic distance, parallel transport and Fréchet mean on the sphere."""
 
 import math
 import warnings
@@ -9,20 +9,11 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, device, namespace, peek
 from sphereot._arrays.random import normal_source
-from sphereot._arrays.types import (
-    ArrayLike,
-    ArrayT,
-    Numbers,
-    NumpyArrayLike,
-    NumpyVectors,
-    Points,
-    Seed,
-    SupportsDLPack,
-    Vectors,
-)
+from sphereot._arrays.types import ArrayLike, ArrayT, Numbers, NumpyArrayLike, NumpyVectors, Points, Seed, Vectors
 from sphereot._arrays.validation import (
     as_int,
     as_points,
+    as_positive,
     as_reals,
     as_same_kind,
     as_unit_vectors,
@@ -51,24 +42,18 @@ def normalize(x: Vectors) -> Any:
     Parameters
     ----------
     x : array, shape (..., d)
-        Nonzero, finite vectors. Tables and other containers are read as `from_table` reads them: columns of longitude
-        and latitude become unit vectors.
+        Nonzero, finite vectors; others raise a ValueError. Tables and other containers are read as in `from_table`:
+        columns of longitude and latitude become unit vectors.
 
     Returns
     -------
     array, shape (..., d)
-        Unit vectors of the same directions; a NumPy array for containers.
-
-    Raises
-    ------
-    ValueError
-        If a vector is zero, NaN or infinite and so has no direction.
+        Unit vectors of the same directions. The result for a container is a NumPy array.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.normalize(np.array([[3.0, 4.0]]))
+    >>> sphere.normalize([[3.0, 4.0]])
     array([[0.6, 0.8]])
     """
     vectors = as_vectors("x", x)
@@ -86,7 +71,7 @@ def random_uniform(n: int, dim: int, *, seed: Seed = ..., like: None = ...) -> N
 def random_uniform(n: int, dim: int, *, seed: Seed = ..., like: ArrayT) -> ArrayT: ...
 
 
-def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack | None = None) -> Any:
+def random_uniform(n: int, dim: int, *, seed: Seed = None, like: ArrayT | None = None) -> Any:
     """Draw points from the uniform distribution on the sphere.
 
     Parameters
@@ -94,11 +79,11 @@ def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack 
     n : int
         Number of points, at least 1.
     dim : int
-        Dimension d of the space around the sphere S^{d-1}, at least 2.
-    seed : int, generator or None
-        Source of randomness, as in `sphereot.ssw`.
+        Dimension d of the space that contains the sphere S^{d-1}, at least 2.
+    seed : int, generator or None, default None
+        Seed, as in `sphereot.ssw`.
     like : array, optional
-        The points take the library, floating type and device of this array. Without it: NumPy, float64.
+        Array whose library, floating type and device the points get. The default is NumPy, float64.
 
     Returns
     -------
@@ -116,23 +101,15 @@ def random_uniform(n: int, dim: int, *, seed: Seed = None, like: SupportsDLPack 
     return normalize(normal_source(seed, like)((n, dim)))
 
 
-@overload
-def to_tangent(x: ArrayT, v: ArrayT | NumpyArrayLike) -> ArrayT: ...
-
-
-@overload
-def to_tangent(x: Vectors, v: ArrayLike) -> Any: ...
-
-
 def to_tangent(x: Vectors, v: ArrayLike) -> Any:
-    """Project vectors orthogonally onto the tangent space at points: v - <x, v> x.
+    """Project vectors orthogonally onto the tangent spaces at points: v - <x, v> x.
 
     Parameters
     ----------
     x : array, shape (..., d)
         Unit vectors.
     v : array, shape (..., d)
-        Vectors of the ambient space, e.g. Euclidean gradients.
+        Any vectors, for example Euclidean gradients.
 
     Returns
     -------
@@ -141,12 +118,11 @@ def to_tangent(x: Vectors, v: ArrayLike) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.to_tangent(np.array([0.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+    >>> sphere.to_tangent([0.0, 0.0, 1.0], [1.0, 2.0, 3.0])
     array([1., 2., 0.])
     """
-    return _tangent_part(*_point_and_vector(x, v))
+    return _point_and_tangent(x, v)[1]
 
 
 @overload
@@ -158,15 +134,15 @@ def exp(x: Vectors, v: ArrayLike) -> Any: ...
 
 
 def exp(x: Vectors, v: ArrayLike) -> Any:
-    """Exponential map: the end of the geodesic from `x` with velocity `v` after unit time.
+    """Follow a geodesic from `x` with velocity `v` for unit time (exponential map).
 
     Parameters
     ----------
     x : array, shape (..., d)
         Unit vectors.
     v : array, shape (..., d)
-        Tangent vectors at `x`, in radians. The component along `x` is dropped, so that with a Euclidean gradient
-        ``exp(x, -step * gradient)`` is a step of Riemannian gradient descent.
+        Tangent vectors at `x`, in radians. The component along `x` has no effect. For a Euclidean gradient,
+        ``exp(x, -step * gradient)`` is therefore a step of Riemannian gradient descent.
 
     Returns
     -------
@@ -177,23 +153,14 @@ def exp(x: Vectors, v: ArrayLike) -> Any:
     --------
     >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.exp(np.array([1.0, 0.0, 0.0]), np.array([0.0, np.pi / 2, 0.0])).round(12)
+    >>> sphere.exp([1.0, 0.0, 0.0], [0.0, np.pi / 2, 0.0]).round(12)
     array([0., 1., 0.])
     """
-    points, vectors = _point_and_vector(x, v)
-    return _exp(points, _tangent_part(points, vectors))
-
-
-@overload
-def log(x: ArrayT, y: ArrayT | NumpyVectors) -> ArrayT: ...
-
-
-@overload
-def log(x: Vectors, y: Vectors) -> Any: ...
+    return _exp(*_point_and_tangent(x, v))
 
 
 def log(x: Vectors, y: Vectors) -> Any:
-    """Logarithm map: the velocity of the shortest geodesic from `x` to `y` in unit time.
+    """Return the velocity of the shortest geodesic that reaches `y` from `x` in unit time (logarithm map).
 
     Parameters
     ----------
@@ -204,13 +171,13 @@ def log(x: Vectors, y: Vectors) -> Any:
     -------
     array, shape (..., d)
         Tangent vectors at `x`, whose length is the distance to `y` in radians. Antipodes have shortest geodesics in all
-        directions; the one toward the axis on which `x` has its smallest coordinate is returned.
+        directions; the returned one goes toward the axis on which `x` has its smallest coordinate.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.log(np.array([1.0, 0.0]), np.array([0.0, 1.0])) / np.pi
+    >>> sphere.log([1.0, 0.0], [0.0, 1.0]) / np.pi
     array([0. , 0.5])
     """
     return _log(*_two_points(x, y))
@@ -225,32 +192,25 @@ def geodesic_distance(x: Vectors, y: Vectors) -> Any: ...
 
 
 def geodesic_distance(x: Vectors, y: Vectors) -> Any:
-    """Geodesic distance between points on the sphere: the length of the shortest arc, in radians.
+    """Compute geodesic distances between points on the sphere: the lengths of the shortest arcs, in radians.
 
     Parameters
     ----------
     x, y : array, shape (..., d)
-        Unit vectors, taken in pairs. For the distances of all pairs, shape (n, m), of points (n, d) and (m, d), pass
-        ``x[:, None]`` and ``y[None]``.
+        Unit vectors, compared in pairs. For all pairs of points (n, d) and (m, d), pass ``x[:, None]`` and ``y[None]``.
 
     Returns
     -------
     array, shape (...)
-        Distances in [0, pi]: exactly 0 for equal points. Unlike arccos(<x, y>), they are as accurate as the coordinates
-        also for tiny distances and near antipodes. The gradient at equal points and at antipodes is zero.
-
-    Notes
-    -----
-    2 atan2(|x - y|, |x + y|), after W. Kahan.
+        Distances 2 atan2(|x - y|, |x + y|) in [0, pi] (after W. Kahan): exactly 0 for equal points. Unlike
+        arccos(<x, y>), they are as accurate as the coordinates for tiny distances and near antipodes too. The gradient
+        at equal points and at antipodes is zero.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> x = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
-    >>> y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1e-12]])
-    >>> print(*sphere.geodesic_distance(x, y))
-    0.0 1.5707963267948966 1e-12
+    >>> print(sphere.geodesic_distance([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0], [1.0, 1e-12]]))
+    [0.00000000e+00 1.57079633e+00 1.00000000e-12]
     """
     return _distance(*_two_points(x, y))[..., 0]
 
@@ -264,38 +224,35 @@ def parallel_transport(x: Vectors, y: Vectors, v: ArrayLike) -> Any: ...
 
 
 def parallel_transport(x: Vectors, y: Vectors, v: ArrayLike) -> Any:
-    """Parallel transport of tangent vectors from `x` to `y` along the shortest geodesic.
+    """Transport tangent vectors in parallel from `x` to `y`, along the shortest geodesic.
 
     Parameters
     ----------
     x, y : array, shape (..., d)
         Unit vectors.
     v : array, shape (..., d)
-        Tangent vectors at `x`; the component along `x` is dropped.
+        Tangent vectors at `x`. The component along `x` has no effect.
 
     Returns
     -------
     array, shape (..., d)
-        Tangent vectors at `y`. Between antipodes the geodesic of `log` is followed.
+        Tangent vectors at `y`. Between antipodes, the geodesic is that of `log`.
 
     Notes
     -----
-    Computed as the reflection at the hyperplane orthogonal to x + y, which maps x to -y: an isometry in rounded
-    arithmetic too. The usual formula v - <y, v> / (1 + <x, y>) (x + y) is not one near antipodes.
+    The transport is the reflection in the hyperplane orthogonal to x + y, which maps x to -y. It is an isometry in
+    rounded arithmetic too, unlike the usual formula v - <y, v> / (1 + <x, y>) (x + y) near antipodes.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> x, y = np.eye(3)[:2]
-    >>> sphere.parallel_transport(x, y, np.array([0.0, 2.0, 1.0])).round(12)
+    >>> sphere.parallel_transport([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 2.0, 1.0]).round(12)
     array([-2.,  0.,  1.])
     """
     start, end = _two_points(x, y)
-    _, vectors = _point_and_vector(start, v)
+    start, tangent = _point_and_tangent(start, v)
     xp = namespace(start)
-    tangent = _tangent_part(start, vectors)
-    middle, length = unit_or_zero(start + end)
+    middle, length = _normalize_nonzero(start + end)
     middle = xp.where(length == 0, _some_tangent(start), middle)
     return tangent - 2 * xp.sum(middle * tangent, axis=-1, keepdims=True) * middle
 
@@ -315,19 +272,19 @@ def frechet_mean(
 def frechet_mean(
     x: Points, *, weights: Numbers | None = None, tolerance: float | None = None, max_steps: int | None = None
 ) -> Any:
-    """Fréchet mean: the point that minimizes the mean squared geodesic distance to a sample.
+    """Find the point that minimizes the mean squared geodesic distance to a sample (Fréchet mean).
 
     Parameters
     ----------
     x : array, shape (n, d)
         Unit vectors.
     weights : array, shape (n,), optional
-        Nonnegative weights, scaled to a total of 1; equal weights by default.
+        Nonnegative weights, rescaled to sum to 1. By default, all points have the same weight.
     tolerance : float, optional
-        The length of a step, in radians, at which to stop; 64 units of rounding by default.
-    max_steps : int, optional
-        Largest number of steps; 1000 by default. Under a trace (jax.jit, torch.compile), where the length of a step is
-        not known, exactly so many are taken, 50 by default.
+        Length of a step, in radians, at which to stop; 64 units of rounding by default.
+    max_steps : int, default 1000
+        Largest number of steps. Under a trace (jax.jit, torch.compile), the length of a step is not known. Exactly
+        `max_steps` steps are computed then, 50 by default.
 
     Returns
     -------
@@ -337,25 +294,24 @@ def frechet_mean(
     Raises
     ------
     ValueError
-        If the Euclidean mean of the points is zero, as for antipodes, so that no direction stands out.
+        If the Euclidean mean of the points is zero, as for antipodes: then all directions are equivalent.
 
     Warns
     -----
     RuntimeWarning
-        If points are farther than a quarter of a turn from the mean, which then need not be unique; or if `max_steps`
+        If points are farther than a quarter of a turn from the mean, which then need not be unique. Also if `max_steps`
         steps did not reach the tolerance.
 
     Notes
     -----
-    Riemannian gradient descent m <- exp_m(sum of w_i log_m(x_i)), from the normalized Euclidean mean. Steps of length
-    one never overshoot, since the Hessian of half the squared distance on a sphere is at most one. The mean is unique
-    if all points are less than a quarter of a turn from it (Afsari, 2011).
+    The method is Riemannian gradient descent m <- exp_m(sum of w_i log_m(x_i)), from the normalized Euclidean mean.
+    Steps of length one never overshoot, since the Hessian of half the squared distance on a sphere is at most one. The
+    mean is unique if all points are less than a quarter of a turn from it (Afsari, 2011).
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sphereot import sphere
-    >>> sphere.frechet_mean(np.array([[1.0, 0.0], [0.0, 1.0]])).round(4)
+    >>> sphere.frechet_mean([[1.0, 0.0], [0.0, 1.0]]).round(4)
     array([0.7071, 0.7071])
     """
     weights = own_weights(weights, x)
@@ -364,19 +320,17 @@ def frechet_mean(
     steps = None if max_steps is None else as_int("max_steps", max_steps, 1, "the number of steps")
     xp = namespace(points)
     rounding = float(xp.finfo(points.dtype).eps)
-    tolerance = 64 * rounding if tolerance is None else float(tolerance)
-    if not tolerance > 0:
-        raise ValueError(f"tolerance: got {tolerance}, but radians above 0 are needed; leave it out for the default.")
+    tolerance = as_positive("tolerance", 64 * rounding if tolerance is None else tolerance, "the length of a step")
     if share is None:
         share = xp.ones(points.shape[0], dtype=points.dtype, device=device(points))
     share = xp.astype(share / xp.max(share), points.dtype)
     share = (share / xp.sum(share))[:, None]
-    mean, length = unit_or_zero(xp.sum(share * points, axis=0))
+    mean, length = _normalize_nonzero(xp.sum(share * points, axis=0))
     mean_length = peek(length[0])
     if mean_length is not None and mean_length <= 1e3 * rounding:
         raise ValueError(
-            "x: the points balance each other (their Euclidean mean is zero, as for antipodes), so that no Fréchet "
-            "mean stands out; change the sample or its weights."
+            "x: the points balance each other (their Euclidean mean is zero, as for antipodes), and have no unique "
+            "Fréchet mean; change the sample or its weights."
         )
     step_length: float | None = None
     for _ in range(steps or (_TRACED_STEPS if mean_length is None else _MAX_STEPS)):
@@ -385,28 +339,20 @@ def frechet_mean(
         step_length = peek(safe_norm(step)[0])
         if step_length is not None and step_length <= tolerance:
             break
+    farthest = peek(xp.max(xp.where(share > 0, _distance(mean, points), 0 * share)))
+    problem = None
     if step_length is not None and step_length > tolerance:
-        warnings.warn(
-            f"frechet_mean: the last step was {step_length:.2g} radians long, above the tolerance {tolerance:.2g}; "
-            "give more max_steps or a wider tolerance.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    elif step_length is not None:
-        farthest = peek(xp.max(xp.where(share > 0, _distance(mean, points), 0 * share)))
-        # A little more than a quarter of a turn, so that rounding does not warn for an octant or a circle.
-        if farthest is not None and farthest > 1.5708:
-            warnings.warn(
-                f"frechet_mean: a point is {farthest:.3g} radians from the mean, more than a quarter of a turn, so "
-                "that other means may exist.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        problem = f"the last step was {step_length:.2g} radians long; give more max_steps or a wider tolerance"
+    # A little more than a quarter of a turn, so that rounding does not warn for an octant or a circle.
+    elif farthest is not None and farthest > 1.5708:
+        problem = f"a point is {farthest:.3g} radians, more than a quarter of a turn, from the mean; others may exist"
+    if problem:
+        warnings.warn(f"frechet_mean: {problem}.", RuntimeWarning, stacklevel=2)
     return mean
 
 
 def log_area(dim: int) -> float:
-    """Logarithm of the surface area of S^{d-1} in R^d, 2 pi^{d/2} / Gamma(d/2).
+    """Compute the logarithm of the surface area of S^{d-1} in R^d, 2 pi^{d/2} / Gamma(d/2).
 
     >>> math.isclose(math.exp(log_area(3)), 4 * math.pi)
     True
@@ -415,7 +361,7 @@ def log_area(dim: int) -> float:
 
 
 def safe_norm(v: Array) -> Array:
-    """Euclidean norms of vectors (..., d), shape (..., 1), without overflow; the gradient at 0 is 0."""
+    """Compute Euclidean norms (..., 1) of vectors (..., d) without overflow. The gradient at 0 is 0."""
     xp = namespace(v)
     largest = xp.max(xp.abs(v), axis=-1, keepdims=True)
     zero = largest == 0
@@ -425,8 +371,8 @@ def safe_norm(v: Array) -> Array:
     return xp.where(zero, xp.zeros_like(largest), scale * xp.sqrt(squares))
 
 
-def unit_or_zero(v: Array) -> tuple[Array, Array]:
-    """Normalized vectors (..., d), zero for the zero vector, and their norms (..., 1)."""
+def _normalize_nonzero(v: Array) -> tuple[Array, Array]:
+    """Scale vectors (..., d) to unit length, except zero vectors, and return their norms (..., 1) too."""
     xp = namespace(v)
     length = safe_norm(v)
     return v / xp.where(length == 0, xp.ones_like(length), length), length
@@ -482,13 +428,14 @@ def _two_points(x: Array, y: Array) -> tuple[Array, Array]:
     return x, y
 
 
-def _point_and_vector(x: Array, v: Array) -> tuple[Array, Array]:
+def _point_and_tangent(x: Array, v: Array) -> tuple[Array, Array]:
+    """Validated points, and the tangent parts of validated vectors at these points."""
     x, v = as_unit_vectors("x", x), as_reals("v", v, unit="rad")
     x, v = as_same_kind(x=x, v=v)
-    if v.ndim < 1 or v.shape[-1] != x.shape[-1]:
+    dim = x.shape[-1]
+    if v.ndim < 1 or v.shape[-1] != dim:
         raise ValueError(
-            f"v: got shape {tuple(v.shape)}, but vectors at points of dimension {x.shape[-1]} need shape "
-            f"(..., {x.shape[-1]})."
+            f"v: got shape {tuple(v.shape)}, but vectors at points of dimension {dim} need shape (..., {dim})."
         )
     require_broadcast("x", x, "v", v, "give one vector for each point, or one point for all vectors")
-    return x, v
+    return x, _tangent_part(x, v)
