@@ -1,4 +1,4 @@
-"""Time per epoch of density estimation in the configuration of the paper, on the fire data, beside plain autograd.
+"""Time per epoch of density estimation as in the paper, on the fire data, compared with plain autograd.
 
     python -m benchmarks.density [--json out.json] [--data fire] [--blocks 48] [--components 100] [--projections 20]
 

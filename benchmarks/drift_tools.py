@@ -4,7 +4,7 @@
 
 Two kinds of windows of 200 sentences, against a reference of 1,000: sentences of movie reviews drawn one by one, with a
 share of sentences of product reviews; and whole newspaper editorials, with a share of whole product reviews. Sentences
-of one document are alike, so that the second kind shows what tests that take points as independent make of it.
+of one document are similar. The second kind shows how tests that assume independent points react to that.
 
 Beside `drift_test` (order 1 and 2, of points and of groups): evidently with its defaults for embeddings, and its MMD
 with a bootstrap; a domain classifier; the distance of the centroids. The tools are measured as they are installed:

@@ -1,4 +1,4 @@
-"""Time and memory of `sphereot distance` for two large Parquet files, beside the distance in memory.
+"""Time and memory of `sphereot distance` for two large Parquet files, compared with the distance in memory.
 
     python -m benchmarks.files [--json out.json] [--points 1000000]
 

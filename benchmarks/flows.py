@@ -1,4 +1,4 @@
-"""Time of normalizing flows on the sphere, forward and backward, beside a lower bound and plain autograd.
+"""Time of normalizing flows on the sphere, forward and backward, compared with a lower bound and plain autograd.
 
     python -m benchmarks.flows [--json out.json] [--points 4284] [--components 100] [--blocks 48] [--threads 2]
 

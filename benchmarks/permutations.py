@@ -1,4 +1,4 @@
-"""Time of a permutation test in units of one distance: 1,000 permutations beside one call of `ssw`.
+"""Time of a permutation test in units of one distance: 1,000 permutations compared with one call of `ssw`.
 
     python -m benchmarks.permutations [--json out.json] [--permutations 1000]
 
@@ -39,7 +39,7 @@ def measure(n: int, m: int, dim: int, n_projections: int, bar: float, permutatio
         test = partial(two_sample_test, x, y, permutations=permutations, projections=frames, seed=0)
         distance = partial(sphereot.ssw, x, y, projections=frames)
         tests, distances = [], []
-        for _ in range(REPEATS):  # alternately, so that other load affects both alike
+        for _ in range(REPEATS):  # alternately, so that other load affects both equally
             tests.append(processor_seconds(test, 1))
             distances.append(processor_seconds(distance, DISTANCES_PER_REPEAT))
         work = f"n={n:,} m={m:,} d={dim} L={n_projections}, {np.dtype(dtype).name}"

@@ -1,10 +1,10 @@
-"""Level and power of the two-sample and uniformity tests, beside established tests.
+"""Level and power of the two-sample and uniformity tests, compared with established tests.
 
     python -m benchmarks.power [--data-sets 400] [--json out.json]
 
-Two samples: SSW_2 and SSW_1 beside permutation tests with the energy distance and MMD (Gaussian kernel of median
+Two samples: SSW_2 and SSW_1 next to permutation tests with the energy distance and MMD (Gaussian kernel of median
 width), all with the same number of permutations. One sample: SSW_2 to uniform over all great circles, and over 100
-with simulated samples, beside Rayleigh, Bingham and Giné.
+with simulated samples, next to Rayleigh, Bingham and Giné.
 Figures are shares of data sets with p <= 5%, in percent; their standard error is at most 50 / sqrt(data sets).
 """
 

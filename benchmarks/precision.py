@@ -1,4 +1,4 @@
-"""Time until the standard error is 1 % of the value: `ssw_estimate` beside POT with independent great circles.
+"""Time until the standard error is 1 % of the value: `ssw_estimate` compared with POT with independent great circles.
 
     python -m benchmarks.precision [--json out.json] [--figure precision.svg] [--dims 3 10 128] [--points 1000 10000]
 

@@ -1,4 +1,4 @@
-"""Error of the spherical Radon transform with random directions (from d = 7 on), for von Mises-Fisher densities.
+"""Error of the spherical Radon transform with random directions (d = 7 or more), for von Mises-Fisher densities.
 
     python -m benchmarks.radon [--draws 20] [--directions 2048]
 

@@ -44,7 +44,7 @@ def works(n: int, n_projections: int, dtype: type) -> dict[tuple[str, str], Call
 
 
 def unequal_sizes_and_weights() -> Iterator[Row]:
-    """All cases in one loop, so that other load on the machine affects all of them alike."""
+    """All cases in one loop, so that other load on the machine affects all of them equally."""
     for n, n_projections in ((500, 1000), (10_000, 100)):
         calls: dict[tuple[str, str, str], Callable[[], object]] = {
             (case, passes, dtype.__name__): call

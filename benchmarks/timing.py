@@ -49,7 +49,7 @@ class Row:
 def best_of(*works: Callable[[], object], repeats: int = 7, min_seconds: float = 0.3) -> list[float]:
     """Minimum time of each function over several repeats, in seconds.
 
-    The functions are called alternately, so that other load on the machine affects all of them alike.
+    The functions are called alternately, so that other load on the machine affects all of them equally.
     """
     times = [float("inf")] * len(works)
     start, done = time.perf_counter(), 0

@@ -51,7 +51,7 @@ def uniformity_against_pot() -> Iterator[Row]:
 
 
 def exact_uniformity() -> Iterator[Row]:
-    """The mean over all great circles beside 200 of them, forward and backward."""
+    """The mean over all great circles compared with 200 of them, forward and backward."""
     for n, d, bar in ((512, 128, 0.7), (10_000, 3, 25)):
         x = points(n, d)
         ours, sliced = best_of(step(x, UniformityLoss(method="exact")), step(x, UniformityLoss()), repeats=40)

@@ -1,9 +1,9 @@
-"""The test of uniformity without slices: level, power, critical values, and its statistic beside great circles.
+"""The test of uniformity without slices: level, power, critical values, and its statistic compared with great circles.
 
     python -m benchmarks.uniformity [levels] [power] [watson] [circles] [errors] [large] [--json out.json]
 
 Levels are shares of uniform samples with p <= 5 % and 1 %, of the exact statistic with its asymptotic null distribution
-and of the classical tests beside it. Power is that of `benchmarks.power`, on the same data sets.
+and of the classical tests. Power is that of `benchmarks.power`, on the same data sets.
 """
 
 import argparse
@@ -67,8 +67,8 @@ def watson() -> list[Row]:
 
 
 def circles() -> list[Row]:
-    """The exact value beside the mean over 10^6 independent great circles, in units of its standard error."""
-    print("\nSSW_2^2 beside the mean over 1,000,000 great circles\n")
+    """The exact value compared with the mean over 10^6 independent great circles, in units of its standard error."""
+    print("\nSSW_2^2 compared with the mean over 1,000,000 great circles\n")
     rng = np.random.default_rng(0)
     cities = sphereot.sphere.from_lonlat(*np.array(_CITIES).T)
     samples = {

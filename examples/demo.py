@@ -1,4 +1,4 @@
-"""Compare samples on the sphere, time it beside POT, find drift in a stream of windows, and let particles flow.
+"""Compare samples on the sphere, compare the speed with POT, find drift in a stream of windows, and let particles flow.
 
 Run with `make demo`, or `python examples/demo.py [--out FOLDER]`. All data are made here: von Mises-Fisher mixtures.
 """
@@ -52,7 +52,7 @@ def distances(console: Console, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def speed(console: Console) -> None:
-    """Our time beside POT's, in the same run."""
+    """Our time and POT's, in the same run."""
     table = Table(title=f"SSW_2, 200 great circles, {sphereot.get_num_threads()} threads")
     for column in ("points", "sphereot", "POT", "ratio"):
         table.add_column(column, justify="right")
@@ -92,7 +92,7 @@ def picture(path: Path, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def drift(console: Console, path: Path) -> None:
-    """Six windows beside a reference; from the fourth on, one component wanders away. Ends in a report."""
+    """Compare six windows with a reference; in the last three, one component moves away. Ends in a report."""
     reference = mixture(1000, seed=10)
     shares = (0, 0, 0, 0.4, 0.7, 1)
     on_the_way = [sphereot.sphere.normalize((1 - share) * MEANS + share * MOVED) for share in shares]

@@ -1,6 +1,6 @@
 """For a newcomer: a table of places on the earth, and three questions to it.
 
-The table is beside this program: 82 great earthquakes since 1900, of magnitude 7.8 and more. Read the cells from top to
+It uses a table of 82 great earthquakes since 1900, of magnitude 7.8 and more. Read the cells from top to
 bottom, run them one by one in an editor that knows `# %%`, or run all of them from the root of the repository:
 `python -m examples.first_steps` (a few seconds). It writes a map into out/first_steps; drawing needs
 `pip install 'sphereot[plot]'`.
@@ -38,14 +38,15 @@ print(uniform)
 
 earlier, later = points[table["year"] < 1990], points[table["year"] >= 1990]
 estimate = sphereot.ssw_estimate(earlier, later, p=1, bootstrap=200, seed=0)
-print(f"before and since 1990: {360 * estimate.value:.1f} degrees; by chance {360 * estimate.noise_floor:.1f} degrees")
+print(f"before and since 1990: {360 * estimate.value:.1f} degrees")
+print(f"expected without a change: {360 * estimate.noise_floor:.1f} degrees")
 
 # %%
 # Question 3: is the difference between the two more than chance? The test mixes the samples and divides them at
 # random, 999 times. The p-value is above 0.05: these data do not show that great earthquakes have moved.
 
-alike = two_sample_test(earlier, later, p=1, permutations=999, seed=0)
-print(alike)
+unchanged = two_sample_test(earlier, later, p=1, permutations=999, seed=0)
+print(unchanged)
 
 # %%
 # A map. Most great earthquakes are around the Pacific.

@@ -39,7 +39,7 @@ def step(moving: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def move(steps: int) -> jax.Array:
-    """The ones after so many steps toward the zeros."""
+    """The ones after this number of steps toward the zeros."""
     moving = ones
     for k, key in enumerate(jax.random.split(jax.random.key(0), steps)):
         moving, value = step(moving, key)
@@ -58,7 +58,7 @@ def distance_to_zeros(moving: jax.Array) -> float:
 
 
 def descend(steps: int) -> tuple[float, float]:
-    """SSW_2^2 between the ones and the zeros, before and after so many steps."""
+    """SSW_2^2 between the ones and the zeros, before and after this number of steps."""
     return distance_to_zeros(ones), distance_to_zeros(move(steps))
 
 

@@ -24,7 +24,7 @@ COLORS = [*plotting.PALETTE, "#8C6BB1", "#8C510A"]  # one per digit
 
 
 def fit(images: torch.Tensor, seconds: float, *, width: float = 0.25, **options: Any) -> SphericalAutoencoder:
-    """Train for about so many seconds; whole epochs, at least one."""
+    """Train for about this time; whole epochs, at least one."""
     encoder, decoder = paper_networks(28, latent_dim=3, width=width, seed=0)
     model = SphericalAutoencoder(encoder, decoder, UniformityLoss(method="exact"), weight=10.0, latent_dim=3)
     start = time.perf_counter()

@@ -4,7 +4,7 @@ Read the cells from top to bottom, or run all of them: `python -m examples.match
 """
 
 # %%
-# The target: locations of 82 great earthquakes since 1900, from a table beside this program. Twice as many points will
+# The target: locations of 82 great earthquakes since 1900, from a table next to this program. Twice as many points will
 # move there, uniform on the sphere at first.
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""For a geoscientist: how far apart two sets of places are, whether they are alike, where they differ, and a density.
+"""For a geoscientist: how far apart two sets of places are, whether they differ, where they differ, and a density.
 
 Earthquakes (6,120 places, NOAA) are compared with floods (4,875, Dartmouth Flood Observatory). They are read from the
-folder that SPHEREOT_DATA names, or downloaded once. Where neither works, a table of 82 great earthquakes beside this
+folder that SPHEREOT_DATA names, or downloaded once. Where neither works, a table of 82 great earthquakes next to this
 program takes their place: those before 1990 against those since. Read the cells from top to bottom, run them one by one
 in an editor that knows `# %%`, or run all of them from the root of the repository: `python -m examples.places` (ten
 seconds). It writes two maps into out/places.
@@ -44,7 +44,8 @@ print(f"{names[0]}: {len(first)} places; {names[1]}: {len(second)} places")
 
 estimate = sphereot.ssw_estimate(first, second, p=1, bootstrap=100, seed=0)
 low, high = (360 * value for value in estimate.sampling_interval())
-print(f"SSW_1 {360 * estimate.value:.2f} degrees ({low:.2f} to {high:.2f}); by chance {360 * estimate.noise_floor:.2f}")
+print(f"SSW_1 {360 * estimate.value:.2f} degrees ({low:.2f} to {high:.2f})")
+print(f"expected if both were equal: {360 * estimate.noise_floor:.2f} degrees")
 
 # %%
 # Alike? The permutation test on 500 events of each: its smallest possible p-value is 1 / 200 = 0.005, and that is the
@@ -55,8 +56,8 @@ test = two_sample_test(first[:500], second[:500], p=1, permutations=199, seed=0)
 print(f"p-value {test.p_value:.3g}")
 
 # %%
-# Where do they differ? The map of the difference of both densities has lines around the regions beyond chance; the
-# probability that any region is marked by chance is at most 5 %.
+# Where do they differ? Lines on the map of the difference surround the regions that differ significantly.
+# The probability of marking any region is at most 5 % if the distributions are equal.
 
 difference = difference_map(first, second, permutations=199, seed=0)
 print(difference)

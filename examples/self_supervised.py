@@ -30,7 +30,7 @@ def neighbor_accuracy(encoder: ResNet18, data: ImageData, n: int = 5000) -> floa
 
 
 def learn(data: ImageData, seconds: float, width: int = 8, epochs: int = 1000) -> tuple[float, float]:
-    """Accuracies of nearest neighbors before and after training for about so many seconds."""
+    """Accuracies of nearest neighbors before and after training for about this time."""
     train = torch.from_numpy(data.train.images[:10_000])
     channels = train.shape[1]
     mean, std = train.mean((0, 2, 3)).tolist(), train.std((0, 2, 3)).tolist()

@@ -60,7 +60,7 @@ print(f"a sketch of {len(reference)} images takes {len(sketch(reference).to_byte
 # on none before.
 
 folder = Path("out/watch")
-(folder / "history.jsonl").unlink(missing_ok=True)  # begin anew; a history in use is kept
+(folder / "history.jsonl").unlink(missing_ok=True)  # only here: the example starts again; keep a history in use
 monitor = DriftMonitor(sketch(reference), history=folder / "history.jsonl", alpha=0.05, horizon=30)
 for number, rows in enumerate(days, 1):
     result = monitor.check(sketch(rows), label=f"day {number}")

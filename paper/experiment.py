@@ -51,7 +51,7 @@ class Experiment:
     measured : tuple of str
         The columns that are measurements; the record has their mean and standard deviation over runs.
     pages : callable (rows, config) -> HTML by file name, optional
-        Interactive pages beside the figures.
+        Interactive pages, next to the figures.
     needs : str
         Data that the experiment reads; empty if it draws its own samples.
     """

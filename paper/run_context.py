@@ -112,7 +112,7 @@ class UnitLog:
 
 
 def _checkpoint_path(log: Path) -> Path:
-    """The file, beside the log, with the state inside the current unit."""
+    """The file, next to the log, with the state inside the current unit."""
     return log.with_suffix(".pt")
 
 
@@ -226,7 +226,7 @@ class RunContext:
     def shared(self, name: str, make: Callable[[int], Any]) -> Any:
         """State that several units need, such as a trained network: `make(seed)`, computed once per run.
 
-        It is kept beside the log until the run is complete, so that a resumed run has the same state.
+        It is kept next to the log until the run is complete, so that a resumed run has the same state.
 
         Parameters
         ----------

@@ -70,7 +70,7 @@ def test_first_steps(run_cells, tmp_path, capsys):
     names = run_cells("first_steps")
     assert len(names["points"]) == 82
     assert names["uniform"].p_value < 1e-6
-    assert names["alike"].p_value > 0.05
+    assert names["unchanged"].p_value > 0.05
     assert names["estimate"].value == pytest.approx(names["estimate"].noise_floor, rel=0.25)
     assert (tmp_path / "out/first_steps/map.png").stat().st_size > 10_000
     assert "82 earthquakes" in capsys.readouterr().out
@@ -97,7 +97,9 @@ def test_jax_descent(run_cells):
     """Ones have moved to where zeros are; tests/_backends/jax has a descent of fewer steps."""
     names = run_cells("jax_descent")
     assert names["after"] < 0.01 * names["before"]
-    assert names["near_zeros"] == [0.0, 1.0]
+    before, after = names["near_zeros"]
+    assert before == 0
+    assert after >= 0.98  # two or three of 182 images may end between digits: rounding, which machines do differently
 
 
 def test_geometry(tmp_path):
@@ -168,7 +170,7 @@ def test_places(run_cells, tmp_path, capsys):
 
 
 def test_places_without_data_and_network(run_cells, tmp_path, monkeypatch, capsys):
-    """The script says why it takes the table beside it, and goes on."""
+    """The script says why it uses the table next to it, and continues."""
 
     def refuse(*_args, **_options):
         raise OSError("there is no network")

@@ -16,7 +16,7 @@ from sphereot.stats import uniformity_test
 
 # %%
 # Three sets of 500 embeddings on S^2: uniform, in a cone, and near a great circle. With `unbiased=True` the mean of the
-# value is 0 for uniform points, whatever their number is. The null distribution of the test is known, so nothing is
+# value is 0 for uniform points, for any number of points. The null distribution of the test is known, so nothing is
 # simulated.
 
 rng = np.random.default_rng(2)

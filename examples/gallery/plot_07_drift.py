@@ -47,7 +47,7 @@ number = np.arange(1, 13)
 with plotting.style():
     fig, (left, right) = plt.subplots(1, 2, figsize=(7, 2.8))
     bands = np.array([window.band for window in result.windows])
-    left.bar(number, bands[:, 1] - bands[:, 0], bottom=bands[:, 0], color="0.85", label="explained by chance")
+    left.bar(number, bands[:, 1] - bands[:, 0], bottom=bands[:, 0], color="0.85", label="expected without drift")
     for drifted, color, label in ((False, plotting.PALETTE[0], "no drift"), (True, plotting.PALETTE[1], "drift")):
         marked = [k for k, window in enumerate(result.windows) if window.drifted == drifted]
         left.plot(number[marked], [result.windows[k].value for k in marked], "o", color=color, label=label)

@@ -53,7 +53,7 @@ print(f"{len(points)} earthquakes, magnitude {magnitude.min()} to {magnitude.max
 print(uniformity_test(points))
 
 # %%
-# Have they moved? The distance between earthquakes before and since 1990 is set beside the distances of 999 random
+# Have they moved? The distance between earthquakes before and since 1990 is compared with the distances of 999 random
 # divisions of the same earthquakes. A p-value above 5 % is no evidence of a change.
 
 before, since = points[year < 1990], points[year >= 1990]

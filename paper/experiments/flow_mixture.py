@@ -190,7 +190,7 @@ def _cost_of(config: Config) -> Any:
             sphereot.ssw(x, y, n_projections=config.n_projections).backward()
 
         flow_times, call_times = [], []
-        for _ in range(config.timed_steps):  # alternating, so that other load on the machine affects both alike
+        for _ in range(config.timed_steps):  # alternating, so that other load on the machine affects both equally
             flow_times.append(_milliseconds(flow.step))
             call_times.append(_milliseconds(call))
         step, ssw_alone = np.median(flow_times), np.median(call_times)

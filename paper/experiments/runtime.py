@@ -188,7 +188,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
 
 EXPERIMENT = Experiment(
     name="runtime",
-    title="Time of SSW beside W, Sinkhorn, SW and the SSW of POT",
+    title="Time of SSW compared with W, Sinkhorn, SW and the SSW of POT",
     section="Section 4, Figure 'Runtime comparison', and Appendix C.2",
     paper="On a GPU, for large samples SSW is much faster than W and grows quasi-linearly; for small ones it takes "
     "longer than W. SSW_1 and SSW_2 to uniform are the fastest. Time is linear in L. No numbers are printed.",

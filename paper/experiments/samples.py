@@ -62,7 +62,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
 
 def summarize(rows: list[Row], config: Config) -> Table:
-    """Tabulate the exponents of n, fitted over the sizes from 100 on."""
+    """Tabulate the exponents of n, fitted over the sizes of at least 100."""
     lines = []
     for dim in config.dims:
         selected = [row for row in select(rows, dim=dim) if row["n"] >= min(100, sorted(config.sizes)[-2])]

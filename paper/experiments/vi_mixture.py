@@ -19,8 +19,8 @@ from sphereot.sampling import effective_sample_size, fit_sampler
 
 _METHODS = {"ssw": "SSWVI", "sw": "SWVI", "ssw_exact": "SSWVI, corrected"}
 _CONCENTRATION = 10.0
-# Longitude and polar angle. The paper prints them the other way round, without pi / 2 and with 0.5 in place of 5; these
-# are those of its code, and of Rezende et al. (2020), from where the target is.
+# Longitude and polar angle. The paper prints the polar angle first, without pi / 2 and with 0.5 in place of 5. These
+# values are from its code, and from Rezende et al. (2020), who proposed the target.
 _MODES = ((1.5, 0.7 + math.pi / 2), (1.0, -1.0 + math.pi / 2), (5.0, 0.6 + math.pi / 2), (4.0, -0.7 + math.pi / 2))
 
 
@@ -202,7 +202,7 @@ def summarize(rows: list[Row], config: Config) -> Table:
 
 EXPERIMENT = Experiment(
     name="vi_mixture",
-    title="SSW variational inference of a mixture of four von Mises-Fisher distributions, beside SWVI",
+    title="SSW variational inference of a mixture of four von Mises-Fisher distributions, compared with SWVI",
     section="Appendix C.5, Figures 'SSWVI on mixture of vMF' and 'Comparison of the ESS between SWVI et SSWVI'",
     paper="The flow learns the four modes, and a figure compares the ESS of SSWVI and SWVI along the fit, mean over 10 "
     "runs. No numbers are printed.",

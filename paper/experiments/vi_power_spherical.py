@@ -123,7 +123,7 @@ def _row(run: int, step: int, x: float, y: float, z: float, kappa: float) -> Row
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Draw the densities of the first run beside the target, as in the paper, and the parameters along the fit."""
+    """Draw the densities of the first run next to the target, as in the paper, and the parameters along the fit."""
     from matplotlib.figure import Figure
 
     with plotting.style():

@@ -82,7 +82,7 @@ class Augmentation(nn.Module):
         images : tensor, shape (n, channels, height, width)
             In [0, 1].
         seed : int, torch.Generator or None
-            Where random numbers come from; None draws afresh. torch's global random state is put back.
+            Where random numbers come from; None: new numbers in every call. torch's global random state is put back.
         """
         if images.ndim != 4 or images.shape[1] != self.channels or not images.is_floating_point():
             raise ValueError(

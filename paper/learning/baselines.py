@@ -31,7 +31,7 @@ class Divergence(nn.Module):
         codes, target : tensor, shape (n, d) and (m, d)
             Unit vectors.
         seed : int, torch.Generator or None
-            Where random slices come from; None draws afresh.
+            Where random slices come from; None draws new slices in every call.
         """
         if codes.ndim != 2 or codes.shape[0] == 0:
             raise ValueError(f"codes: shape is {tuple(codes.shape)}, but codes are rows of a tensor (n, d).")

@@ -76,7 +76,7 @@ class FrechetDistance:
 
 
 class _EvaluatedFeatures(nn.Module):
-    """Features in evaluation mode, whatever mode the network is in; their number is checked."""
+    """Features in evaluation mode, regardless of the mode of the network; their number is checked."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ def linear_evaluation(
     features, test_features : tensor, shape (n, k) and (m, k)
         Features of images, which stay fixed.
     labels, test_labels : tensor, shape (n,) and (m,)
-        Classes, integers from 0 on.
+        Classes, integers starting at 0.
     epochs, batch_size, lr, decay_epochs
         The learning rate is multiplied by 0.2 after `decay_epochs`; the defaults are those of the paper.
     seed : int

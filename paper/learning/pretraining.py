@@ -143,7 +143,7 @@ def train_classifier(
     Parameters
     ----------
     labels : tensor or array, shape (n,)
-        Classes, integers from 0 on.
+        Classes, integers starting at 0.
     encoder, images, epochs, augmentation, batch_size, lr, momentum, weight_decay, seed, checkpoint, progress, callback
         As in `pretrain`; one augmented view of every image is classified.
     """
