@@ -8,13 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from sphereot._arrays.libraries import Array, device, is_double, namespace, product, take_root, without_gradient
-from sphereot._backends.array_api.circle import (
-    circle_cost,
-    circle_cut,
-    plan_of_cut,
-    row_costs,
-)
-from sphereot._backends.array_api.circle import weight_gradients as row_weight_gradients
+from sphereot._backends.array_api import circle
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
 from sphereot._backends.uniform_kernel import LARGEST, kernel_value
 
@@ -47,7 +41,8 @@ def project(x: Array, frames: Array) -> Array:
 
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
-    return namespace(frames).concat([row_costs(on_circles(measures, block), p) for block in blocks(frames, measures)])
+    costs = [circle_costs(on_circles(measures, block), p) for block in blocks(frames, measures)]
+    return namespace(frames).concat(costs)
 
 
 def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
@@ -59,8 +54,8 @@ def weight_gradients(measures: Measures, frames: Array, p: float) -> Sequence[Ar
     """The gradients (n,) of `mean_cost` between two measures in their weights, which are ones by default."""
     xp = namespace(frames)
     weighted = [Measure(x, xp.ones_like(x[:, 0]) if a is None else a) for x, a in measures]
-    by_block = [row_weight_gradients(on_circles(weighted, block), p) for block in blocks(frames, weighted)]
-    return [sum(xp.sum(rows, axis=0) for rows in of_one) / frames.shape[0] for of_one in zip(*by_block, strict=True)]
+    parts = [circle.weight_gradients(*on_circles(weighted, block), p) for block in blocks(frames, weighted)]
+    return [sum(xp.sum(rows, axis=0) for rows in of_one) / frames.shape[0] for of_one in zip(*parts, strict=True)]
 
 
 def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
@@ -68,27 +63,24 @@ def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = 
     xp = namespace(frames)
     sums = []
     for block in blocks(frames, measures):
-        projected = on_circles(measures, block)
-        sums.append(xp.stack([xp.sum(row_costs(pair, p)) for pair in combinations(projected, 2)]))
+        pairs = combinations(on_circles(measures, block), 2)
+        sums.append(xp.stack([xp.sum(circle_costs(pair, p)) for pair in pairs]))
     return take_root(xp.sum(xp.stack(sums), axis=0) / frames.shape[0], p, root)
 
 
 def circle_costs(measures: Measures, p: float) -> Array:
     """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
-    return row_costs(measures, p)
+    return circle.circle_cost(*measures, p) if len(measures) == 2 else circle.circle_cost_uniform(measures[0], p)
 
 
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
-    cut = circle_cut(u.points, v.points, u.weights, v.weights, p)
-    return plan_of_cut(u, v, cut, circle_costs([u, v], p))
+    cut = circle.circle_cut(u, v, p)
+    return Plan(*circle.matched_pairs(u, v, cut), circle_costs([u, v], p)[0], cut[0])
 
 
 def relabeled_costs(pool: Array, labelings: Labelings, frames: Array, p: float) -> Iterator[tuple[slice, Array]]:
-    """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
-
-    Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
-    """
+    """W_p^p between the two samples of each labeling, in blocks of great circles, (block, n_labelings)."""
     xp = namespace(pool)
     bytes_of_points = xp.asarray(labelings.bits, device=device(pool))
     start = 0
@@ -97,11 +89,9 @@ def relabeled_costs(pool: Array, labelings: Labelings, frames: Array, p: float) 
         columns = []
         for k in range(labelings.n_labelings):
             bits = (bytes_of_points[k // 8, :] // 2 ** (k % 8)) % 2
-            # The points of the first sample, then those of the second.
-            order = xp.argsort(bits, descending=True)
+            order = xp.argsort(bits, descending=True)  # the points of the first sample, then those of the second
             indices = order[: labelings.n_first], order[labelings.n_first :]
-            x, y = (xp.take(turns, part, axis=1) for part in indices)
-            columns.append(circle_cost(x, y, None, None, p))
+            columns.append(circle_costs([Measure(xp.take(turns, part, axis=1)) for part in indices], p))
         yield slice(start, start + block.shape[0]), xp.stack(columns, axis=-1)
         start += block.shape[0]
 
@@ -115,7 +105,7 @@ def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Arra
     for block in blocks(frames, plain):
         circles = on_circles(plain, block)
         costs = [
-            row_costs([Measure(turns, a[k : k + 1, :]) for (turns, _), a in zip(circles, weights, strict=True)], p)
+            circle_costs([Measure(turns, a[k : k + 1, :]) for (turns, _), a in zip(circles, weights, strict=True)], p)
             for k in range(weights[0].shape[0])
         ]
         rows.append(xp.stack(costs, axis=-1))

@@ -17,22 +17,12 @@ the weights get none: the best cut moves with them, and holding it would give a 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sphereot._arrays.libraries import Array, device, namespace, running_sums, take_in_rows, wide_dtype
-from sphereot._backends.protocol import Measure, Measures, Plan
 
-
-class Matching(NamedTuple):
-    """A coupling of u and v as K pieces of mass, each array of shape (B, K).
-
-    The piece k of a row moves `mass[k]` by `u[source[k]] - v[target[k]] - lift[k]` turns. Some masses may be zero.
-    """
-
-    source: Array
-    target: Array
-    lift: Array
-    mass: Array
+Rows: TypeAlias = tuple[Array, Array | None]
+"""Turns (B, n) of B measures, and their weights (B, n) or (1, n); None means equal weights."""
 
 
 class Atoms(NamedTuple):
@@ -44,45 +34,73 @@ class Atoms(NamedTuple):
     share: int | None  # units per atom if all weights are equal
 
 
-def row_costs(measures: Measures, p: float) -> Array:
-    """W_p^p of each row of turns, between two measures or of one to uniform."""
-    if len(measures) == 1:
-        return circle_cost_uniform(*measures[0], p)
-    (u, a), (v, b) = measures
-    return circle_cost(u, v, a, b, p)
+def circle_cost(first: Rows, second: Rows, p: float) -> Array:
+    """W_p^p between two measures, row by row, shape (B,)."""
+    xp = namespace(first[0])
+    u, v, valid = _valid_rows(first, second)
+    source, target, unit = _atoms_in_units(u, v)
+    i, j, winding, mass = _pairs(source, target, unit, _optimal_cut(source, target, unit, p))
+    x, y = take_in_rows(source.turn, i), take_in_rows(target.turn, j)
+    # x - y - winding: whole turns are taken from the larger of x and y, which is exact near the seam.
+    forward = (winding + xp.abs(winding)) / 2
+    displacement = (x - forward) - (y + (winding - forward))
+    costs = xp.astype(_sum(xp, mass * _power(xp, displacement, p)), u[0].dtype)
+    return _nan_unless(xp, valid, costs)[:, 0]
 
 
-def plan_of_cut(u: Measure, v: Measure, cut: Array, cost: Array) -> Plan:
-    """The transport plan that a cut (1,) gives: the pairs of atoms with positive mass, and `cost` (1,) unchanged."""
-    pairs = matching(u.points, v.points, u.weights, v.weights, cut)
-    mass = pairs.mass[0, :]
+def circle_cost_uniform(measure: Rows, p: float) -> Array:
+    """W_p^p to the uniform measure on the circle, row by row, shape (B,).
+
+    The uniform quantile is t, so C(alpha) adds up the integrals of |s|^p over the intervals of width w_i around
+    x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills.
+    """
+    xp = namespace(measure[0])
+    (u, a), valid = _valid_rows(measure)
+    x, order = _sorted(xp, u)
+    weight, level = _normalized(xp, u, order, a)
+    offset = xp.astype(x, weight.dtype) - (level - weight / 2)  # of the sorted atoms from the middles of their levels
+    if p == 2:
+        # Proposition 1, weighted: C is a parabola, lowest at mean(x) - 1/2. Its expanded closed form cancels; a
+        # variance plus the second moments of the intervals does not.
+        centered = offset - xp.sum(weight * offset, axis=-1, keepdims=True)
+        terms = weight * (centered * centered + weight * weight / 12)
+    else:
+        terms = _interval_integral(xp, offset - _uniform_cut(xp, offset, weight / 2, p), weight / 2, p)
+    return _nan_unless(xp, valid, xp.astype(xp.sum(terms, axis=-1, keepdims=True), u.dtype))[:, 0]
+
+
+def weight_gradients(first: Rows, second: Rows, p: float) -> tuple[Array, Array]:
+    """The gradients (B, n) of `circle_cost` in the weights of both measures: the dual potentials."""
+    xp = namespace(first[0])
+    u, v, valid = _valid_rows(first, second)
+    source, target, unit = _atoms_in_units(u, v)
+    cut = _optimal_cut(source, target, unit, p)
+    potentials = _potential(source, target, unit, cut, p, u[1]), _potential(target, source, unit, -cut, p, v[1])
+    return _nan_unless(xp, valid, potentials[0]), _nan_unless(xp, valid, potentials[1])
+
+
+def circle_cut(first: Rows, second: Rows, p: float) -> Array:
+    """A cut alpha in [-1, 1] that minimizes C, one for each row.
+
+    It comes in float64 wherever that exists: a cut rounded to float32 sends 6e-8 of the mass around the circle, which
+    is more than the whole cost between concentrated measures.
+    """
+    source, target, unit = _atoms_in_units(first, second)
+    return namespace(first[0]).astype(_optimal_cut(source, target, unit, p)[:, 0], wide_dtype(first[0])) / unit
+
+
+def matched_pairs(first: Rows, second: Rows, cut: Array) -> tuple[Array, Array, Array]:
+    """The coupling of a cut (1,) of one row: the indices of its pairs of atoms, and their mass, which is positive.
+
+    t in [0, 1] pairs F^-1(t) with G^-1(t + cut). At the cut of `circle_cut` the coupling is optimal.
+    """
+    xp = namespace(first[0])
+    source, target, unit = _atoms_in_units(first, second)
+    units = xp.astype(xp.round(xp.astype(cut, wide_dtype(first[0])) * unit), source.order.dtype)
+    i, j, _, mass = _pairs(source, target, unit, units[:, None])
+    mass = xp.broadcast_to(mass, i.shape)[0, :]
     moved = mass > 0
-    return Plan(pairs.source[0, :][moved], pairs.target[0, :][moved], mass[moved], cost[0], cut[0])
-
-
-def circle_cost(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
-    """W_p^p of each row of u (B, n) with weights a, and of v (B, m) with weights b; None means equal weights."""
-    xp = namespace(u, v)
-    (a, fit_a), (b, fit_b) = _valid_weights(xp, a), _valid_weights(xp, b)
-    source, target, unit = atoms_in_units(u, v, a, b)
-    i, j, winding, mass = _pairs(source, target, unit, optimal_cut(source, target, unit, p))
-    displacement = _displacement(xp, take_in_rows(source.turn, i), take_in_rows(target.turn, j), winding)
-    costs = xp.astype(_sum(xp, mass * _power(xp, displacement, p))[:, 0], u.dtype)
-    return _nan_unless(xp, fit_b, _nan_unless(xp, fit_a, costs))
-
-
-def weight_gradients(measures: Measures, p: float) -> tuple[Array, Array]:
-    """The gradients (B, n) of the cost of each row in the weights of two measures: the dual potentials."""
-    (u, a), (v, b) = measures
-    xp = namespace(u, v)
-    (a, fit_a), (b, fit_b) = _valid_weights(xp, a), _valid_weights(xp, b)
-    source, target, unit = atoms_in_units(u, v, a, b)
-    cut = optimal_cut(source, target, unit, p)
-    potentials = [_potential(source, target, unit, cut, p, a), _potential(target, source, unit, -cut, p, b)]
-    for fit in (fit_a, fit_b):
-        if fit is not None:
-            potentials = [_nan_unless(xp, fit[:, None], potential) for potential in potentials]
-    return potentials[0], potentials[1]
+    return take_in_rows(source.order, i)[0, :][moved], take_in_rows(target.order, j)[0, :][moved], mass[moved]
 
 
 def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None) -> Array:
@@ -102,7 +120,7 @@ def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Arr
     def step(lap: Array, past: int) -> Array:
         index = _ranks(y_level, reached - lap * unit + past, 4 * unit)
         paid_for = take_in_rows(y_turn, index) + xp.astype(lap, wide)
-        return power_difference(xp, paid_for, turn, next_turn, p)
+        return _power_difference(xp, paid_for, turn, next_turn, p)
 
     # The level within its lap: in (0, 1] for the y before it, and in [0, 1) for the y after it.
     before, after = step(-(-reached // unit) - 1, 0), step(reached // unit, 1)
@@ -117,60 +135,7 @@ def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Arr
     return xp.astype(take_in_rows(centered / total, xp.argsort(x.order, axis=-1)), x.turn.dtype)
 
 
-def circle_cut(u: Array, v: Array, a: Array | None, b: Array | None, p: float) -> Array:
-    """A cut alpha in [-1, 1] that minimizes C, one for each row.
-
-    It comes in float64 wherever that exists: a cut rounded to float32 sends 6e-8 of the mass around the circle, which
-    is more than the whole cost between concentrated measures.
-    """
-    xp = namespace(u, v)
-    source, target, unit = atoms_in_units(u, v, a, b)
-    return xp.astype(optimal_cut(source, target, unit, p)[:, 0], wide_dtype(u)) / unit
-
-
-def matching(u: Array, v: Array, a: Array | None, b: Array | None, cut: Array) -> Matching:
-    """The coupling that a cut (B,) stands for: t in [0, 1] pairs F^-1(t) with G^-1(t + cut).
-
-    K is n where n = m and both weights are None, else n + m. At the cut of `circle_cut` the coupling is optimal, and
-    its cost is the sum of mass * |displacement|^p.
-    """
-    xp = namespace(u, v)
-    source, target, unit = atoms_in_units(u, v, a, b)
-    units = xp.astype(xp.round(xp.astype(cut, wide_dtype(u)) * unit), source.order.dtype)
-    i, j, winding, mass = _pairs(source, target, unit, units[:, None])
-    i, j = take_in_rows(source.order, i), take_in_rows(target.order, j)
-    lift = winding + take_in_rows(_turns(xp, u)[1], i) - take_in_rows(_turns(xp, v)[1], j)
-    return Matching(i, j, lift, xp.broadcast_to(mass, i.shape))
-
-
-def circle_cost_uniform(u: Array, a: Array | None, p: float) -> Array:
-    """W_p^p of each row of u (B, n), with weights a, against the uniform measure on the circle.
-
-    The uniform quantile is t, so C(alpha) adds up the integrals of |s|^p over the intervals of width w_i around
-    x_i - mid_i - alpha, with mid_i the middle of the levels that the atom i fills.
-    """
-    xp = namespace(u)
-    a, fit = _valid_weights(xp, a)
-    offset, weight = _offsets(xp, u, a)
-    if p == 2:
-        # Proposition 1, weighted: C is a parabola, lowest at mean(x) - 1/2. Its expanded closed form cancels; a
-        # variance plus the second moments of the intervals does not.
-        centered = offset - xp.sum(weight * offset, axis=-1, keepdims=True)
-        terms = weight * (centered * centered + weight * weight / 12)
-    else:
-        terms = _interval_integral(xp, offset - _uniform_cut(xp, offset, weight / 2, p), weight / 2, p)
-    return _nan_unless(xp, fit, xp.astype(xp.sum(terms, axis=-1), u.dtype))
-
-
-def _offsets(xp: Any, u: Array, a: Array | None) -> tuple[Array, Array]:
-    """How far the sorted atoms lie from the middles of their levels, and their weights; both in wide precision."""
-    wide = wide_dtype(u)
-    x, order = _sorted(xp, u)
-    weight, level = _normalized(xp, u, order, a, wide)
-    return xp.astype(x, wide) - (level - weight / 2), weight
-
-
-def optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
+def _optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
     """A best cut, (B, 1), in units of mass.
 
     C falls for alpha < -1, where every target atom lies below its source atom, and does not fall from alpha = 1 on,
@@ -178,7 +143,7 @@ def optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
     """
     xp = namespace(source.turn)
     if source.share is None and target.share is not None:
-        return -optimal_cut(target, source, unit, p)  # equal shares need no search for a quantile
+        return -_optimal_cut(target, source, unit, p)  # equal shares need no search for a quantile
     if p == 1 and not _one_to_one(source, target):
         return -_level_median(source, target)
 
@@ -262,20 +227,14 @@ def _pairs(source: Atoms, target: Atoms, unit: int, cut: Array) -> tuple[Array, 
     return xp.broadcast_to(i, shifted.shape), shifted - winding * m, xp.astype(winding, dtype), mass
 
 
-def _displacement(xp: Any, x: Array, y: Array, winding: Array) -> Array:
-    """The difference x - y - winding: whole turns are taken from the larger, which is exact near the seam."""
-    forward = (winding + xp.abs(winding)) / 2
-    return (x - forward) - (y + (winding - forward))
-
-
-def atoms_in_units(u: Array, v: Array, a: Array | None, b: Array | None) -> tuple[Atoms, Atoms, int]:
+def _atoms_in_units(first: Rows, second: Rows) -> tuple[Atoms, Atoms, int]:
     """Both measures sorted, and how many units make the whole mass.
 
     Equal weights fit the common multiple of n and m without any rounding. Other weights are rounded once, after they
     are added up, so that the roundings do not add up.
     """
-    xp = namespace(u, v)
-    n, m = u.shape[-1], v.shape[-1]
+    (u, a), (v, b) = first, second
+    xp, n, m = namespace(u), u.shape[-1], v.shape[-1]
     # Two digits to spare: a cut divided by the unit, and multiplied again, is still the same integer.
     finest = _grid(xp, wide_dtype(u)) // 4
     common = _common_multiple(n, m)
@@ -294,13 +253,13 @@ def _atoms(xp: Any, u: Array, weights: Array | None, unit: int) -> Atoms:
     turn, order = _sorted(xp, u)
     if weights is None and unit % n == 0:
         return Atoms(turn, order, (_positions(xp, u) + 1) * (unit // n), unit // n)
-    _, level = _normalized(xp, u, order, weights, wide_dtype(u))
+    _, level = _normalized(xp, u, order, weights)
     return Atoms(turn, order, xp.astype(xp.round(level * unit), order.dtype), None)
 
 
-def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: Any) -> tuple[Array, Array]:
-    """Weights in the order of the turns, and their cumulative sums; both scaled so that the last sum is exactly 1."""
-    n = u.shape[-1]
+def _normalized(xp: Any, u: Array, order: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Weights in the order of the turns and their sums, in wide precision, scaled so that the last sum is exactly 1."""
+    n, dtype = u.shape[-1], wide_dtype(u)
     if weights is None:
         level = xp.astype(_positions(xp, u) + 1, dtype) / n
         return xp.full((1, n), 1 / n, dtype=dtype, device=device(u)), level
@@ -312,19 +271,25 @@ def _normalized(xp: Any, u: Array, order: Array, weights: Array | None, dtype: A
     return weight / total, xp.where(level > total, total, level) / total
 
 
-def _valid_weights(xp: Any, weights: Array | None) -> tuple[Array | None, Array | None]:
-    """Weights (B, n) with ones in place of invalid rows, and which rows (B,) are valid.
+def _valid_rows(*measures: Rows) -> Any:
+    """The measures with ones for the weights of invalid rows, and which rows are valid in all of them, (B, 1).
 
     While a graph is traced, values cannot be validated, and a level that is NaN would become an index out of range.
     """
-    if weights is None:
-        return None, None
-    fit = xp.all(xp.isfinite(weights) & (weights >= 0), axis=-1) & xp.any(weights > 0, axis=-1)
-    return xp.where(fit[:, None], weights, xp.ones_like(weights)), fit
+    xp = namespace(measures[0][0])
+    rows, all_valid = [], None
+    for turns, weights in measures:
+        if weights is not None:
+            valid = xp.all(xp.isfinite(weights) & (weights >= 0), axis=-1, keepdims=True)
+            valid = valid & xp.any(weights > 0, axis=-1, keepdims=True)
+            weights = xp.where(valid, weights, xp.ones_like(weights))
+            all_valid = valid if all_valid is None else all_valid & valid
+        rows.append((turns, weights))
+    return *rows, all_valid
 
 
-def _nan_unless(xp: Any, fit: Array | None, costs: Array) -> Array:
-    return costs if fit is None else xp.where(fit, costs, xp.full_like(costs, xp.nan))
+def _nan_unless(xp: Any, valid: Array | None, values: Array) -> Array:
+    return values if valid is None else xp.where(valid, values, xp.full_like(values, xp.nan))
 
 
 def _one_to_one(source: Atoms, target: Atoms) -> bool:
@@ -359,7 +324,7 @@ def _power(xp: Any, s: Array, p: float) -> Array:
     return size if p == 1 else size**p
 
 
-def power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
+def _power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
     """|x - next_y|^p - |x - y|^p, term by term."""
     if p == 2:
         return (next_y - y) * ((next_y - x) + (y - x))
@@ -367,8 +332,8 @@ def power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Ar
 
 
 def _slope(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
-    """The sum (B, 1) of `power_difference` in each row."""
-    return _sum(xp, power_difference(xp, x, y, next_y, p))
+    """The sum (B, 1) of `_power_difference` in each row."""
+    return _sum(xp, _power_difference(xp, x, y, next_y, p))
 
 
 def _interval_integral(xp: Any, center: Array, half: Array, p: float) -> Array:

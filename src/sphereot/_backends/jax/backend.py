@@ -16,7 +16,7 @@ from sphereot._arrays.libraries import Array, take_root
 from sphereot._backends.array_api.backend import relabeled_costs as relabeled_costs
 from sphereot._backends.array_api.backend import resampled_costs as resampled_costs
 from sphereot._backends.array_api.backend import weight_gradients as weight_gradients
-from sphereot._backends.array_api.circle import circle_cut, plan_of_cut
+from sphereot._backends.array_api.circle import circle_cut, matched_pairs
 from sphereot._backends.jax import callbacks, traced
 from sphereot._backends.jax.devices import on_every_device
 from sphereot._backends.protocol import Measure, Measures, Plan, Wanted
@@ -24,7 +24,7 @@ from sphereot._backends.protocol import Measure, Measures, Plan, Wanted
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
 project = jax.jit(traced.project)
-_circle_cut = jax.jit(circle_cut, static_argnums=4)
+_circle_cut = jax.jit(circle_cut, static_argnums=2)
 _traced_pair_gradients = jax.jit(traced.pair_gradients, static_argnums=(2, 3))
 
 
@@ -60,8 +60,8 @@ def circle_costs(measures: Measures, p: float) -> Array:
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
     u, v = on_every_device((u, v))
-    cut = _circle_cut(u.points, v.points, u.weights, v.weights, p)
-    return plan_of_cut(u, v, cut, circle_costs([u, v], p))
+    cut = _circle_cut(u, v, p)
+    return Plan(*matched_pairs(u, v, cut), circle_costs([u, v], p)[0], cut[0])
 
 
 # ---- which implementation ----

@@ -19,12 +19,13 @@ from sphereot._arrays.libraries import Array
 from sphereot._backends.array_api.backend import (
     TURNS_PER_BLOCK,
     block_sum,
+    circle_costs,
     cost_of_sum,
     row_blocks,
     shares_of,
     unit_points,
 )
-from sphereot._backends.array_api.circle import row_costs, weight_gradients
+from sphereot._backends.array_api.circle import weight_gradients
 from sphereot._backends.protocol import Measure, Measures, Wanted, n_atoms
 
 Gradients = tuple[tuple[Array | None, Array | None], ...]
@@ -33,10 +34,10 @@ Gradients = tuple[tuple[Array | None, Array | None], ...]
 def costs(measures: Measures, frames: Array | None, p: float) -> Array:
     """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points."""
     if frames is None:
-        return row_costs(measures, p)
+        return circle_costs(measures, p)
 
     def of_block(block: Array) -> Array:
-        return jnp.sum(row_costs(_sliced(measures, block), p))
+        return jnp.sum(circle_costs(_sliced(measures, block), p))
 
     return _summed(of_block, frames, measures) / frames.shape[0]
 
@@ -62,10 +63,10 @@ def gradients(measures: Measures, frames: Array | None, p: float, wanted: Sequen
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, (L,)."""
     blocks, rest = _blocks(frames, measures)
-    last = row_costs(_sliced(measures, rest), p)
+    last = circle_costs(_sliced(measures, rest), p)
     if not len(blocks):
         return last
-    costs = jax.lax.map(lambda block: row_costs(_sliced(measures, block), p), blocks)
+    costs = jax.lax.map(lambda block: circle_costs(_sliced(measures, block), p), blocks)
     return jnp.concat([jnp.reshape(costs, (-1,)), last])
 
 
@@ -74,7 +75,7 @@ def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
 
     def of_block(block: Array) -> Array:
         rows = _sliced(measures, block)
-        return jnp.stack([jnp.sum(row_costs(pair, p)) for pair in combinations(rows, 2)])
+        return jnp.stack([jnp.sum(circle_costs(pair, p)) for pair in combinations(rows, 2)])
 
     mean: Array = _summed(of_block, frames, measures) / frames.shape[0]
     return mean
@@ -128,12 +129,12 @@ def _row_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tu
     turns, weights = zip(*measures, strict=True)
 
     def values(turns: Sequence[Array], weights: Sequence[Array | None]) -> Array:
-        return row_costs(tuple(map(Measure, turns, weights)), p)
+        return circle_costs(tuple(map(Measure, turns, weights)), p)
 
     value, pull_back = jax.vjp(values, turns, weights)
     by_turns, by_weights = pull_back(jnp.ones_like(value))
     if len(measures) == 2 and any(wants.weights for wants in wanted):
-        by_weights = weight_gradients(measures, p)
+        by_weights = weight_gradients(*measures, p)
     return value, tuple(
         (du if wants.points else None, da if wants.weights else None)
         for du, da, wants in zip(by_turns, by_weights, wanted, strict=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import take_root
 from sphereot._backends import native
-from sphereot._backends.array_api.circle import plan_of_cut
+from sphereot._backends.array_api.circle import matched_pairs
 from sphereot._backends.native import Floats
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, Wanted
 from sphereot._backends.uniform_kernel import LARGEST, variance_polynomials
@@ -105,7 +105,7 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     u, v = (Measure(_on_grid(turns), weights) for turns, weights in (u, v))
     cut = np.empty(1)  # float64, like the levels whose difference it is
     native.kernel.cuts(*from_turns([u, v]), p, native.threads_for(u.points.size + v.points.size), cut)
-    return plan_of_cut(u, v, cut, circle_costs([u, v], p))
+    return Plan(*matched_pairs(u, v, cut), circle_costs([u, v], p)[0], cut[0])
 
 
 def relabeled_costs(

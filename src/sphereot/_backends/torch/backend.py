@@ -22,7 +22,7 @@ from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.array_api.backend import TURNS_PER_BLOCK, on_circles
 from sphereot._backends.array_api.backend import project as project
-from sphereot._backends.array_api.circle import circle_cut, plan_of_cut, row_costs
+from sphereot._backends.array_api.circle import circle_cut, matched_pairs
 from sphereot._backends.array_api.circle import weight_gradients as weight_gradients_of_rows
 from sphereot._backends.native import backend as kernel
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
@@ -131,8 +131,8 @@ def circle_costs(measures: Measures, p: float) -> Tensor:
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
     with torch.no_grad():
-        cut = circle_cut(u.points, v.points, u.weights, v.weights, p)
-    return plan_of_cut(u, v, cut, circle_costs([u, v], p))
+        cut = circle_cut(u, v, p)
+    return Plan(*matched_pairs(u, v, cut), circle_costs([u, v], p)[0], cut[0])
 
 
 def relabeled_costs(pool: Tensor, labelings: Labelings, frames: Tensor, p: float) -> Iterator[tuple[slice, Tensor]]:
@@ -169,12 +169,12 @@ def _row_costs(measures: Measures, p: float) -> Tensor:
 
     Masses are integers to autograd. The gradients come from added terms, whose value is 0 and whose slope they are.
     """
-    costs: Tensor = row_costs(measures, p)
+    costs: Tensor = array_api.circle_costs(measures, p)
     if len(measures) == 1 or not any(a is not None and requires_grad(a) for _, a in measures):
         return costs
     with torch.no_grad():
         constant = [Measure(u.detach(), None if a is None else a.detach()) for u, a in measures]
-        potentials = weight_gradients_of_rows(constant, p)
+        potentials = weight_gradients_of_rows(*constant, p)
     for (_, a), potential in zip(measures, potentials, strict=True):
         if a is not None:
             costs = costs + (potential * (a - a.detach())).sum(dim=-1)
