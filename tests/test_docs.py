@@ -21,15 +21,15 @@ PROGRAMS = {
     "guide/compare.md": [],
     "guide/drift.md": [],
     "guide/density.md": ["torch", "matplotlib", "safetensors"],
-    "guide/gpu.md": ["torch"],
+    "installation.md": ["torch"],
     "guide/latent_prior.md": ["torch", "sklearn"],
     "guide/loss.md": ["torch", "jax"],
     "mathematics/circle.md": [],
     "mathematics/definitions.md": [],
     "mathematics/radon.md": [],
-    "start.md": ["torch", "matplotlib"],
+    "quickstart.md": ["torch", "matplotlib"],
 }
-FILES = {"guide/density.md": ["density.png", "density.safetensors"], "start.md": ["difference.png"]}
+FILES = {"guide/density.md": ["density.png", "density.safetensors"], "quickstart.md": ["difference.png"]}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_programs_are_complete():
     """No page of the guide or of the mathematics has code that is not run."""
     with_code = {page for page in PAGES if page.startswith(("guide/", "mathematics/")) and python_blocks(page)}
     assert with_code <= set(PROGRAMS)
-    assert len(python_blocks("start.md")) >= 5
+    assert len(python_blocks("quickstart.md")) >= 5
 
 
 @pytest.mark.parametrize("page", PAGES)
