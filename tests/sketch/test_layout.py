@@ -164,7 +164,7 @@ def test_forged_counts():
 def test_load_names_the_file(tmp_path):
     path = tmp_path / "no.sketch"
     path.write_bytes(b"something else")
-    with pytest.raises(ValueError, match=r"no\.sketch: data: these bytes are no sketch"):
+    with pytest.raises(ValueError, match=r"no\.sketch: data: these bytes are not a sketch"):
         Sketch.load(path)
     with pytest.raises(FileNotFoundError):
         Sketch.load(tmp_path / "absent.sketch")

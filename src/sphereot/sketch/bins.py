@@ -1,11 +1,10 @@
-"""The counts of a sketch: masses, sums of offsets, and near-pole masses per group, great circle and bin.
+"""The counts of a sketch: masses and sums of offsets per group, great circle and bin, and masses near the poles.
 
-Weights are summed exactly, as fixed-point numbers of two limbs, whose sums do not depend on the order: a number is
-high 2^-16 + low 2^-64 with low < 2^48, in two arrays of uint64 along the limb axis. Arrays with one limb are plain
-integers.
+Weights are fixed-point numbers of two limbs, so their sums are exact and do not depend on the order. A number is
+high 2^-16 + low 2^-64 with low < 2^48, in two arrays of uint64 along the limb axis. Arrays with one limb are integers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,16 +28,16 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Bins:
-    """Counts of points; the arrays are never changed once a `Bins` is made.
+    """Counts of points; only `count_points` changes the arrays.
 
     Attributes
     ----------
     n : array of uint64, shape (G,)
         Number of points of each group.
     mass : array of uint64, shape (G, limbs, L, B)
-        Number of points of each bin, in one limb; with weights their total weight, in two.
+        Number of points of each bin, in one limb; or their total weight, in two limbs.
     moment : array of uint64, shape (G, limbs, L, B)
-        Sum of offsets in units of 2^-16 of a bin; with weights the sum of weight times offset, in two limbs.
+        Sum of offsets in units of 2^-16 of a bin, in one limb; or sum of weight times offset, in two limbs.
     near : array of uint64, shape (G, limbs, L, 3)
         Mass of points whose projection is short (`Layout.near_squares`).
     """
@@ -55,7 +54,7 @@ class Bins:
 
     @property
     def arrays(self) -> tuple[Words, Words, Words]:
-        """Masses, moments and near-pole masses."""
+        """Masses, moments and masses near the poles."""
         return self.mass, self.moment, self.near
 
     @property
@@ -66,22 +65,20 @@ class Bins:
         return self.mass[0, 0], self.moment[0, 0]
 
     @property
-    def nbytes(self) -> int:
-        """Memory of the arrays, in bytes."""
-        return self.n.nbytes + sum(array.nbytes for array in self.arrays)
+    def total(self) -> float:
+        """Number of points, or their total weight."""
+        return float(np.sum(to_float(self.mass[:, :, 0].swapaxes(0, 1))))
 
     def add(self, other: "Bins") -> "Bins":
         """Counts of both; an error if the total weight is too large."""
-        total = Bins(self.n + other.n, *self._combine(other, add))
-        _require_total(float(np.sum(to_float(self.mass[:, :, 0].swapaxes(0, 1)))), other)
-        return total
+        if self.weighted:
+            _require_total(self.total + other.total)
+        return Bins(self.n + other.n, *self._combine(other, add))
 
     def subtract(self, other: "Bins") -> "Bins | None":
-        """Counts of this without those of the other, or None if a count would be negative."""
-        if bool(np.any(self.n < other.n)):
-            return None
+        """Counts without those of `other`, or None if a count would be negative."""
         arrays = self._combine(other, subtract)
-        if any(array is None for array in arrays):
+        if np.any(self.n < other.n) or any(array is None for array in arrays):
             return None
         rest = Bins(self.n - other.n, *arrays)
         return None if inconsistency(rest) else rest
@@ -94,7 +91,7 @@ class Bins:
         return [None if result is None else np.ascontiguousarray(result.swapaxes(0, 1)) for result in results]
 
     def copy(self) -> "Bins":
-        """The same counts in memory of their own."""
+        """A copy of the arrays."""
         return Bins(self.n.copy(), *(array.copy() for array in self.arrays))
 
     def group(self, g: int) -> "Bins":
@@ -104,11 +101,9 @@ class Bins:
 
     def sum_groups(self) -> "Bins":
         """Counts of all groups together, as those of one group."""
-        if not self.weighted:
-            return Bins(*(array.sum(axis=0, keepdims=True) for array in (self.n, *self.arrays)))
-        total = self.group(0)
-        for g in range(1, len(self.n)):
-            total = total.add(self.group(g))
+        total = Bins(*(array.sum(axis=0, keepdims=True) for array in (self.n, *self.arrays)))
+        for array in total.arrays:
+            _carry(array[0])  # a sum of 2^16 lower limbs, each below 2^48, does not overflow
         return total
 
 
@@ -127,21 +122,19 @@ def count_points(
     weights: NDArray[np.float64] | None,
     groups: NDArray[np.int64] | None,
 ) -> None:
-    """Count points (n, d) in place, with weights (n,) and group numbers (n,); for `Bins` that nobody else has."""
+    """Count points (n, d) in place, with weights (n,) and group numbers (n,)."""
     limbs = None
     if weights is not None:
         largest = float(np.max(weights))
         if largest > LARGEST_WEIGHT:
-            raise ValueError(
-                f"weights: the largest is {largest:.4g}, but at most 2^31 is possible; divide all weights."
-            )
-        _require_total(float(np.sum(weights)), bins)
+            raise ValueError(f"weights: the largest is {largest:.4g}, but must be at most 2^31. Divide all weights.")
+        _require_total(bins.total + float(np.sum(weights)))
         limbs = split(weights)
-    rows_of_groups: list[tuple[int, Any]] = [(0, None)]
+    rows_of_groups: Iterable[tuple[int, Any]] = [(0, None)]
     if groups is not None:
         order = np.argsort(groups, kind="stable")
         present, starts = np.unique(groups[order], return_index=True)
-        rows_of_groups = list(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
+        rows_of_groups = zip(present.tolist(), np.split(order, starts[1:]), strict=True)
     for g, rows in rows_of_groups:
         total = len(points) if rows is None else len(rows)
         for start in range(0, total, ROWS_PER_CALL):
@@ -153,11 +146,9 @@ def count_points(
             bins.n[g] += np.uint64(len(part))
 
 
-def _require_total(more: float, bins: Bins) -> None:
-    if bins.weighted:
-        total = more + float(np.sum(to_float(bins.mass[:, :, 0].swapaxes(0, 1))))
-        if total > LARGEST_TOTAL:
-            raise ValueError(f"weights: the total is {total:.4g}, but at most 2^46 is possible; divide all weights.")
+def _require_total(total: float) -> None:
+    if total > LARGEST_TOTAL:
+        raise ValueError(f"weights: the total is {total:.4g}, but must be at most 2^46. Divide all weights.")
 
 
 def inconsistency(bins: Bins) -> str:
@@ -170,8 +161,7 @@ def inconsistency(bins: Bins) -> str:
                 return "lower limbs of 2^48 or more"
             if bool(np.any(np.sum(mass[0], axis=-1, dtype=np.float64) > 2.0**62)):
                 return "masses above 2^46"
-            totals[:, 0] += totals[:, 1] >> np.uint64(LIMB_BITS)
-            totals[:, 1] &= _LOW
+            _carry(totals.swapaxes(0, 1))
             too_large = subtract(mass, moment) is None
         else:
             if bool(np.any(totals != bins.n[:, None, None])) or bool(np.any(bins.mass > bins.n[:, None, None, None])):
@@ -202,10 +192,15 @@ def split(weights: NDArray[np.float64]) -> tuple[Words, Words]:
 def add(numbers: Words, others: Words) -> Words:
     """Sum of two arrays (limbs, ...)."""
     total = numbers + others
-    if len(total) == 2:
-        total[0] += total[1] >> np.uint64(LIMB_BITS)
-        total[1] &= _LOW
+    _carry(total)
     return total
+
+
+def _carry(numbers: Words) -> None:
+    """Move what exceeds the lower limb to the upper one, in place; numbers of one limb stay."""
+    if len(numbers) == 2:
+        numbers[0] += numbers[1] >> np.uint64(LIMB_BITS)
+        numbers[1] &= _LOW
 
 
 def subtract(numbers: Words, others: Words) -> Words | None:

@@ -1,15 +1,16 @@
 """Sketches of Dask arrays, dataframes and bags: one sketch per partition, merged in a tree."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sphereot._arrays.types import DaskCollection
 from sphereot._arrays.validation import as_int
+from sphereot._backends import threads_limited_to
 from sphereot._support.extras import require
 from sphereot.sketch.sketch import Sketch
-from sphereot.sketch.streams import Partial, PointColumns, merge_partials, reduce_tree, sketch_partition
+from sphereot.sketch.streams import PointColumns, SketchesByKey, merge_sketches
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -69,83 +70,80 @@ def sketch(
 
     split_every = as_int("split_every", split_every, 2, "the number of results merged at a time")
     kind = type(x).__name__ if type(x).__module__.startswith("dask") else ""
+    is_table = bool(kind) and hasattr(x, "columns")
+    if not is_table:
+        columns = None if lonlat else "x"
+    form = PointColumns(columns, lonlat=lonlat, normalize=normalize)
+    roles = {"weights": weights, "groups": groups, "by": by}
     if kind == "Array":
-        form = PointColumns(("lon", "lat") if lonlat else ("x",), lonlat, normalize)
-        tasks = _array_tasks(x, _Roles(weights, groups, by), form, options)
-    elif hasattr(x, "columns") and kind:
-        form = PointColumns.of(columns, lonlat=lonlat, normalize=normalize)
-        tasks = _frame_tasks(x, _Roles(weights, groups, by), form, options)
+        if x.ndim != 2:
+            raise ValueError(f"x: shape is {x.shape}, but points need shape (n, d).")
+        blocks = x.rechunk({1: -1}).to_delayed().ravel()
+        rows = []
+        for name, values in roles.items():
+            if values is not None and getattr(values, "shape", None) != x.shape[:1]:
+                raise ValueError(
+                    f"{name}: got {getattr(values, 'shape', type(values).__name__)}, but a Dask array with one value "
+                    f"per point, shape {x.shape[:1]}, is needed."
+                )
+            rows.append([None] * len(blocks) if values is None else values.rechunk((x.chunks[0],)).to_delayed())
+        parts = [delayed(_sketch_block)(*values, form, options) for values in zip(blocks, *rows, strict=True)]
+    elif is_table:
+        form.require_in("x", list(x.columns), list(roles.values()))
+        chosen = list(dict.fromkeys([*form.names, *(name for name in roles.values() if name is not None)]))
+        parts = [delayed(_sketch_frame)(part, list(roles.values()), form, options) for part in x[chosen].to_delayed()]
     elif kind == "Bag":
-        if not (weights is None and groups is None and by is None):
+        if any(value is not None for value in roles.values()):
             raise ValueError("weights, groups, by: a bag has no columns; make a dataframe of it with to_dataframe().")
-        form = PointColumns(("lon", "lat") if lonlat else ("x",), lonlat, normalize)
-        tasks = [delayed(_summarize_items)(part, form, options) for part in x.to_delayed()]
+        parts = [delayed(_sketch_items)(part, form, options) for part in x.to_delayed()]
     else:
         raise TypeError(
             f"x: got {type(x).__module__}.{type(x).__name__}; give a Dask array, dataframe or bag. For data in memory, "
             "use sphereot.Sketch(dim).update(x)."
         )
-    total = reduce_tree(tasks, delayed(merge_partials), split_every)
-    return delayed(_finish)(total, by is not None)
+    while len(parts) > 1:
+        parts = [delayed(_merge)(parts[start : start + split_every]) for start in range(0, len(parts), split_every)]
+    return delayed(_finish)(parts[0], by is not None)
 
 
-class _Roles(NamedTuple):
-    """Where weights, labels of groups and keys come from: Dask arrays, or names of columns."""
-
-    weights: Any
-    groups: Any
-    by: Any
+Partial = dict[Hashable, bytes]
+"""Sketches of a part of the data as bytes, by key; the key is None if the data are not divided."""
 
 
-def _array_tasks(x: Any, roles: _Roles, form: PointColumns, options: dict[str, Any]) -> list[Any]:
-    from dask import delayed
-
-    if x.ndim != 2:
-        raise ValueError(f"x: shape is {x.shape}, but points need shape (n, d).")
-    blocks = x.rechunk({1: -1}).to_delayed().ravel()
-    rows = {}
-    for name, values in zip(roles._fields, roles, strict=True):
-        if values is not None and getattr(values, "shape", None) != x.shape[:1]:
-            raise ValueError(
-                f"{name}: got {getattr(values, 'shape', type(values).__name__)}, but a Dask array with one value per "
-                f"point, shape {x.shape[:1]}, is needed."
-            )
-        rows[name] = [None] * len(blocks) if values is None else values.rechunk((x.chunks[0],)).to_delayed()
-    return [
-        delayed(_summarize_block)(block, *values, form, options)
-        for block, *values in zip(blocks, *rows.values(), strict=True)
-    ]
-
-
-def _frame_tasks(x: Any, roles: _Roles, form: PointColumns, options: dict[str, Any]) -> list[Any]:
-    from dask import delayed
-
-    form.require_in("x", list(x.columns), roles)
-    chosen = list(dict.fromkeys([*form.names, *(name for name in roles if name is not None)]))
-    return [delayed(_summarize_frame)(part, roles, form, options) for part in x[chosen].to_delayed()]
-
-
-def _summarize_block(
+def _sketch_block(
     block: Any, weights: Any, groups: Any, keys: Any, form: PointColumns, options: dict[str, Any]
 ) -> Partial:
     columns = [block] if len(form.names) == 1 else block.T
-    points = form.points(dict(zip(form.names, columns, strict=True)))
-    return sketch_partition(points, options, weights=weights, groups=groups, keys=keys)
+    return _sketch_table(dict(zip(form.names, columns, strict=True)), (weights, groups, keys), form, options)
 
 
-def _summarize_frame(frame: Any, roles: _Roles, form: PointColumns, options: dict[str, Any]) -> Partial:
-    if len(frame) == 0:
-        return {}
-    points = form.points({name: frame[name].to_numpy() for name in form.names})
-    weights, groups, keys = (None if name is None else frame[name].to_numpy() for name in roles)
-    return sketch_partition(points, options, weights=weights, groups=groups, keys=keys)
+def _sketch_frame(frame: Any, roles: list[str | None], form: PointColumns, options: dict[str, Any]) -> Partial:
+    table = {name: frame[name].to_numpy() for name in frame.columns}
+    return _sketch_table(table, [None if name is None else table[name] for name in roles], form, options)
 
 
-def _summarize_items(items: Any, form: PointColumns, options: dict[str, Any]) -> Partial:
+def _sketch_items(items: Any, form: PointColumns, options: dict[str, Any]) -> Partial:
     arrays = [np.atleast_2d(np.asarray(item)) for item in items]
-    if not arrays:
+    return _sketch_block(np.concatenate(arrays), None, None, None, form, options) if arrays else {}
+
+
+def _sketch_table(table: dict[str, Any], rows: Sequence[Any], form: PointColumns, options: dict[str, Any]) -> Partial:
+    """Sketches of the points of a table by key; `rows` are their weights, groups and keys."""
+    if len(table[form.names[0]]) == 0:
         return {}
-    return _summarize_block(np.concatenate(arrays), None, None, None, form, options)
+    sketches = SketchesByKey(options, most_open=1)
+    with threads_limited_to(1):  # the scheduler runs one task per core
+        sketches.update(form.points(table), *rows)
+    return sketches.to_bytes()
+
+
+def _merge(partials: Sequence[Partial]) -> Partial:
+    """The sum of partial results, key by key."""
+    by_key: dict[Hashable, list[bytes]] = {}
+    for partial in partials:
+        for key, sketch in partial.items():
+            by_key.setdefault(key, []).append(sketch)
+    return {key: merge_sketches(sketches) for key, sketches in by_key.items()}
 
 
 def _finish(total: Partial, divided: bool) -> Any:

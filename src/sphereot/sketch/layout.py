@@ -1,6 +1,6 @@
-"""The layout of a sketch: its great circles, bins and groups, which sketches that are merged share; and of its bytes.
+"""The layout of a sketch, which sketches that are merged must share, and the format of its bytes.
 
-The bytes are a header, compressed counts and a checksum (docs/sketch.md describes every field).
+The bytes are a header, compressed counts and a checksum. See the guide "Sketches" for every field.
 """
 
 import hashlib
@@ -26,35 +26,13 @@ from sphereot.slicing.drawing import frames_from_normals
 # 2^-52 below 2, and exact in float64.
 FRAME_GRID = 2.0**23
 
-LARGEST_BINS = 1 << 14
-LARGEST_DIM = 1 << 16
-LARGEST_COUNT = 1 << 16  # of great circles, and of groups
-LARGEST_FRAMES = 1 << 22  # great circles times dimension
-LARGEST_CELLS = 1 << 31  # groups times great circles times bins
-
-# Maximum error of the turn of a planar point, in turns (cpp/sketch/integer_turns.hpp).
+# Maximum error of the angular position of a planar point, in turns (cpp/sketch/integer_turns.hpp).
 ANGLE_ERROR = 2.0**-25
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What must be equal for two sketches to be merged or compared.
-
-    Attributes
-    ----------
-    dim : int
-        The dimension d of the space around the sphere.
-    n_projections : int
-        The number L of great circles.
-    bins : int
-        The number B of equal bins of each great circle, from 2 to 2^14.
-    seed : int
-        Seed of the great circles.
-    method : str
-        How they are drawn.
-    groups : int
-        The number G of groups that are counted apart.
-    """
+    """What two sketches must have in common to be merged or compared: the arguments of `Sketch`, except `weighted`."""
 
     dim: int
     n_projections: int
@@ -74,19 +52,18 @@ class Layout:
             as_method(method),
             as_int("groups", groups, 1, "the number of groups"),
         )
-        limits = (
-            ("dim", layout.dim, LARGEST_DIM),
-            ("n_projections", layout.n_projections, LARGEST_COUNT),
-            ("bins", layout.bins, LARGEST_BINS),
-            ("groups", layout.groups, LARGEST_COUNT),
-            ("seed", layout.seed, (1 << 63) - 1),
-            ("n_projections", layout.n_projections * layout.dim, LARGEST_FRAMES),
-            ("bins", layout.groups * layout.n_projections * layout.bins, LARGEST_CELLS),
-        )
-        products = ("", "", "", "", "", "times dim ", "times groups times n_projections ")
-        for (name, value, largest), product in zip(limits, products, strict=True):
+        coordinates, circles = layout.n_projections * layout.dim, layout.groups * layout.n_projections
+        for name, factors, value, largest in (
+            ("dim", "", layout.dim, 1 << 16),
+            ("n_projections", "", layout.n_projections, 1 << 16),
+            ("bins", "", layout.bins, 1 << 14),
+            ("groups", "", layout.groups, 1 << 16),
+            ("seed", "", layout.seed, (1 << 63) - 1),
+            ("n_projections", "times dim ", coordinates, 1 << 22),
+            ("bins", "times groups times n_projections ", circles * layout.bins, 1 << 31),
+        ):
             if value > largest:
-                raise ValueError(f"{name}: {product}is {value}, but at most {largest} is possible; take a smaller one.")
+                raise ValueError(f"{name}: {factors}must be at most {largest}, got {value}. Use a smaller one.")
         return layout
 
     @property
@@ -122,8 +99,8 @@ class Layout:
         different = [f"{name} ({mine!r} and {theirs!r})" for name, mine, theirs in pairs if mine != theirs]
         if different:
             raise ValueError(
-                f"the sketches differ in {', '.join(different)}; sketches that are merged or compared need the same "
-                "great circles and bins: make both with the same arguments."
+                f"the sketches differ in {', '.join(different)}. Sketches that are merged or compared need the same "
+                "great circles, bins and groups. Make both with the same arguments."
             )
 
 
@@ -148,34 +125,22 @@ def group_numbers(name: str, labels: Any, n: int, groups: int) -> NDArray[np.int
     >>> group_numbers("groups", ["anna", "ben", "anna"], 3, 64).tolist()
     [18, 12, 18]
     """
-    values = _as_labels(name, labels)
+    labels = to_numpy(labels) if is_torch(labels) else labels
+    is_array = hasattr(labels, "__array__")
+    if not is_array and (not isinstance(labels, Sequence) or isinstance(labels, str | bytes)):
+        raise TypeError(f"{name}: got {type(labels).__name__}; pass one int or string per point, in an array or list.")
+    values = np.asarray(labels, dtype=None if is_array else object)
+    require_labels(name, values)
+    if values.dtype == object and len({type(label) for label in values.flat}) == 1:
+        values = np.array(values.tolist())
+    if values.dtype.kind not in "iuUT":
+        raise TypeError(f"{name}: labels must be all ints or strings, got labels of {values.dtype}.")
     if values.shape != (n,):
         raise ValueError(f"{name}: shape is {values.shape}, but there are {n} points and each needs one label.")
-    unique, index = np.unique(values, return_inverse=True)
+    unique, index = np.unique(values.astype(str) if values.dtype.kind == "T" else values, return_inverse=True)
     letter = "s" if unique.dtype.kind == "U" else "i"
     hashes = [hashlib.blake2b(f"{letter}{label}".encode(), digest_size=8).digest() for label in unique.tolist()]
-    numbers = np.array([int.from_bytes(digest, "little") % groups for digest in hashes], np.int64)
-    return numbers[index]
-
-
-def _as_labels(name: str, labels: Any) -> NDArray[Any]:
-    """Labels as an array of ints or of strings."""
-    if is_torch(labels) or hasattr(labels, "__array__"):
-        values = np.asarray(to_numpy(labels) if is_torch(labels) else labels)
-    elif isinstance(labels, Sequence) and not isinstance(labels, str | bytes):
-        values = np.asarray(labels, dtype=object)
-    else:
-        raise TypeError(f"{name}: got {type(labels).__name__}; pass one int or string per point, in an array or list.")
-    require_labels(name, values)
-    if values.dtype == object:
-        kinds = {type(label) for label in values.ravel().tolist()}
-        if kinds == {str}:
-            return values.astype(str)
-        if len(kinds) == 1 and next(iter(kinds)) is int:
-            return values.astype(np.int64)
-    if values.dtype.kind not in "iuUT":
-        raise TypeError(f"{name}: labels of this kind ({values.dtype}) are not understood; pass ints or strings alone.")
-    return values.astype(str) if values.dtype.kind == "T" else values
+    return np.array([int.from_bytes(digest, "little") % groups for digest in hashes], np.int64)[index]
 
 
 MAGIC = b"\x93SPHSKT\n"
@@ -186,55 +151,47 @@ METHODS = ("iid", "orthogonal", "quasi")
 HEADER = struct.Struct("<8sHHIIIIB6sxQ16sQ")
 CHECKSUM_BYTES = 16
 WEIGHTED, DECIDED, HAS_COUNTS = 1, 2, 4
-LARGEST_RATIO = 1032  # zlib makes no more bytes of one byte
+LARGEST_RATIO = 1032  # zlib makes at most this number of bytes of one byte
 COMPRESSION_LEVEL = 1
 
 
 def encode(layout: Layout, weighted: bool | None, bins: Bins | None) -> bytes:
     """Bytes of a sketch; `weighted` is None before the first update, and `bins` None if there are no points."""
     flags = (WEIGHTED if weighted else 0) | (DECIDED if weighted is not None else 0) | (HAS_COUNTS if bins else 0)
-    widths, payload = bytes(6), b""
+    widths, payload = [0] * 6, b""
     if bins is not None:
         compressor = zlib.compressobj(COMPRESSION_LEVEL)
         parts = [compressor.compress(bins.n.astype("<u8").tobytes())]
-        sizes = []
-        for array in bins.arrays:
-            for limb in range(2):
-                if limb >= array.shape[1]:
-                    sizes.append(0)
-                    continue
-                numbers = array[:, limb]
-                largest = int(np.max(numbers))
-                sizes.append(next(width for width in (1, 2, 4, 8) if largest < 1 << (8 * width)))
-                parts.append(compressor.compress(numbers.astype(f"<u{sizes[-1]}").tobytes()))
-        widths, payload = bytes(sizes), b"".join([*parts, compressor.flush()])
-    sizes_of_layout = (layout.dim, layout.n_projections, layout.bins, layout.groups)
-    method = METHODS.index(layout.method)
-    header = HEADER.pack(
-        MAGIC, VERSION, flags, *sizes_of_layout, method, widths, layout.seed, layout.digest(), len(payload)
-    )
-    content = header + payload
+        for k, array in enumerate(bins.arrays):
+            for limb in range(array.shape[1]):
+                largest = int(np.max(array[:, limb]))
+                width = next(width for width in (1, 2, 4, 8) if largest < 1 << (8 * width))
+                widths[2 * k + limb] = width
+                parts.append(compressor.compress(array[:, limb].astype(f"<u{width}").tobytes()))
+        payload = b"".join([*parts, compressor.flush()])
+    sizes = (layout.dim, layout.n_projections, layout.bins, layout.groups, METHODS.index(layout.method), bytes(widths))
+    content = HEADER.pack(MAGIC, VERSION, flags, *sizes, layout.seed, layout.digest(), len(payload)) + payload
     return content + _checksum(content)
 
 
 def decode(data: Any) -> tuple[Layout, bool | None, Bins | None]:
     """Layout, `weighted` and counts of a sketch; a ValueError says what is wrong with the bytes."""
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"data: got {type(data).__name__}, but a sketch is read from bytes, as to_bytes() gives them.")
+        raise TypeError(f"data: got {type(data).__name__}, but a sketch is read from bytes, as to_bytes() returns.")
     data = bytes(data)
     if data[: len(MAGIC)] != MAGIC:
-        raise _damaged("they do not begin as a sketch does")
+        raise _damaged("the signature at the beginning is wrong")
     if len(data) < HEADER.size + CHECKSUM_BYTES:
-        raise _damaged(f"there are {len(data)} of them, fewer than a header has; the end is missing")
+        raise _damaged(f"{len(data)} bytes are less than a header, so the end is missing")
     _, version, flags, dim, n_projections, bins, groups, method, widths, seed, digest, length = HEADER.unpack_from(data)
     if version != VERSION:
         raise ValueError(
-            f"data: the format of this sketch has version {version}, but this version of sphereot reads {VERSION}; "
-            "use the version that wrote it, or a newer one."
+            f"data: the format of this sketch has version {version}, but this version of sphereot reads {VERSION}. Use "
+            "the version that wrote it, or a newer one."
         )
-    if len(data) != HEADER.size + length + CHECKSUM_BYTES:
-        expected = HEADER.size + length + CHECKSUM_BYTES
-        raise _damaged(f"there are {len(data)} of them, but the header says {expected}")
+    expected = HEADER.size + length + CHECKSUM_BYTES
+    if len(data) != expected:
+        raise _damaged(f"there are {len(data)} bytes, but the header says {expected}")
     if _checksum(data[:-CHECKSUM_BYTES]) != data[-CHECKSUM_BYTES:]:
         raise _damaged("the checksum is wrong")
     if method >= len(METHODS) or flags >= 8:
@@ -253,8 +210,8 @@ def decode(data: Any) -> tuple[Layout, bool | None, Bins | None]:
         raise _damaged("there is a payload, but no counts")
     if digest != layout.digest():
         raise ValueError(
-            "data: the great circles of this sketch are not those that its seed, method and dimension give here; it "
-            "was written with another version of sphereot or NumPy, so that it cannot be merged here."
+            "data: the great circles of this sketch are not those of its seed, method and dimension here. Another "
+            "version of sphereot or NumPy wrote it, so it cannot be merged here."
         )
     return layout, weighted, counts
 
@@ -262,12 +219,11 @@ def decode(data: Any) -> tuple[Layout, bool | None, Bins | None]:
 def _read_counts(payload: bytes, layout: Layout, weighted: bool, widths: bytes) -> Bins:
     """Decompress and check counts; sizes are compared with the payload before memory is taken."""
     limbs = 1 + weighted
-    shape = (layout.groups, layout.n_projections)
     columns = (layout.bins, layout.bins, NEAR_COUNT)
-    if any((widths[k] in (1, 2, 4, 8)) != (k % 2 < limbs) or (k % 2 >= limbs and widths[k]) for k in range(6)):
+    if any(width not in ((1, 2, 4, 8) if k % 2 < limbs else (0,)) for k, width in enumerate(widths)):
         raise _damaged("the header has impossible widths of numbers")
-    cells = layout.groups * layout.n_projections
-    size = 8 * layout.groups + cells * sum(columns[k // 2] * widths[k] for k in range(6))
+    circles = layout.groups * layout.n_projections
+    size = 8 * layout.groups + circles * sum(columns[k // 2] * width for k, width in enumerate(widths))
     if size > LARGEST_RATIO * len(payload) + 64:
         raise _damaged(f"{len(payload)} bytes cannot hold the {size} bytes that the header says")
     decompressor = zlib.decompressobj()
@@ -276,16 +232,16 @@ def _read_counts(payload: bytes, layout: Layout, weighted: bool, widths: bytes) 
     except zlib.error as error:
         raise _damaged(f"they cannot be decompressed ({error})") from None
     if len(raw) != size or not decompressor.eof or decompressor.unused_data:
-        raise _damaged("the compressed part has not the size that the header says")
+        raise _damaged("the size of the compressed part is not the size that the header says")
     n = np.frombuffer(raw, "<u8", layout.groups).astype(np.uint64)
-    start = n.nbytes
-    arrays = []
+    start, arrays = n.nbytes, []
     for k, count in enumerate(columns):
         array = np.empty((layout.groups, limbs, layout.n_projections, count), np.uint64)
         for limb in range(limbs):
             width = widths[2 * k + limb]
-            array[:, limb] = np.frombuffer(raw, f"<u{width}", cells * count, start).reshape(*shape, count)
-            start += cells * count * width
+            numbers = np.frombuffer(raw, f"<u{width}", circles * count, start)
+            array[:, limb] = numbers.reshape(layout.groups, layout.n_projections, count)
+            start += numbers.nbytes
         arrays.append(array)
     bins = Bins(n, *arrays)
     if int(np.max(n)) >> 62 or int(np.sum(n.astype(object))) >> 62:
@@ -303,4 +259,4 @@ def _checksum(content: bytes) -> bytes:
 
 
 def _damaged(reason: str) -> ValueError:
-    return ValueError(f"data: these bytes are no sketch, or a damaged one: {reason}; read or write them again.")
+    return ValueError(f"data: these bytes are not a sketch, or are damaged: {reason}. Read or write them again.")

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sphereot._arrays.types import Labels, Method, Numbers, Points
 from sphereot._arrays.validation import as_masses, as_order, as_points, own_weights
 from sphereot._support.atomic_write import write_aside
 from sphereot.sketch import distances
-from sphereot.sketch.bins import Bins, count_points, to_float, zero_bins
+from sphereot.sketch.bins import Bins, count_points, zero_bins
 from sphereot.sketch.distances import PairwiseSketchDistances, SketchDistance
 from sphereot.sketch.layout import Layout, decode, encode, group_numbers
 
@@ -81,7 +82,7 @@ class Sketch:
     ):
         if weighted not in (None, True, False):
             raise TypeError(f"weighted: got {weighted!r}; give True, False, or None to let the first update decide.")
-        self._layout = Layout.validated(dim, n_projections, bins, seed, method, groups)
+        self.layout = Layout.validated(dim, n_projections, bins, seed, method, groups)
         self._weighted = weighted
         self._bins: Bins | None = None
         self._interrupted = False
@@ -89,40 +90,35 @@ class Sketch:
     @classmethod
     def _from_layout(cls, layout: Layout, weighted: bool | None, bins: Bins | None) -> "Sketch":
         sketch = cls.__new__(cls)
-        sketch._layout, sketch._weighted, sketch._bins, sketch._interrupted = layout, weighted, bins, False
+        sketch.layout, sketch._weighted, sketch._bins, sketch._interrupted = layout, weighted, bins, False
         return sketch
 
     # ---- what it holds ----
 
     @property
-    def layout(self) -> Layout:
-        """Great circles and bins: what sketches must share to be merged or compared."""
-        return self._layout
-
-    @property
     def dim(self) -> int:
         """The dimension d of the space around the sphere."""
-        return self._layout.dim
+        return self.layout.dim
 
     @property
     def n_projections(self) -> int:
         """The number L of great circles."""
-        return self._layout.n_projections
+        return self.layout.n_projections
 
     @property
     def bins(self) -> int:
         """The number B of bins of each great circle."""
-        return self._layout.bins
+        return self.layout.bins
 
     @property
     def groups(self) -> int:
         """The number G of groups."""
-        return self._layout.groups
+        return self.layout.groups
 
     @property
     def projections(self) -> NDArray[np.float64]:
         """The great circles, shape (L, d, 2), for `projections=` of other functions; read-only."""
-        return self._layout.frames()
+        return self.layout.frames()
 
     @property
     def weighted(self) -> bool | None:
@@ -132,40 +128,36 @@ class Sketch:
     @property
     def n(self) -> int:
         """The number of points."""
-        return 0 if self._counts is None else int(np.sum(self._counts.n))
+        return 0 if self._counts is None else int(self._counts.n.sum())
 
     @property
     def total(self) -> float:
         """The total weight: the number of points, if they have no weights."""
-        if self._counts is None:
-            return 0.0
-        return float(np.sum(to_float(self._counts.mass[:, :, 0].swapaxes(0, 1))))
+        return 0.0 if self._counts is None else self._counts.total
 
     @property
     def nbytes(self) -> int:
         """Memory of the counts, in bytes."""
-        return 0 if self._counts is None else self._counts.nbytes
+        return 0 if self._counts is None else sum(a.nbytes for a in (self._counts.n, *self._counts.arrays))
 
     @property
     def _counts(self) -> Bins | None:
         if self._interrupted:
-            raise RuntimeError("an update of this sketch was interrupted, and some circles lack points; make it again.")
+            raise RuntimeError("an update of this sketch was interrupted, and some circles lack points. Make it again.")
         return self._bins
+
+    def bins_by_group(self) -> Bins:
+        """The counts of each group, which must not be changed; an error if there are no points."""
+        if self._counts is None:
+            raise ValueError("the sketch is empty. Update it with points first.")
+        return self._counts
 
     def bins_of_all_groups(self) -> Bins:
         """The counts of all groups together; an error if there are no points."""
-        if self._counts is None:
-            raise ValueError("the sketch is empty, and has no distance; update it with points first.")
-        bins = self._counts.sum_groups()
+        bins = self.bins_by_group().sum_groups()
         if not np.any(bins.mass[0, :, 0]):
-            raise ValueError("the sketch has points of weight zero only, and no distance; add points with weight.")
+            raise ValueError("the sketch has points of weight zero only, so no distance. Add points with weight.")
         return bins
-
-    def bins_by_group(self) -> Bins:
-        """The counts of all groups apart; an error if there are no points. They must not be changed."""
-        if self._counts is None:
-            raise ValueError("the sketch is empty; update it with points first.")
-        return self._counts
 
     # ---- points ----
 
@@ -216,7 +208,7 @@ class Sketch:
         bins = zero_bins(self.groups, self.n_projections, self.bins, weighted) if self._counts is None else self._counts
         self._interrupted = self._bins is not None
         try:
-            count_points(bins, self.projections, self._layout.near_squares, points, masses, numbers)
+            count_points(bins, self.projections, self.layout.near_squares, points, masses, numbers)
         except ValueError:  # before the first point was counted
             self._interrupted = False
             raise
@@ -229,10 +221,9 @@ class Sketch:
 
     def group_sketches(self) -> Iterator["Sketch"]:
         """The sketch of each group, without groups; some may be empty."""
-        layout = Layout(self.dim, self.n_projections, self.bins, self._layout.seed, self._layout.method, 1)
-        for g in range(self.groups):
-            empty = self._counts is None or not self._counts.n[g]
-            part = None if empty or self._counts is None else self._counts.group(g).copy()
+        layout = replace(self.layout, groups=1)
+        for g, n in enumerate(self.group_sizes()):
+            part = self.bins_by_group().group(g).copy() if n else None
             yield Sketch._from_layout(layout, self._weighted, part)
 
     # ---- merging ----
@@ -240,32 +231,31 @@ class Sketch:
     def require_mergeable(self, other: "Sketch") -> None:
         """Raise a ValueError that names what differs unless the sketches can be merged and compared."""
         if not isinstance(other, Sketch):
-            raise TypeError(f"got {type(other).__name__}, but a sketch is merged and compared with a Sketch only.")
-        self._layout.require_same(other._layout)
+            raise TypeError(f"a sketch can be merged and compared only with a Sketch, got {type(other).__name__}.")
+        self.layout.require_same(other.layout)
 
-    def _require_same_weights(self, other: "Sketch") -> None:
-        if None not in (self._weighted, other._weighted) and self._weighted != other._weighted:
+    def _require_summable(self, other: "Sketch") -> None:
+        self.require_mergeable(other)
+        if {self._weighted, other._weighted} == {True, False}:
             raise ValueError(
-                "the sketches differ in weights: the points of one have weights, those of the other have none; give "
-                "all points weights, or none."
+                "the sketches differ in weights: only the points of one sketch have weights. Give all points weights, "
+                "or none."
             )
 
     def __add__(self, other: "Sketch") -> "Sketch":
         if not isinstance(other, Sketch):
             return NotImplemented
-        self.require_mergeable(other)
-        self._require_same_weights(other)
+        self._require_summable(other)
         weighted = self._weighted if self._weighted is not None else other._weighted
-        if self._counts is None or other._counts is None:
-            bins = self._counts if other._counts is None else other._counts
-            return Sketch._from_layout(self._layout, weighted, None if bins is None else bins.copy())
-        return Sketch._from_layout(self._layout, weighted, self._counts.add(other._counts))
+        mine, theirs = self._counts, other._counts
+        if mine and theirs:
+            return Sketch._from_layout(self.layout, weighted, mine.add(theirs))
+        only = mine or theirs
+        return Sketch._from_layout(self.layout, weighted, only and only.copy())
 
     def __radd__(self, other: Any) -> "Sketch":
         if isinstance(other, int) and other == 0:  # the start of sum()
-            return Sketch._from_layout(
-                self._layout, self._weighted, None if self._counts is None else self._counts.copy()
-            )
+            return self + Sketch._from_layout(self.layout, self._weighted, None)
         return NotImplemented
 
     def __iadd__(self, other: "Sketch") -> "Sketch":
@@ -278,22 +268,21 @@ class Sketch:
     def __sub__(self, other: "Sketch") -> "Sketch":
         if not isinstance(other, Sketch):
             return NotImplemented
-        self.require_mergeable(other)
-        self._require_same_weights(other)
+        self._require_summable(other)
         if other._counts is None:
             return self + other
         rest = None if self._counts is None else self._counts.subtract(other._counts)
         if rest is None:
             raise ValueError(
-                "the second sketch has points that the first has not, so that counts would be negative; subtract only "
-                "what was added before."
+                "the second sketch contains points that are not in the first one, so counts would be negative. "
+                "Subtract only what was added before."
             )
-        return Sketch._from_layout(self._layout, self._weighted, rest if np.any(rest.n) else None)
+        return Sketch._from_layout(self.layout, self._weighted, rest if np.any(rest.n) else None)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sketch):
             return NotImplemented
-        if self._layout != other._layout or self._weighted != other._weighted:
+        if self.layout != other.layout or self._weighted != other._weighted:
             return False
         mine, theirs = self._counts, other._counts
         if mine is None or theirs is None:
@@ -322,21 +311,21 @@ class Sketch:
         """
         p = as_order(p)
         self.require_mergeable(other)
-        return distances.distance(self.bins_of_all_groups(), other.bins_of_all_groups(), self._layout, p)
+        return distances.distance(self.bins_of_all_groups(), other.bins_of_all_groups(), self.layout, p)
 
     def distance_to_uniform(self, p: float = 2) -> SketchDistance:
         """SSW_p between the points and the uniform distribution, as `distance`."""
-        return distances.distance(self.bins_of_all_groups(), None, self._layout, as_order(p))
+        return distances.distance(self.bins_of_all_groups(), None, self.layout, as_order(p))
 
     # ---- bytes ----
 
     def to_bytes(self) -> bytes:
         """The sketch as bytes, in a compressed format that every machine reads (:doc:`/sketch`); never a pickle."""
-        return encode(self._layout, self._weighted, self._counts)
+        return encode(self.layout, self._weighted, self._counts)
 
     def digest(self) -> str:
         """A digest of great circles and counts, 32 hexadecimal digits: equal sketches have equal digests everywhere."""
-        layout = self._layout
+        layout = self.layout
         content = hashlib.blake2b(
             repr((layout.dim, layout.bins, layout.groups, self._weighted)).encode(), digest_size=16
         )
@@ -369,7 +358,7 @@ class Sketch:
         return Sketch.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        layout = self._layout
+        layout = self.layout
         groups = "" if self.groups == 1 else f", groups={self.groups}"
         weights = ", weighted" if self._weighted else ""
         return (
@@ -408,17 +397,14 @@ def pairwise(sketches: Sequence[Sketch], p: float = 2) -> PairwiseSketchDistance
         raise ValueError(f"sketches: got {len(sketches)}, but pairs need at least 2 sketches.")
     for other in sketches[1:]:
         sketches[0].require_mergeable(other)
-    parts = [sketch.bins_of_all_groups() for sketch in sketches]
-    layout = sketches[0].layout
-    k = len(parts)
-    first, second = np.triu_indices(k, 1)
+    parts, layout = [sketch.bins_of_all_groups() for sketch in sketches], sketches[0].layout
+    first, second = np.triu_indices(len(parts), 1)
+    tables = np.zeros((2, len(parts), len(parts)))
     if p == 1:
-        values, bounds = distances.level_distances(parts, layout)
+        tables[:, first, second] = distances.level_distances(parts, layout)
     else:
-        results = [distances.distance(parts[i], parts[j], layout, p) for i, j in zip(first, second, strict=True)]
-        values = np.array([result.value for result in results])
-        bounds = np.array([result.error_bound for result in results])
-    square = np.zeros((2, k, k))
-    square[0, first, second] = square[0, second, first] = values
-    square[1, first, second] = square[1, second, first] = bounds
-    return PairwiseSketchDistances(square[0], square[1], p)
+        for i, j in zip(first, second, strict=True):
+            result = distances.distance(parts[i], parts[j], layout, p)
+            tables[:, i, j] = result.value, result.error_bound
+    value, error_bound = tables + tables.transpose(0, 2, 1)
+    return PairwiseSketchDistances(value, error_bound, p)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sphereot._arrays.validation import require_labels
+from sphereot._backends import threads_limited_to
 from sphereot._support.extras import require
-from sphereot.sketch.streams import PointColumns, merge_sketches, sketch_partition
+from sphereot.sketch.streams import PointColumns, SketchesByKey, merge_sketches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,29 +60,35 @@ def sketch_agg(
     >>> {row.day: Sketch.from_bytes(bytes(row.sketch)) for row in days.collect()}  # doctest: +SKIP
     """
     require("pyspark", "sphereot.sketch.spark", extra="spark")
-    form = PointColumns.of(columns, lonlat=lonlat, normalize=normalize)
+    form = PointColumns(columns, lonlat=lonlat, normalize=normalize)
     keys = _names(by)
     form.require_in("df", df.columns, [*keys, weights, groups])
     chosen = list(dict.fromkeys([*keys, *form.names, *(name for name in (weights, groups) if name is not None)]))
     options = dict(options)
 
     def summarize(batches: Iterable[Any]) -> Iterator[Any]:
-        partial: dict[tuple[Any, ...], bytes] = {}
-        types = [None] * len(keys)
+        sketches = SketchesByKey(options, most_open=1)
+        numbers: dict[tuple[Any, ...], int | None] = {} if keys else {(): None}
+        types: list[Any] = []
         for batch in batches:
+            if not batch.num_rows:
+                continue
             types = [batch.schema.field(name).type for name in keys]
-            for key, rows in _rows_by_key(batch, keys):
-                points = form.points({name: _values(name, rows.column(name)) for name in form.names})
-                content = sketch_partition(
-                    points, options, weights=_optional(rows, weights), groups=_optional(rows, groups)
-                )[None]
-                partial[key] = content if key not in partial else merge_sketches([partial[key], content])
-        if partial:
+            labels = [batch.column(name).to_pylist() for name in keys]
+            for name, values in zip(keys, labels, strict=True):
+                require_labels(f"by: {name}", values)
+            of_rows = [numbers.setdefault(key, len(numbers)) for key in zip(*labels, strict=True)] if keys else None
+            points = form.points({name: _values(name, batch.column(name)) for name in form.names})
+            given = (None if name is None else np.asarray(batch.column(name).to_pylist()) for name in (weights, groups))
+            with threads_limited_to(1):  # Spark runs one task per core
+                sketches.update(points, *given, of_rows)
+        contents = sketches.to_bytes()
+        if contents:
             import pyarrow
 
-            values = [pyarrow.array([key[k] for key in partial], kind) for k, kind in enumerate(types)]
-            sketches = pyarrow.array(list(partial.values()), pyarrow.binary())
-            yield pyarrow.RecordBatch.from_arrays([*values, sketches], names=[*keys, "sketch"])
+            values = [pyarrow.array([key[k] for key in numbers], kind) for k, kind in enumerate(types)]
+            column = pyarrow.array([contents[number] for number in numbers.values()], pyarrow.binary())
+            yield pyarrow.RecordBatch.from_arrays([*values, column], names=[*keys, "sketch"])
 
     return _merge_by_key(df.select(*chosen).mapInArrow(summarize, _schema(df, keys)), keys)
 
@@ -138,36 +145,15 @@ def _merge_by_key(df: Any, keys: list[str]) -> Any:
     return partial.groupBy(*keys).applyInArrow(merge, schema)
 
 
-def _rows_by_key(batch: Any, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Pairs of a key and the rows of an Arrow batch that have it."""
-    if batch.num_rows == 0:
-        return
-    if not keys:
-        yield (), batch
-        return
-    columns = [batch.column(name).to_pylist() for name in keys]
-    for name, values in zip(keys, columns, strict=True):
-        require_labels(f"by: {name}", values)
-    rows: dict[tuple[Any, ...], list[int]] = {}
-    for index, key in enumerate(zip(*columns, strict=True)):
-        rows.setdefault(key, []).append(index)
-    for key, indices in rows.items():
-        yield key, batch.take(indices)
-
-
 def _values(name: str, column: Any) -> Any:
     """A column of numbers as an array (n,), or of lists of one length as an array (n, d)."""
     import pyarrow
 
     if column.null_count:
-        raise ValueError(f"{name}: {column.null_count} rows hold no value; leave them out first: df.dropna().")
+        raise ValueError(f"{name}: {column.null_count} rows hold no value. Leave them out first: df.dropna().")
     if not pyarrow.types.is_list(column.type) and not pyarrow.types.is_fixed_size_list(column.type):
         return column.to_numpy(zero_copy_only=False)
     flat = column.flatten()
     if flat.null_count or len(flat) % len(column) or len(set(column.value_lengths().to_pylist())) != 1:
-        raise ValueError(f"{name}: the lists have different lengths or hold nulls; leave out such rows first.")
+        raise ValueError(f"{name}: the lists have different lengths or hold nulls. Leave out such rows first.")
     return flat.to_numpy(zero_copy_only=False).reshape(len(column), -1)
-
-
-def _optional(rows: Any, name: str | None) -> Any:
-    return None if name is None else np.asarray(rows.column(name).to_pylist())

@@ -1,11 +1,6 @@
-"""Sketches of streams and of the partitions of a table: one sketch per key, in bounded memory, merged as bytes.
+"""Sketches of streams and of the partitions of a table: one sketch per key, in bounded memory, merged as bytes."""
 
-Engines send partial results between their processes as bytes. Sketches of few points are small, so that many keys fit
-into memory.
-"""
-
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +8,8 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.containers import stacked
 from sphereot._arrays.validation import require_labels
-from sphereot._backends import threads_limited_to
 from sphereot.sketch.sketch import Sketch
 from sphereot.sphere import from_lonlat, normalize
-
-Partial = dict[Hashable, bytes]
-"""Sketches of a part of the data as bytes, by key; the key is None if the data are not divided."""
 
 
 class SketchesByKey:
@@ -27,9 +18,10 @@ class SketchesByKey:
     Parameters
     ----------
     options : mapping
-        Arguments of `Sketch` besides the dimension, which is that of the first points.
+        Arguments of `Sketch` besides the dimension, which the first points decide.
     most_open : int
-        How many sketches are held open (16 L B bytes each, 13 MB by default); the others are held as compressed bytes.
+        How many sketches are held open (16 L B bytes each, 13 MB by default). Other sketches are held as compressed
+        bytes, which are small for few points.
 
     Examples
     --------
@@ -66,16 +58,16 @@ class SketchesByKey:
         return sorted([*self._open, *self._closed], key=str)
 
     def items(self) -> Iterator[tuple[Hashable, Sketch]]:
-        """Pairs of a key and its sketch, in the order of the keys; sketches are opened one by one."""
+        """Pairs of a key and its sketch, in the order of the keys; sketches are opened one at a time."""
         for key in self.keys():
             yield key, self._open[key] if key in self._open else Sketch.from_bytes(self._closed[key])
 
     def to_bytes(self) -> dict[Hashable, bytes]:
-        """The sketches as bytes by key, from which `restore` goes on."""
+        """The sketches as bytes by key, which `restore` accepts."""
         return self._closed | {key: sketch.to_bytes() for key, sketch in self._open.items()}
 
     def restore(self, contents: Mapping[Hashable, bytes]) -> None:
-        """Replace all sketches by those that `to_bytes` gave."""
+        """Replace all sketches by the result of an earlier `to_bytes`."""
         self._open, self._closed = {}, dict(contents)
 
     def _open_sketch(self, key: Hashable, dim: int) -> Sketch:
@@ -108,44 +100,34 @@ def rows_by_key(keys: Any) -> Iterator[tuple[Hashable, Any]]:
     yield from zip(named, np.split(order, ends[:-1]), strict=True)
 
 
-@dataclass(frozen=True)
 class PointColumns:
     """Which columns of a table hold the points, and in which form.
 
-    Attributes
+    Parameters
     ----------
-    names : tuple of str
-        One column of lists, or one column per coordinate; with `lonlat`, longitude and latitude in degrees.
-    lonlat : bool
+    columns : str or sequence of str, optional
+        A column of lists, or one column per coordinate. With `lonlat`, longitude and latitude in degrees, by default
+        the columns "lon" and "lat".
+    lonlat : bool, default False
         Whether the columns are longitude and latitude.
-    normalize : bool
+    normalize : bool, default False
         Scale the points to unit length.
     """
 
-    names: tuple[str, ...]
-    lonlat: bool = False
-    normalize: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(self, columns: str | Sequence[str] | None, *, lonlat: bool = False, normalize: bool = False):
+        if columns is None:
+            columns = ("lon", "lat") if lonlat else ()
+        self.names = (columns,) if isinstance(columns, str) else tuple(columns)
+        self.lonlat, self.normalize = lonlat, normalize
         if not self.names:
             raise ValueError("columns: got none; name a column of lists, or one column per coordinate.")
-        if self.lonlat and len(self.names) != 2:
+        if lonlat and len(self.names) != 2:
             raise ValueError(
-                f"columns: got {len(self.names)} with lonlat=True; name two, longitude first: ('lon', 'lat')."
+                f"columns: got {len(self.names)} with lonlat=True. Name two, longitude first: ('lon', 'lat')."
             )
 
-    @classmethod
-    def of(cls, columns: str | Sequence[str] | None, *, lonlat: bool, normalize: bool) -> "PointColumns":
-        """Columns as a user names them; with `lonlat`, by default "lon" and "lat"."""
-        if columns is None:
-            if not lonlat:
-                raise ValueError("columns: got None; name a column of lists, or one column per coordinate.")
-            columns = ("lon", "lat")
-        names = (columns,) if isinstance(columns, str) else tuple(columns)
-        return cls(names, lonlat, normalize)
-
     def require_in(self, table: str, available: Sequence[str], others: Sequence[str | None] = ()) -> None:
-        """Raise unless the columns, and the `others` that are not None, are among those of a table."""
+        """Raise unless the columns, and the `others` that are not None, are among the columns of a table."""
         for name in (*self.names, *(other for other in others if other is not None)):
             if name not in available:
                 raise ValueError(f"{table}: has no column {name!r}; it has {', '.join(map(str, available))}.")
@@ -162,56 +144,9 @@ class PointColumns:
         return np.asarray(normalize(coordinates) if self.normalize else coordinates)
 
 
-def sketch_partition(
-    points: Any,
-    options: Mapping[str, Any],
-    *,
-    weights: Any = None,
-    groups: Any = None,
-    keys: Any = None,
-    threads: int = 1,
-) -> Partial:
-    """Sketch the points (n, d) of a partition, one sketch per key.
-
-    Parameters
-    ----------
-    options : mapping
-        Arguments of `Sketch` besides the dimension.
-    weights, groups, keys : array, shape (n,), optional
-        A weight, the label of a group, and a key of each point.
-    threads : int
-        Engines run one task per core, so that one thread is enough.
-    """
-    if len(points) == 0:
-        return {}
-    sketches = SketchesByKey(options, most_open=1)
-    with threads_limited_to(threads):
-        sketches.update(points, weights, groups, keys)
-        return sketches.to_bytes()
-
-
 def merge_sketches(sketches: Iterable[bytes]) -> bytes:
-    """The sum of sketches; one at a time is held in memory beside the sum."""
-    total: Sketch | None = None
-    for content in sketches:
-        sketch = Sketch.from_bytes(content)
-        total = sketch if total is None else total.__iadd__(sketch)
-    if total is None:
+    """The sum of sketches; only one of them and the sum are in memory at a time."""
+    total = sum(map(Sketch.from_bytes, sketches))
+    if isinstance(total, int):
         raise ValueError("there are no sketches to merge; the data have no rows.")
     return total.to_bytes()
-
-
-def merge_partials(partials: Iterable[Partial]) -> Partial:
-    """The sum of partial results, key by key."""
-    by_key: dict[Hashable, list[bytes]] = {}
-    for partial in partials:
-        for key, sketch in partial.items():
-            by_key.setdefault(key, []).append(sketch)
-    return {key: sketches[0] if len(sketches) == 1 else merge_sketches(sketches) for key, sketches in by_key.items()}
-
-
-def reduce_tree(parts: list[Any], combine: Callable[[list[Any]], Any], split_every: int) -> Any:
-    """Combine parts, `split_every` at a time, until one is left."""
-    while len(parts) > 1:
-        parts = [combine(parts[start : start + split_every]) for start in range(0, len(parts), split_every)]
-    return parts[0]
