@@ -23,8 +23,8 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]
 
-# Formulas are written in plain text, as in the docstrings, and headings are the targets of links.
-myst_enable_extensions = ["colon_fence"]
+# Headings are the targets of links.
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True

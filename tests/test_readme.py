@@ -64,7 +64,7 @@ def test_variances():
 
 
 def test_range_of_variances():
-    """Fifteen pairs lie behind the range in docs/background/accuracy.md: the least gain is that of tight, close clusters."""
+    """The range in docs/background/accuracy.md comes from fifteen pairs; tight, close clusters gain least."""
     pytest.importorskip("scipy")
     from benchmarks import variance
 
