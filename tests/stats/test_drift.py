@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 import sphereot
 from sphereot._support.text import printable, shorten
 from sphereot.stats import drift_test, two_sample_test
-from sphereot.stats._circle_density import projected_densities
 from sphereot.stats.drift import _holm
+from sphereot.stats.sketch_tests import projected_densities
 
 RNG = np.random.default_rng(7)
 X = sphere_sample(RNG, 150, 3, shift=1)

@@ -11,15 +11,16 @@ from numpy.testing import assert_allclose
 import sphereot
 from sphereot.stats import _uniformity_statistics as statistic_module
 from sphereot.stats import uniformity_test
-from sphereot.stats._uniformity_null import (
+from sphereot.stats._uniformity_null import null_distribution, null_tail_probability
+from sphereot.stats._uniformity_statistics import (
+    bingham,
     bingham_tail_probability,
+    gine,
     gine_limit,
     gine_tail_probability,
-    null_distribution,
-    null_tail_probability,
+    rayleigh,
     rayleigh_tail_probability,
 )
-from sphereot.stats._uniformity_statistics import bingham, gine, rayleigh
 from sphereot.stats.uniformity import _LEAST_ASYMPTOTIC_POINTS
 
 SMALLEST = 5e-324

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from sphereot._backends.uniform_kernel import gegenbauer_eigenvalues, kernel_value
 from sphereot._support.bisection import bisect
 
-_DEGREES = 4096  # weights of higher degree change the variance by 1e-9 of itself at most
+DEGREES = 4096  # weights of higher degree change the variance by 1e-9 of itself at most
 _SKEWNESS_OF_REMAINDER = 1e-9
-_SMALLEST = math.ulp(0.0)  # a probability that is not 0 is given as at least this
+SMALLEST = math.ulp(0.0)  # a probability that is not 0 is given as at least this
 
 
 Floats = NDArray[np.float64]
@@ -171,35 +171,11 @@ class WeightedChiSquares:
 @lru_cache(maxsize=64)
 def limit_distribution(dim: int) -> WeightedChiSquares:
     """The limit of n SSW_2^2 for uniform points on S^{d-1}, as n grows."""
-    spectrum = gegenbauer_eigenvalues(dim, _DEGREES)
-    return _sobolev_limit(spectrum.eigenvalues, spectrum.multiplicities, spectrum.shares, mean=1 / 12)
+    spectrum = gegenbauer_eigenvalues(dim, DEGREES)
+    return sobolev_limit(spectrum.eigenvalues, spectrum.multiplicities, spectrum.shares, mean=1 / 12)
 
 
-@lru_cache(maxsize=64)
-def gine_limit(dim: int) -> WeightedChiSquares:
-    """The limit of Giné's statistic for uniform points on S^{d-1}, as n grows.
-
-    The kernel is 2/pi arcsin(cos) + 1/2 - sin / (2 E sin) of the angle. Its odd part is 16 times that of K_d. The
-    eigenvalue of sin for the degree l = 2 j is E sin (-1/2)_j (1/2)_j / ((d/2 + 1/2)_j (d/2 - 1/2)_j).
-    """
-    spectrum = gegenbauer_eigenvalues(dim, _DEGREES)
-    j = np.arange(1, _DEGREES // 2 + 1)
-    # By logarithms, like the eigenvalues of K_d: in many dimensions they are less than any float. The first factor,
-    # with the minus sign of the kernel, is 1/4 / ((d + 1)/2 (d - 1)/2).
-    ratios = np.concatenate([[0.5], j[1:] - 1.5]) * (j - 0.5) / ((j + (dim - 1) / 2) * (j + (dim - 3) / 2))
-    log_even = np.cumsum(np.log(ratios)) - math.log(2.0)
-    # Degrees whose eigenvalue of K_d is less than any float contribute nothing here either.
-    none = np.full(_DEGREES, np.inf)
-    log_multiplicities = np.log(spectrum.shares) - np.log(
-        spectrum.eigenvalues, out=none, where=spectrum.eigenvalues > 0
-    )
-    eigenvalues, shares = 16.0 * spectrum.eigenvalues, 16.0 * spectrum.shares
-    eigenvalues[1::2] = np.exp(log_even)
-    shares[1::2] = np.exp(log_even + log_multiplicities[1::2])
-    return _sobolev_limit(eigenvalues, spectrum.multiplicities, shares, mean=1.5)
-
-
-def _sobolev_limit(
+def sobolev_limit(
     eigenvalues: NDArray[np.float64],
     multiplicities: NDArray[np.float64],
     shares: NDArray[np.float64],
@@ -274,40 +250,8 @@ def null_tail_probability(statistic: float, n: int, dim: int, standard_error: fl
         angle = bisect(
             lambda a: value - float(kernel_value(np.array(math.sin(a / 2) ** 2), dim)), 0.0, math.pi, steps=60
         )
-        return max(_SMALLEST, _probability_of_angle(angle, dim))
-    return max(_SMALLEST, null_distribution(n, dim, standard_error).survival(statistic))
-
-
-def rayleigh_tail_probability(statistic: float, n: int, dim: int) -> float:
-    """The probability that Rayleigh's statistic is at least `statistic`: chi-square with an error of order 1 / n^2."""
-    corrected = (1 - 1 / (2 * n)) * statistic + statistic**2 / (2 * n * (dim + 2))
-    return _chi_square_tail(corrected, dim)
-
-
-def bingham_tail_probability(statistic: float, n: int, dim: int) -> float:
-    """The probability that Bingham's statistic is at least `statistic`: chi-square with an error of order 1 / n^2.
-
-    The correction is a cubic polynomial that falls for large values. Four standard deviations above the mean it goes
-    on as a straight line.
-    """
-    freedom = (dim - 1) * (dim + 2) / 2
-    divisor = 3 * (dim + 4) * (dim * dim + dim + 2)
-    b0 = (2 * dim * dim + 3 * dim + 4) / (6 * (dim + 4))
-    b1 = -(4 * dim * dim + 3 * dim - 4) / divisor
-    b2 = 4 * (dim * dim - 4) / (divisor * (dim * dim + dim + 6))
-    s = min(statistic, freedom + 4 * math.sqrt(2 * freedom))
-    slope = max(0.0, 1 - (b0 + 2 * b1 * s + 3 * b2 * s * s) / n)
-    corrected = s * (1 - (b0 + b1 * s + b2 * s * s) / n) + slope * (statistic - s)
-    return _chi_square_tail(corrected, freedom)
-
-
-def gine_tail_probability(statistic: float, n: int, dim: int) -> float:
-    """The probability that Giné's statistic is at least `statistic`, for n uniform points."""
-    return max(_SMALLEST, gine_limit(dim).scaled_about_mean(math.sqrt(1 - 1 / n)).survival(statistic))
-
-
-def _chi_square_tail(x: float, freedom: float) -> float:
-    return max(_SMALLEST, WeightedChiSquares(np.ones(1), np.array([freedom])).survival(x))
+        return max(SMALLEST, _probability_of_angle(angle, dim))
+    return max(SMALLEST, null_distribution(n, dim, standard_error).survival(statistic))
 
 
 def _probability_of_angle(angle: float, dim: int) -> float:

@@ -15,6 +15,7 @@ rounding of lengths in float32.
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from sphereot._backends.protocol import Measure
 from sphereot._backends.uniform_kernel import LARGEST, gegenbauer_eigenvalues
 from sphereot.distance.estimates import mean_and_error
 from sphereot.slicing.circles import great_circles
+from sphereot.stats._uniformity_null import DEGREES, SMALLEST, WeightedChiSquares, sobolev_limit
 
 MAX_POINTS_IN_PAIRS = 20_000
 GROUPS, CIRCLES_PER_GROUP = 8, 128
@@ -32,7 +34,7 @@ GROUPS, CIRCLES_PER_GROUP = 8, 128
 _ERROR_OF_CIRCLES = 0.018
 _PAIRS_IN_BLOCKS = 500_000_000
 _LEAST_BLOCKS = 16
-_DEGREES = 64  # of the harmonics that are looked at; only their order of magnitude matters
+_FEW_DEGREES = 64  # of the harmonics that are looked at; only their order of magnitude matters
 
 
 class UniformStatistic(NamedTuple):
@@ -72,7 +74,7 @@ def uniform_statistic(points: NDArray[Any], generator: np.random.Generator) -> U
 
 
 def _circles_are_better(n: int, dim: int) -> bool:
-    spectrum = gegenbauer_eigenvalues(dim, _DEGREES)
+    spectrum = gegenbauer_eigenvalues(dim, _FEW_DEGREES)
     variances = spectrum.eigenvalues * spectrum.shares
     rest = math.sqrt(float(np.sum(variances[2:]) / np.sum(variances)))
     error_of_blocks: float = rest * math.sqrt(n / _block_size(n))
@@ -178,3 +180,59 @@ def _unit_blocks(x: Points) -> Iterator[NDArray[np.float64]]:
         block = x[start : start + step].astype(np.float64)
         block /= np.linalg.norm(block, axis=1, keepdims=True)
         yield block
+
+
+def rayleigh_tail_probability(statistic: float, n: int, dim: int) -> float:
+    """The probability that Rayleigh's statistic is at least `statistic`: chi-square with an error of order 1 / n^2."""
+    corrected = (1 - 1 / (2 * n)) * statistic + statistic**2 / (2 * n * (dim + 2))
+    return _chi_square_tail(corrected, dim)
+
+
+def bingham_tail_probability(statistic: float, n: int, dim: int) -> float:
+    """The probability that Bingham's statistic is at least `statistic`: chi-square with an error of order 1 / n^2.
+
+    The correction is a cubic polynomial that falls for large values. Four standard deviations above the mean it goes
+    on as a straight line.
+    """
+    freedom = (dim - 1) * (dim + 2) / 2
+    divisor = 3 * (dim + 4) * (dim * dim + dim + 2)
+    b0 = (2 * dim * dim + 3 * dim + 4) / (6 * (dim + 4))
+    b1 = -(4 * dim * dim + 3 * dim - 4) / divisor
+    b2 = 4 * (dim * dim - 4) / (divisor * (dim * dim + dim + 6))
+    s = min(statistic, freedom + 4 * math.sqrt(2 * freedom))
+    slope = max(0.0, 1 - (b0 + 2 * b1 * s + 3 * b2 * s * s) / n)
+    corrected = s * (1 - (b0 + b1 * s + b2 * s * s) / n) + slope * (statistic - s)
+    return _chi_square_tail(corrected, freedom)
+
+
+def gine_tail_probability(statistic: float, n: int, dim: int) -> float:
+    """The probability that Giné's statistic is at least `statistic`, for n uniform points."""
+    return max(SMALLEST, gine_limit(dim).scaled_about_mean(math.sqrt(1 - 1 / n)).survival(statistic))
+
+
+def _chi_square_tail(x: float, freedom: float) -> float:
+    return max(SMALLEST, WeightedChiSquares(np.ones(1), np.array([freedom])).survival(x))
+
+
+@lru_cache(maxsize=64)
+def gine_limit(dim: int) -> WeightedChiSquares:
+    """The limit of Giné's statistic for uniform points on S^{d-1}, as n grows.
+
+    The kernel is 2/pi arcsin(cos) + 1/2 - sin / (2 E sin) of the angle. Its odd part is 16 times that of K_d. The
+    eigenvalue of sin for the degree l = 2 j is E sin (-1/2)_j (1/2)_j / ((d/2 + 1/2)_j (d/2 - 1/2)_j).
+    """
+    spectrum = gegenbauer_eigenvalues(dim, DEGREES)
+    j = np.arange(1, DEGREES // 2 + 1)
+    # By logarithms, like the eigenvalues of K_d: in many dimensions they are less than any float. The first factor,
+    # with the minus sign of the kernel, is 1/4 / ((d + 1)/2 (d - 1)/2).
+    ratios = np.concatenate([[0.5], j[1:] - 1.5]) * (j - 0.5) / ((j + (dim - 1) / 2) * (j + (dim - 3) / 2))
+    log_even = np.cumsum(np.log(ratios)) - math.log(2.0)
+    # Degrees whose eigenvalue of K_d is less than any float contribute nothing here either.
+    none = np.full(DEGREES, np.inf)
+    log_multiplicities = np.log(spectrum.shares) - np.log(
+        spectrum.eigenvalues, out=none, where=spectrum.eigenvalues > 0
+    )
+    eigenvalues, shares = 16.0 * spectrum.eigenvalues, 16.0 * spectrum.shares
+    eigenvalues[1::2] = np.exp(log_even)
+    shares[1::2] = np.exp(log_even + log_multiplicities[1::2])
+    return sobolev_limit(eigenvalues, spectrum.multiplicities, shares, mean=1.5)

@@ -18,13 +18,18 @@ from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shorten
-from sphereot._support.units import TURNS, Lengths, finite_or_none, format_number
-from sphereot.sketch import Sketch
-from sphereot.stats._circle_density import ProjectedDensities, projected_densities
+from sphereot._support.units import TURNS, Lengths, format_number
+from sphereot.sketch.sketch import Sketch
 from sphereot.stats._testing import choose_frames, independent_generator, standardize
-from sphereot.stats.sketch_tests import require_permutable, sketch_densities, sketch_permutation_result
+from sphereot.stats.sketch_tests import (
+    DriftWindow,
+    ProjectedDensities,
+    projected_densities,
+    require_permutable,
+    sketch_densities,
+    sketch_permutation_result,
+)
 from sphereot.stats.two_sample import (
-    DifferingCircle,
     TwoSampleResult,
     as_groups,
     group_labelings,
@@ -36,90 +41,6 @@ _PERMUTATIONS = 999
 _ROUNDING = 1e-9  # p-values are fractions of counts, and rounding must not make 3 * (1 / 60) exceed 0.05
 _NAMED_WINDOWS = 3
 _LABEL_WIDTH = 40
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriftWindow:
-    """Result of the drift test of one window, by `drift_test` or by a `DriftMonitor`.
-
-    Attributes
-    ----------
-    label : str
-        Name of the window, with control characters replaced.
-    n : int
-        Number of points.
-    value : float
-        SSW_p^p between reference and window, in turns to the power p.
-    p_value : float
-        P-value of the test of this window alone.
-    adjusted_p_value : float
-        P-value after the correction for several windows: by Holm, or times the horizon of a monitor.
-    drifted : bool
-        Whether `adjusted_p_value` is at most the level.
-    permutations : int
-        Number of permutations of the p-value.
-    null_mean, null_deviation : float
-        Mean and standard deviation of the value under permutation.
-    band : tuple of two floats
-        Range of values that chance explains. In a `drift_test`, a window has drifted if and only if its value is above
-        its band; for a monitor, 98 % of the values under permutation lie in the band.
-    circle : DifferingCircle
-        The great circle with the largest `effect`, of those drawn.
-    densities : ProjectedDensities
-        Densities of reference and window on `circle`.
-    test : TwoSampleResult, or None for a monitor
-        The test of the reference against this window.
-    points : array, shape (n, d), or None for sketches
-        The points.
-    """
-
-    label: str
-    n: int
-    value: float
-    p_value: float
-    adjusted_p_value: float
-    drifted: bool
-    permutations: int
-    null_mean: float
-    null_deviation: float
-    band: tuple[float, float]
-    circle: DifferingCircle = field(repr=False)
-    densities: ProjectedDensities = field(repr=False)
-    test: TwoSampleResult | None = field(default=None, repr=False)
-    points: NDArray[Any] | None = field(default=None, repr=False)
-
-    @property
-    def ratio(self) -> float:
-        """The value divided by its mean under permutation: 1 where chance explains all of it."""
-        if self.null_mean > 0:
-            return self.value / self.null_mean
-        return math.inf if self.value > 0 else 1.0
-
-    def as_record(self) -> dict[str, Any]:
-        """The result as one object of JSON."""
-        return {
-            "label": self.label,
-            "points": self.n,
-            "value": self.value,
-            "ratio": finite_or_none(self.ratio),
-            "p_value": self.p_value,
-            "adjusted_p_value": self.adjusted_p_value,
-            "drifted": self.drifted,
-            "permutations": self.permutations,
-            "null_mean": self.null_mean,
-            "null_deviation": self.null_deviation,
-            "band": list(self.band),
-            "circle": {
-                "cost": self.circle.cost,
-                "null_mean": self.circle.null_mean,
-                "null_deviation": self.circle.null_deviation,
-            },
-            "densities": {
-                "reference": self.densities.reference.tolist(),
-                "window": self.densities.window.tolist(),
-                "bandwidth": self.densities.bandwidth,
-            },
-        }
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sphereot._support.extras import require
-from sphereot.stats.monitor import DriftMonitor
+
+if TYPE_CHECKING:
+    from sphereot.stats.monitor import DriftMonitor
 
 _PREFIX = "sphereot_drift_"
 _SUCCESS, _FAILURE = f"{_PREFIX}last_success_timestamp_seconds", f"{_PREFIX}last_error_timestamp_seconds"
@@ -18,7 +20,7 @@ _STATUS = {
 }
 
 
-def prometheus_text(monitor: DriftMonitor, name: str, *, previous: str = "", now: datetime | None = None) -> str:
+def prometheus_text(monitor: "DriftMonitor", name: str, *, previous: str = "", now: datetime | None = None) -> str:
     r"""Metrics of a monitor, in the text exposition format of Prometheus.
 
     Parameters

@@ -1,27 +1,138 @@
 """Two-sample permutation tests on sketches with groups: histograms of whole groups are permuted, without the data."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._backends import sketch_backend
+from sphereot._backends import backend_for, sketch_backend
 from sphereot._backends.protocol import OFFSET_BITS
 from sphereot._support.extras import Progress, progress_bar
-from sphereot.sketch import Sketch
+from sphereot._support.units import finite_or_none
 from sphereot.sketch.bins import Bins, to_float
-from sphereot.stats._circle_density import ProjectedDensities, histogram_densities
 from sphereot.stats._testing import cost_tolerance, p_value, with_ties
-from sphereot.stats.two_sample import TwoSampleResult, most_differing
+from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, most_differing
+
+if TYPE_CHECKING:
+    from sphereot.sketch.sketch import Sketch
 
 _BLOCK_BYTES = 256 << 20
 _LEAST_UNITS = 5  # of both sketches together: fewer have fewer than ten divisions
 
+_GRID = 256  # number of turns at which densities are evaluated
+
 Floats = NDArray[np.float64]
 
 
-def require_permutable(name: str, sketch: Sketch) -> None:
+@dataclass(frozen=True)
+class ProjectedDensities:
+    """Densities of the reference and of one window on a great circle.
+
+    Attributes
+    ----------
+    turns : array, shape (G,)
+        Equally spaced turns on the circle.
+    reference, window : array, shape (G,)
+        Densities per turn, 1 everywhere for the uniform distribution, estimated with Gaussian kernels that are wrapped
+        around the circle. Both have the same bandwidth.
+    bandwidth : float
+        Standard deviation of the kernel, in turns.
+    """
+
+    turns: NDArray[np.float64]
+    reference: NDArray[np.float64]
+    window: NDArray[np.float64]
+    bandwidth: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftWindow:
+    """Result of the drift test of one window, by `drift_test` or by a `DriftMonitor`.
+
+    Attributes
+    ----------
+    label : str
+        Name of the window, with control characters replaced.
+    n : int
+        Number of points.
+    value : float
+        SSW_p^p between reference and window, in turns to the power p.
+    p_value : float
+        P-value of the test of this window alone.
+    adjusted_p_value : float
+        P-value after the correction for several windows: by Holm, or times the horizon of a monitor.
+    drifted : bool
+        Whether `adjusted_p_value` is at most the level.
+    permutations : int
+        Number of permutations of the p-value.
+    null_mean, null_deviation : float
+        Mean and standard deviation of the value under permutation.
+    band : tuple of two floats
+        Range of values that chance explains. In a `drift_test`, a window has drifted if and only if its value is above
+        its band; for a monitor, 98 % of the values under permutation lie in the band.
+    circle : DifferingCircle
+        The great circle with the largest `effect`, of those drawn.
+    densities : ProjectedDensities
+        Densities of reference and window on `circle`.
+    test : TwoSampleResult, or None for a monitor
+        The test of the reference against this window.
+    points : array, shape (n, d), or None for sketches
+        The points.
+    """
+
+    label: str
+    n: int
+    value: float
+    p_value: float
+    adjusted_p_value: float
+    drifted: bool
+    permutations: int
+    null_mean: float
+    null_deviation: float
+    band: tuple[float, float]
+    circle: DifferingCircle = field(repr=False)
+    densities: ProjectedDensities = field(repr=False)
+    test: TwoSampleResult | None = field(default=None, repr=False)
+    points: NDArray[Any] | None = field(default=None, repr=False)
+
+    @property
+    def ratio(self) -> float:
+        """The value divided by its mean under permutation: 1 where chance explains all of it."""
+        if self.null_mean > 0:
+            return self.value / self.null_mean
+        return math.inf if self.value > 0 else 1.0
+
+    def as_record(self) -> dict[str, Any]:
+        """The result as one object of JSON."""
+        return {
+            "label": self.label,
+            "points": self.n,
+            "value": self.value,
+            "ratio": finite_or_none(self.ratio),
+            "p_value": self.p_value,
+            "adjusted_p_value": self.adjusted_p_value,
+            "drifted": self.drifted,
+            "permutations": self.permutations,
+            "null_mean": self.null_mean,
+            "null_deviation": self.null_deviation,
+            "band": list(self.band),
+            "circle": {
+                "cost": self.circle.cost,
+                "null_mean": self.circle.null_mean,
+                "null_deviation": self.circle.null_deviation,
+            },
+            "densities": {
+                "reference": self.densities.reference.tolist(),
+                "window": self.densities.window.tolist(),
+                "bandwidth": self.densities.bandwidth,
+            },
+        }
+
+
+def require_permutable(name: str, sketch: "Sketch") -> None:
     """Raise unless a sketch has groups and points."""
     if sketch.groups < 2:
         raise ValueError(
@@ -33,8 +144,8 @@ def require_permutable(name: str, sketch: Sketch) -> None:
 
 
 def sketch_permutation_result(
-    x: Sketch,
-    y: Sketch,
+    x: "Sketch",
+    y: "Sketch",
     p: float,
     permutations: int,
     generator: np.random.Generator,
@@ -79,14 +190,14 @@ def sketch_permutation_result(
     )
 
 
-def sketch_densities(x: Sketch, y: Sketch, frame: NDArray[Any]) -> ProjectedDensities:
+def sketch_densities(x: "Sketch", y: "Sketch", frame: NDArray[Any]) -> ProjectedDensities:
     """Densities of two sketches on one of their great circles."""
     index = int(np.argmin(np.abs(x.projections - frame).sum(axis=(1, 2))))
     first, second = (to_float(sketch.bins_of_all_groups().mass[0])[index] for sketch in (x, y))
     return histogram_densities(first, second, x.n, y.n)
 
 
-def count_units(x: Sketch, y: Sketch) -> tuple[int, int]:
+def count_units(x: "Sketch", y: "Sketch") -> tuple[int, int]:
     """Numbers of units of either sketch that a test permutes."""
     counts = [[n for n in sketch.group_sizes() if n > 0] for sketch in (x, y)]
     first, second = (-(-len(sizes) // merged) for sizes, merged in zip(counts, _merged(counts), strict=True))
@@ -99,7 +210,7 @@ def _merged(counts: Sequence[Sequence[int]]) -> list[int]:
     return [max(1, round(other / own)) for own, other in zip(means, reversed(means), strict=True)]
 
 
-def _units(x: Sketch, y: Sketch) -> tuple[Floats, Floats, int]:
+def _units(x: "Sketch", y: "Sketch") -> tuple[Floats, Floats, int]:
     """Masses and moments (units, L, B) of both sketches, x first, and the number of units of x."""
     merged = _merged([[n for n in sketch.group_sizes() if n > 0] for sketch in (x, y)])
     (mass_x, moment_x), (mass_y, moment_y) = (
@@ -143,3 +254,45 @@ def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
         costs = backend.transport_distances(pairs[0], pairs[1], p, shape[0])[0]
     by_slice: Floats = costs.reshape(n_labelings, -1).T
     return by_slice
+
+
+def projected_densities(
+    reference: NDArray[Any], window: NDArray[Any], frame: NDArray[np.floating[Any]]
+) -> ProjectedDensities:
+    """Densities of two validated samples (n, d) and (m, d) on the great circle of a frame (d, 2)."""
+    turns = [
+        backend_for(points).project(points, frame[None].astype(points.dtype, copy=False))[0].astype(np.float64)
+        for points in (reference, window)
+    ]
+    bandwidth = max(map(_bandwidth, turns))
+    on_grid = (np.arange(_GRID) + 0.5) / _GRID
+    return ProjectedDensities(on_grid, _smooth(turns[0], bandwidth), _smooth(turns[1], bandwidth), bandwidth)
+
+
+def histogram_densities(
+    reference: NDArray[np.float64], window: NDArray[np.float64], n: int, m: int
+) -> ProjectedDensities:
+    """Densities of two samples of n and m points, given by the masses of bins (B,) of one great circle."""
+    turns = (np.arange(len(reference)) + 0.5) / len(reference)
+    bandwidth = max(_bandwidth(turns, mass, count) for mass, count in ((reference, n), (window, m)))
+    on_grid = (np.arange(_GRID) + 0.5) / _GRID
+    first, second = (_smooth(turns, bandwidth, mass) for mass in (reference, window))
+    return ProjectedDensities(on_grid, first, second, bandwidth)
+
+
+def _bandwidth(turns: NDArray[np.float64], mass: NDArray[np.float64] | None = None, n: int | None = None) -> float:
+    """Bandwidth in turns: half the rule of thumb for one normal peak, so that several peaks stay separate."""
+    n = len(turns) if n is None else n
+    length = min(float(np.abs(np.average(np.exp(2j * np.pi * turns), weights=mass))), 1.0)
+    spread = math.sqrt(-2 * math.log(length)) / (2 * math.pi) if length > 0 else math.inf
+    return max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(n, 0.2), 1 / _GRID)
+
+
+def _smooth(
+    turns: NDArray[np.float64], bandwidth: float, mass: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Kernel density on the grid: a histogram, multiplied with the kernel in Fourier space."""
+    counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, mass, minlength=_GRID)
+    decay = np.exp(-2 * (np.pi * bandwidth * np.arange(_GRID // 2 + 1)) ** 2)
+    smooth: NDArray[np.float64] = np.fft.irfft(np.fft.rfft(counts / counts.sum()) * decay, _GRID) * _GRID
+    return np.maximum(smooth, 0.0)

@@ -36,19 +36,16 @@ from sphereot.stats._testing import (
     p_value,
     with_ties,
 )
-from sphereot.stats._uniformity_null import (
-    bingham_tail_probability,
-    gine_tail_probability,
-    null_distribution,
-    null_tail_probability,
-    rayleigh_tail_probability,
-)
+from sphereot.stats._uniformity_null import null_distribution, null_tail_probability
 from sphereot.stats._uniformity_statistics import (
     MAX_POINTS_IN_PAIRS,
     UniformStatistic,
     bingham,
+    bingham_tail_probability,
     gine,
+    gine_tail_probability,
     rayleigh,
+    rayleigh_tail_probability,
     uniform_statistic,
 )
 
