@@ -190,12 +190,12 @@ def test_bad_model_files_get_their_message(tmp_path):
     whole = small(model="kde").fit(cloud()).save(tmp_path / "whole.safetensors")
     torn = tmp_path / "torn.safetensors"
     torn.write_bytes(whole.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"torn\.safetensors: this is no complete model file"):
+    with pytest.raises(ValueError, match=r"torn\.safetensors: this is not a complete model file"):
         load(torn)
     from safetensors.torch import save_file
 
     save_file({"x": torch.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(ValueError, match="no density model of sphereot"):
+    with pytest.raises(ValueError, match="not a density model of sphereot"):
         load(tmp_path / "other.safetensors")
     with pytest.raises(OSError, match="no such model file"):
         load(tmp_path / "missing")

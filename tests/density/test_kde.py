@@ -259,11 +259,11 @@ def test_single_precision_points_have_the_density_of_double_ones(rng):
 X = np.eye(3)
 FAULTS = {
     "zero": (lambda: SphericalKDE(0.0).fit(X), ValueError, "bandwidth: got 0.0, but the width.*positive"),
-    "negative": (lambda: SphericalKDE(-1).fit(X), ValueError, "bandwidth: got -1.*or None for cross-validation"),
+    "negative": (lambda: SphericalKDE(-1).fit(X), ValueError, "bandwidth: got -1.*'cv' or 'rule-of-thumb'"),
     "nan": (lambda: SphericalKDE(float("nan")).fit(X), ValueError, "bandwidth: got nan"),
     "infinite": (lambda: SphericalKDE(float("inf")).fit(X), ValueError, "bandwidth: got inf"),
-    "word": (lambda: SphericalKDE("scott").fit(X), ValueError, "bandwidth: got 'scott', which is unknown"),
-    "list": (lambda: SphericalKDE([0.1]).fit(X), ValueError, r"bandwidth: got \[0.1\], which is unknown"),
+    "word": (lambda: SphericalKDE("scott").fit(X), ValueError, "bandwidth: got 'scott', but"),
+    "list": (lambda: SphericalKDE([0.1]).fit(X), ValueError, r"bandwidth: got \[0.1\], but"),
     "one point": (lambda: SphericalKDE().fit(X[:1]), ValueError, "all points are at one location.*give a number"),
     "one place": (lambda: SphericalKDE("rule-of-thumb").fit(X[[1, 1]]), ValueError, "all points are at one location"),
     "not unit": (lambda: SphericalKDE(0.1).fit(2 * X), ValueError, "x: row 0 has length 2"),

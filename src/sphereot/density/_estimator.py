@@ -1,4 +1,4 @@
-"""Base class of density estimators: the API of scikit-learn, with its `BaseEstimator` where it is installed."""
+"""Base classes of density estimators: the API of scikit-learn (with its `BaseEstimator` if it is installed), files."""
 
 import inspect
 import json
@@ -23,7 +23,7 @@ FORMAT = "sphereot-density-1"  # of model files
 
 
 class _Parameters:
-    """The part of scikit-learn's `BaseEstimator` that needs no scikit-learn: parameters and their text."""
+    """Replacement of scikit-learn's `BaseEstimator`: parameters and `repr`."""
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -44,8 +44,8 @@ class _Parameters:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
-        changed = {k: v for k, v in self.get_params().items() if v is not defaults[k].default}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ else:
 
 
 class DensityModel(BaseEstimator):
-    """Density on the sphere S^{d-1}, fitted to points; see the classes of `sphereot.density`.
+    """Base class of the density estimators on the sphere S^{d-1}.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class DensityModel(BaseEstimator):
 
     @abstractmethod
     def fit(self, x: Points, y: None = None) -> Self:
-        """Fit the density to points `x`, shape (n, d); `y` is ignored."""
+        """Fit the density to unit vectors `x`, shape (n, d), and return the estimator. `y` is ignored."""
 
     @abstractmethod
     def _log_density(self, points: Array) -> NDArray[np.float64]:
@@ -94,7 +94,7 @@ class DensityModel(BaseEstimator):
 
     @abstractmethod
     def _arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The fitted density for a model file: arrays, and other values."""
+        """Arrays and other values of the fitted density for a model file."""
 
     @abstractmethod
     def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class DensityModel(BaseEstimator):
     def log_density(self, points: Points) -> Any: ...
 
     def log_density(self, points: Points) -> Any:
-        """Log-density at points.
+        """Compute the log-density at points.
 
         Parameters
         ----------
@@ -117,12 +117,11 @@ class DensityModel(BaseEstimator):
         Returns
         -------
         array, shape (m,)
-            Log-density against the surface measure of the sphere, in the library of `points`, without gradients: the
-            uniform distribution on S^2 has -log(4 pi) = -2.53.
+            Logarithm of the density per unit area of the sphere, in the library of `points`, without gradients. The
+            log-density of the uniform distribution on S^2 is -log(4 pi) = -2.53.
         """
         at = self._as_points(points)
-        values = self._log_density(at)
-        return values if is_numpy(at) else to_kind(values, at)
+        return as_library_of(at, self._log_density(at))
 
     score_samples = log_density
 
@@ -133,15 +132,14 @@ class DensityModel(BaseEstimator):
     def density(self, points: Points) -> Any: ...
 
     def density(self, points: Points) -> Any:
-        """Density at points; see `log_density`."""
+        """Compute the density at points; see `log_density`."""
         at = self._as_points(points)
-        values = np.exp(self._log_density(at))
-        return values if is_numpy(at) else to_kind(values, at)
+        return as_library_of(at, np.exp(self._log_density(at)))
 
     def score(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> float:
-        """Mean log-density of the points `x`, shape (m, d): the larger, the better the estimate fits them.
+        """Compute the mean log-density of the points `x`, shape (m, d). A larger value is a better fit.
 
-        `sample_weight`, shape (m,), are nonnegative weights of the points in the mean; equal by default.
+        `sample_weight`, shape (m,), contains nonnegative weights of the points in the mean; equal by default.
         """
         points = self._as_points(x, "x")
         weights = as_weights("sample_weight", sample_weight, "x", points)
@@ -155,13 +153,12 @@ class DensityModel(BaseEstimator):
 
         Parameters
         ----------
-        n : int
+        n : int, default 1
             Number of points.
         seed : int, generator or None
-            Source of randomness, a numpy Generator or, for `FlowDensity`, a torch.Generator. No global random state is
-            read or changed.
+            Seed, or a numpy Generator (for `FlowDensity`, a torch.Generator). Global random state is not used.
         random_state : as `seed`, or a numpy RandomState
-            scikit-learn's name for `seed`; give one of them.
+            scikit-learn's name for `seed`. Only one of the two may be given.
 
         Returns
         -------
@@ -172,7 +169,7 @@ class DensityModel(BaseEstimator):
         n = as_int("n", n, 1, "the number of points")
         if random_state is not None:
             if seed is not None:
-                raise ValueError("random_state: got seed too, which means the same; give one of them.")
+                raise ValueError("random_state: got seed too, which has the same meaning; give one of them.")
             if isinstance(random_state, np.random.RandomState):
                 random_state = int(random_state.randint(2**31 - 1))
             seed = random_state
@@ -193,24 +190,26 @@ class DensityModel(BaseEstimator):
         return Path(path)
 
     def _file_parameters(self) -> dict[str, Any]:
-        """The model's name and its parameters; weights are part of the arrays, and a function is not written."""
+        """The model's name and its parameters. Weights are part of the arrays, and a function is not written."""
         parameters = {"model": self._model} | self.get_params(deep=False)
         parameters.pop("weights", None)
-        return parameters | ({"progress": parameters["progress"] is True} if "progress" in parameters else {})
+        if "progress" in parameters:
+            parameters["progress"] = parameters["progress"] is True
+        return parameters
 
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """The model of what `_file_parameters` returned, not yet fitted."""
+        """Make the model from what `_file_parameters` returned; it is not fitted yet."""
         return cls(**{name: parameters[name] for name in cls._get_param_names() if name in parameters})
 
     def _weighted_sample(
         self, x: Points, weights: Numbers | None, sample_weight: Numbers | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The points of positive weight, and their weights with a total of 1; `weights` are the constructor's."""
+        """Select the points of positive weight, and scale their weights; `weights` are those of the constructor."""
         sample_weight = own_weights(sample_weight, x)
         rows = as_points("x", x, weighted=True)
         if sample_weight is not None and weights is not None:
-            raise ValueError("sample_weight: the estimator was made with weights; give weights once, to fit.")
+            raise ValueError("sample_weight: the estimator was made with weights; give weights only to fit.")
         name, given = ("weights", weights) if sample_weight is None else ("sample_weight", sample_weight)
         valid = as_weights(name, given, "x", rows)
         masses = np.ones(rows.shape[0]) if valid is None else to_numpy(valid).astype(np.float64)
@@ -229,7 +228,7 @@ class DensityModel(BaseEstimator):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(x) first.")
 
     def __sklearn_tags__(self) -> Any:
-        """Tags of scikit-learn: a density estimator."""
+        """Tell scikit-learn that this is a density estimator."""
         parent: Any = super()
         tags = parent.__sklearn_tags__()
         tags.estimator_type = "density_estimator"
@@ -237,7 +236,7 @@ class DensityModel(BaseEstimator):
 
 
 class ComponentModel(DensityModel):
-    """Density that is a sum of von Mises-Fisher components.
+    """Density that is a weighted sum of von Mises-Fisher densities.
 
     Attributes
     ----------
@@ -246,7 +245,7 @@ class ComponentModel(DensityModel):
     """
 
     components_: VonMisesFisherComponents
-    _fitted_values: ClassVar[tuple[str, ...]] = ()  # further attributes that are in model files
+    _fitted_values: ClassVar[tuple[str, ...]] = ()  # other attributes in model files
 
     def _log_density(self, points: Array) -> NDArray[np.float64]:
         return self.components_.log_density(normalized_float64(points))
@@ -262,7 +261,7 @@ class ComponentModel(DensityModel):
         if means.shape != (len(means), values["dim"]) or not kappas.shape == weights.shape == (len(means),):
             raise ValueError(f"its components have shapes {means.shape}, {kappas.shape} and {weights.shape}")
         if not np.allclose(np.linalg.norm(means, axis=1), 1.0, rtol=0.0, atol=1e-6):
-            raise ValueError("its means are no unit vectors")
+            raise ValueError("its means are not unit vectors")
         if np.any(kappas < 0) or np.any(weights <= 0) or not math.isclose(weights.sum(), 1.0, rel_tol=1e-6):
             raise ValueError("its concentrations or weights are out of range")
         self.components_ = VonMisesFisherComponents(means, kappas, weights)
@@ -271,15 +270,23 @@ class ComponentModel(DensityModel):
                 setattr(self, name, values[name])
 
 
+def as_library_of(points: Array, values: NDArray[np.float64]) -> Any:
+    """Convert values at points to the library and dtype of the points; with NumPy they stay in float64."""
+    return values if is_numpy(points) else to_kind(values, points)
+
+
 def _as_python(value: Any) -> Any:
-    """Convert a NumPy number for JSON: settings may come from a grid or a table."""
+    """Convert a NumPy number for JSON: settings can come from a grid or a table."""
     if not hasattr(value, "tolist"):
-        raise TypeError(f"{value!r} cannot be written to a model file; give a plain number or text.")
+        raise TypeError(f"{value!r} cannot be written to a model file; use a plain number or text for this parameter.")
     return value.tolist()
 
 
 def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read the arrays and the description of a model file, and raise ValueError if it is damaged."""
+    """Read the arrays and the description of a model file, without running code from it.
+
+    Raises ValueError with the name of the file if it is damaged.
+    """
     from safetensors import SafetensorError, safe_open
 
     file = Path(path)
@@ -290,26 +297,26 @@ def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any
             metadata = opened.metadata() or {}
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, TypeError) as error:  # a TypeError for a dtype that NumPy does not have
-        message = f"{file}: this is no complete model file ({reason_of(error)}); write it again with `density fit`."
+        message = f"{file}: this is not a complete model file ({reason_of(error)}); write it again with `density fit`."
         raise ValueError(message) from error
     if metadata.get("format") != FORMAT:
         raise ValueError(
-            f"{file}: this safetensors file is no density model of sphereot (format {metadata.get('format')!r}, not "
+            f"{file}: this safetensors file is not a density model of sphereot (format {metadata.get('format')!r}, not "
             f"{FORMAT!r}); give a file that `density fit` wrote."
         )
     for name, array in arrays.items():
         if array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
             raise ValueError(
-                f"{file}: this model file is damaged: {name!r} must hold finite numbers in float32 or float64; write "
-                "it again with `density fit`."
+                f"{file}: this model file is damaged: {name!r} must contain finite numbers in float32 or float64; "
+                "write it again with `density fit`."
             )
     try:
         description = json.loads(metadata["description"])
         if not isinstance(description, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
     except (KeyError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"{file}: this model file has no description that can be read ({reason_of(error)}); write it "
-            "again with `density fit`."
+            f"{file}: the description in this model file cannot be read ({reason_of(error)}); write the file again "
+            "with `density fit`."
         ) from error
     return arrays, description

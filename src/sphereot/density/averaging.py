@@ -1,15 +1,14 @@
-"""Averages of density estimates: a dictionary of candidates, weighted by the likelihood of points held out (stacking).
+"""Averages of density estimates, weighted by the likelihood of held-out points (stacking); reading of model files.
 
-Every candidate is fitted to the points outside a fold and evaluated at those inside. The weights of the average
-maximize the likelihood of these values; then the candidates with a weight are fitted to all points.
+Every candidate is fitted to the points outside a fold, and evaluated at the points inside. The weights of the average
+maximize the likelihood of these values. Then the candidates with a weight are fitted to all points.
 """
 
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import compress, count
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,15 @@ from sphereot._arrays.validation import as_int, as_points
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.extras import Progress, progress_bar
 from sphereot.density._estimator import ComponentModel, DensityModel, read_model_file
-from sphereot.density.components import VonMisesFisherComponents, group_by_location, kernel_log_densities
-from sphereot.density.kde import AdaptiveKDE, SphericalKDE, adaptive_bandwidths
+from sphereot.density.components import (
+    Floats,
+    VonMisesFisherComponents,
+    group_by_location,
+    kernel_log_densities,
+)
+from sphereot.density.kde import WIDEST, AdaptiveKDE, SphericalKDE, adaptive_bandwidths
 from sphereot.density.mixture import VonMisesFisherMixture
-from sphereot.sphere import normalize
+from sphereot.sphere.maps import normalize
 
 if TYPE_CHECKING:
     from sphereot.density.flow import FlowDensity
@@ -33,10 +37,9 @@ _CANDIDATES = ("kernels", "mixtures", "flow")
 _FOLDS = ("locations", "rows")
 
 _N_FOLDS = 5
-_MOST_POINTS = 10_000  # on which weights are chosen: candidates are compared at all pairs of points
+_MOST_POINTS = 10_000  # to choose the weights, which needs all pairs of points
 _LEAST_WEIGHT = 0.01
 _BANDWIDTH_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
-_WIDEST = 3.0  # radians
 _ADAPTIVE = (
     *((neighbors, scale) for neighbors in (1, 2) for scale in (0.5, 0.7, 1.0, 1.4, 2.0)),
     *((neighbors, scale) for neighbors in (3, 5, 8, 16) for scale in (0.25, 0.5, 0.7, 1.0, 1.4)),
@@ -44,28 +47,24 @@ _ADAPTIVE = (
 )
 _COMPONENTS = (16, 64, 256)
 
-Floats = NDArray[np.float64]
-
 
 class AverageDensity(ComponentModel):
-    """Average of many density estimates, with weights by cross-validation: the largest likelihood of new points.
+    """Average of many density estimates, with weights that maximize the likelihood of held-out points.
 
     Parameters
     ----------
-    folds : {"locations", "rows"}
-        How cross-validation divides the points. "locations" keeps repeated points together: weights are right for new
-        locations. With "rows", a repeated point counts as a success of the narrowest kernels: weights are right for new
-        points that repeat old locations as often as these repeat each other.
-    candidates : tuple of {"kernels", "mixtures", "flow"}
-        Estimates to average, besides the uniform distribution: kernel estimates of 6 bandwidths and 33 adaptive ones,
-        mixtures of 16, 64 and 256 components, and a flow. The flow is trained six times, for a weight that is near zero
-        on the data of the paper, and is left out by default.
+    folds : {"locations", "rows"}, default "locations"
+        How cross-validation divides the points. "locations" keeps repeated points together, so the weights are right
+        for points at new locations. With "rows", the weights are right for new points that repeat old locations.
+    candidates : tuple of {"kernels", "mixtures", "flow"}, default ("kernels", "mixtures")
+        Estimates to average, in addition to the uniform distribution: 6 kernel estimates and 33 adaptive kernel
+        estimates; mixtures of 16, 64 and 256 components; a flow. The flow is slow: it is trained six times.
     flow : FlowDensity, optional
         Settings of the candidate "flow", an exponential-map flow. By default it is trained by likelihood, with early
         stopping on a tenth of the points.
     seed : int, optional
-        Makes a fit reproducible.
-    progress : bool or callable (done, total)
+        Seed of the random numbers, to make a fit reproducible.
+    progress : bool or callable (done, total), default False
         Show a progress bar, or call a function with the number of fits done and their total.
 
     Attributes
@@ -77,9 +76,7 @@ class AverageDensity(ComponentModel):
     flow_ : FlowDensity or None
         The fitted flow, if it has a weight.
     flow_weight_ : float
-        Its weight.
-    n_features_in_ : int
-        Dimension d of the space around the sphere.
+        Weight of the flow.
 
     Examples
     --------
@@ -105,30 +102,21 @@ class AverageDensity(ComponentModel):
         self.seed, self.progress = seed, progress
 
     def fit(self, x: Points, y: None = None) -> Self:
-        """Fit the estimates to points, and choose their weights.
+        """Fit the estimates to unit vectors, shape (n, d), at three or more locations, and choose their weights.
 
-        Parameters
-        ----------
-        x : array, shape (n, d)
-            Unit vectors, at three locations or more. Of more than 10,000, a random part decides on the weights.
-        y : None
-            Ignored; present for the API of scikit-learn.
-
-        Returns
-        -------
-        AverageDensity
-            This estimate.
+        The weights are chosen on a random part of at most 10,000 points. `y` is ignored.
         """
         points = normalize(to_numpy(as_points("x", x)).astype(np.float64))
         self._check_parameters()
         generator = numpy_generator(self.seed)
-        part = points[np.sort(generator.permutation(len(points))[:_MOST_POINTS])]
-        fold = draw_folds(part, self.folds, generator)
+        subset = points[np.sort(generator.permutation(len(points))[:_MOST_POINTS])]
+        fold = draw_folds(subset, self.folds, generator)
         n_folds = int(fold.max()) + 1
-        dictionary = _Dictionary.for_points(part, self.candidates, self._fit_flow)
+        candidates = _list_candidates(subset, self.candidates)
         seed = int(generator.integers(2**31))
-        values = np.empty((len(part), len(dictionary.names)))
-        total = (n_folds + 1) * dictionary.rounds
+        values = np.empty((len(subset), len(candidates)))
+        n_kernels = sum(one.kind in ("bandwidth", "neighbors") for one in candidates)
+        total = (n_folds + 1) * (min(n_kernels, 1) + len(candidates) - n_kernels - 1)
         with progress_bar(self.progress, "fits", total) as show:
             counter = count(1)
 
@@ -136,18 +124,25 @@ class AverageDensity(ComponentModel):
                 show(next(counter))
 
             for k in range(n_folds):
-                values[fold == k] = dictionary.log_densities(part[fold != k], part[fold == k], seed, advance)
+                parts = self._fit_candidates(candidates, subset[fold != k], seed, advance)
+                kernels, test = parts[:n_kernels], subset[fold == k]
+                columns = [part.log_density(test)[:, None] for part in parts[n_kernels:]]
+                if kernels:
+                    kappas = [kernel.concentrations for kernel in kernels]
+                    columns.insert(0, kernel_log_densities(test, kernels[0].means, kappas))
+                values[fold == k] = np.concatenate(columns, axis=1)
             # One point of the uniform distribution keeps the density positive far from all points.
             prior = np.eye(values.shape[1])[-1]
             chosen = stacking_weights(values, prior=prior) >= _LEAST_WEIGHT
             chosen[-1] = True
             weights = stacking_weights(values[:, chosen], prior=prior[chosen])
-            dictionary = dictionary.restrict(chosen)
-            parts, self.flow_ = dictionary.fit(points, seed, advance)
+            candidates = list(compress(candidates, chosen))
+            parts = self._fit_candidates(candidates, points, seed, advance)
             show(total)
-        self.shares_ = {name: float(weight) for name, weight in zip(dictionary.names, weights, strict=True)}
+        self.shares_ = {one.name: float(weight) for one, weight in zip(candidates, weights, strict=True)}
         self.flow_weight_ = self.shares_.get("flow", 0.0)
-        of_parts = np.delete(weights, -2) if dictionary.has_flow else weights
+        self.flow_ = parts.pop(-2) if self.flow_weight_ else None
+        of_parts = weights if self.flow_ is None else np.delete(weights, -2)
         self.components_ = VonMisesFisherComponents.average(parts, of_parts.tolist())
         self.n_features_in_ = points.shape[1]
         return self
@@ -167,13 +162,31 @@ class AverageDensity(ComponentModel):
             if self.flow.model != "expmap":
                 raise ValueError(f"flow: got the model {self.flow.model!r}, but 'expmap' is needed; choose it.")
 
-    def _fit_flow(self, points: Floats, seed: int) -> "FlowDensity":
-        from sphereot.density.flow import FlowDensity
+    def _fit_candidates(
+        self, candidates: "list[_Candidate]", points: Floats, seed: int, advance: Callable[[], None]
+    ) -> list[Any]:
+        """Fit all candidates to points: each becomes a `VonMisesFisherComponents`, or a `FlowDensity`."""
+        n, dim = points.shape
+        widths = [np.full(n, one.setting) for one in candidates if one.kind == "bandwidth"]
+        if pairs := [one.setting for one in candidates if one.kind == "neighbors"]:
+            widths += adaptive_bandwidths(points, pairs)
+        parts: list[Any] = [VonMisesFisherComponents(points, width**-2, np.full(n, 1 / n)) for width in widths]
+        if parts:
+            advance()
+        for one in candidates[len(parts) : -1]:
+            if one.kind == "mixture":
+                n_components = min(one.setting, len(group_by_location(points)[0]))
+                parts.append(VonMisesFisherMixture(n_components, seed=seed).fit(points).components_)
+            else:
+                from sphereot.density.flow import FlowDensity
 
-        settings = {} if self.flow is None else self.flow.get_params(deep=False)
-        defaults = {"loss": "nll", "validation_fraction": 0.1, "patience": 300}
-        settings |= {name: settings.get(name) or value for name, value in defaults.items()}
-        return FlowDensity(**settings | {"seed": seed, "progress": False}).fit(points)
+                settings = {} if self.flow is None else self.flow.get_params(deep=False)
+                defaults = {"loss": "nll", "validation_fraction": 0.1, "patience": 300}
+                settings |= {name: settings.get(name) or value for name, value in defaults.items()}
+                parts.append(FlowDensity(**settings | {"seed": seed, "progress": False}).fit(points))
+            advance()
+        uniform = VonMisesFisherComponents(np.eye(1, dim), np.zeros(1), np.ones(1))
+        return [*parts, uniform]
 
     def _log_density(self, points: Array) -> Floats:
         at = normalize(to_numpy(points).astype(np.float64))
@@ -234,24 +247,11 @@ class AverageDensity(ComponentModel):
 
 
 def stacking_weights(log_densities: Floats, *, prior: Floats | None = None, steps: int = 2000) -> Floats:
-    """Weights of the average of densities with the largest likelihood, by expectation maximization.
+    """Compute the weights of the average with the largest likelihood, shape (k,), by expectation maximization.
 
-    Parameters
-    ----------
-    log_densities : array, shape (n, k)
-        Of k estimates at n points that they were not fitted to.
-    prior : array, shape (k,), optional
-        Counts of points that are taken as already assigned to the estimates.
-    steps : int
-        Largest number of steps.
+    `log_densities`, shape (n, k), are the values of k estimates at n points to which they were not fitted. `prior`,
+    shape (k,), contains numbers of points that are already assigned to the estimates.
 
-    Returns
-    -------
-    array, shape (k,)
-        Nonnegative, with a total of 1.
-
-    Examples
-    --------
     >>> stacking_weights(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])).round(2)
     array([0.71, 0.29])
     """
@@ -271,14 +271,11 @@ def stacking_weights(log_densities: Floats, *, prior: Floats | None = None, step
 
 
 def draw_folds(points: Floats, by: str, generator: np.random.Generator) -> NDArray[np.intp]:
-    """Fold of each point, at random: 0, ..., 4, or fewer for fewer points or locations.
-
-    With ``by="locations"`` all points at one location are in one fold.
-    """
+    """Assign each point at random to one of five folds (fewer for fewer points), by "locations" or by "rows"."""
     first, location = group_by_location(points)
     if len(first) < 3:
         raise ValueError(
-            f"x: the points are at {len(first)} locations, but an average of estimates needs three or more; choose "
+            f"x: the points are at {len(first)} locations, but an average of estimates needs three or more; use "
             "SphericalKDE with a bandwidth."
         )
     if by == "rows":
@@ -288,114 +285,35 @@ def draw_folds(points: Floats, by: str, generator: np.random.Generator) -> NDArr
     return of_locations[location]
 
 
-@dataclass(frozen=True)
-class _Dictionary:
-    """The candidates: bandwidths, neighbors and scales of kernel estimates, sizes of mixtures, a flow, and uniform."""
+class _Candidate(NamedTuple):
+    """An estimate to average: its kind, and the bandwidth, neighbors and scale, or number of components."""
 
-    bandwidths: list[float]
-    adaptive: list[tuple[int, float]]
-    counts: list[int]
-    has_flow: bool
-    fit_flow: "Callable[[Floats, int], FlowDensity]"
-
-    @classmethod
-    def for_points(
-        cls, points: Floats, candidates: tuple[str, ...], fit_flow: "Callable[[Floats, int], FlowDensity]"
-    ) -> "_Dictionary":
-        """The candidates for points: bandwidths around the best one, no more neighbors or components than there are."""
-        n_locations = len(group_by_location(points)[0])
-        bandwidths: list[float] = []
-        adaptive: list[tuple[int, float]] = []
-        counts: list[int] = []
-        if "kernels" in candidates:
-            best = SphericalKDE("cv").fit(points).bandwidth_
-            bandwidths = [min(factor * best, _WIDEST) for factor in _BANDWIDTH_FACTORS]
-            adaptive = [pair for pair in _ADAPTIVE if pair[0] < n_locations / 2] or [(1, 1.0)]
-        if "mixtures" in candidates:
-            counts = [size for size in _COMPONENTS if size <= n_locations / 4] or [1]
-        return cls(bandwidths, adaptive, counts, "flow" in candidates, fit_flow)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all candidates; the uniform distribution is the last."""
-        return [
-            *(f"kernel, bandwidth {width:.3g}" for width in self.bandwidths),
-            *(f"kernel, neighbors {neighbors}, scale {scale:g}" for neighbors, scale in self.adaptive),
-            *(f"mixture, components {size}" for size in self.counts),
-            *(["flow"] if self.has_flow else []),
-            "uniform",
-        ]
-
-    def restrict(self, chosen: NDArray[np.bool_]) -> "_Dictionary":
-        """The candidates for which `chosen`, in the order of `names`, is True."""
-        flags = chosen.tolist()
-        n_bandwidths, n_kernels = len(self.bandwidths), len(self.bandwidths) + len(self.adaptive)
-        return replace(
-            self,
-            bandwidths=list(compress(self.bandwidths, flags)),
-            adaptive=list(compress(self.adaptive, flags[n_bandwidths:])),
-            counts=list(compress(self.counts, flags[n_kernels:])),
-            has_flow=self.has_flow and flags[-2],
-        )
-
-    @property
-    def rounds(self) -> int:
-        """The number of steps of a fit of all candidates, for a progress bar."""
-        return bool(self.bandwidths or self.adaptive) + len(self.counts) + self.has_flow
-
-    def concentrations(self, points: Floats) -> list[Floats]:
-        """Concentrations at the points, for each kernel estimate."""
-        widths = [np.full(len(points), width) for width in self.bandwidths]
-        if self.adaptive:
-            widths += adaptive_bandwidths(points, self.adaptive)
-        return [width**-2 for width in widths]
-
-    def mixture(self, points: Floats, n_components: int, seed: int) -> VonMisesFisherComponents:
-        """A mixture fitted to the points."""
-        n_components = min(n_components, len(group_by_location(points)[0]))
-        return VonMisesFisherMixture(n_components, seed=seed).fit(points).components_
-
-    def log_densities(self, train: Floats, test: Floats, seed: int, advance: Callable[[], None]) -> Floats:
-        """Log-densities at `test` of all candidates fitted to `train`, shape (m, number of candidates)."""
-        columns = []
-        if self.bandwidths or self.adaptive:
-            columns.append(kernel_log_densities(test, train, self.concentrations(train)))
-            advance()
-        for n_components in self.counts:
-            columns.append(self.mixture(train, n_components, seed).log_density(test)[:, None])
-            advance()
-        if self.has_flow:
-            columns.append(self.fit_flow(train, seed)._log_density(test)[:, None])
-            advance()
-        columns.append(_uniform(train.shape[1]).log_density(test)[:, None])
-        return np.concatenate(columns, axis=1)
-
-    def fit(
-        self, points: Floats, seed: int, advance: Callable[[], None]
-    ) -> "tuple[list[VonMisesFisherComponents], FlowDensity | None]":
-        """All candidates fitted to the points: those with components, and the flow."""
-        equal = np.full(len(points), 1 / len(points))
-        parts = [VonMisesFisherComponents(points, kappas, equal) for kappas in self.concentrations(points)]
-        if parts:
-            advance()
-        for n_components in self.counts:
-            parts.append(self.mixture(points, n_components, seed))
-            advance()
-        flow = None
-        if self.has_flow:
-            flow = self.fit_flow(points, seed)
-            advance()
-        return [*parts, _uniform(points.shape[1])], flow
+    name: str
+    kind: Literal["bandwidth", "neighbors", "mixture", "flow", "uniform"]
+    setting: Any = None
 
 
-def _uniform(dim: int) -> VonMisesFisherComponents:
-    return VonMisesFisherComponents(np.eye(1, dim), np.zeros(1), np.ones(1))
+def _list_candidates(points: Floats, wanted: tuple[str, ...]) -> list[_Candidate]:
+    """List the candidates for points: kernels first, and the uniform distribution last."""
+    n_locations = len(group_by_location(points)[0])
+    found: list[_Candidate] = []
+    if "kernels" in wanted:
+        best = SphericalKDE("cv").fit(points).bandwidth_
+        widths = [min(factor * best, WIDEST) for factor in _BANDWIDTH_FACTORS]
+        pairs = [pair for pair in _ADAPTIVE if pair[0] < n_locations / 2] or [(1, 1.0)]
+        found += [_Candidate(f"kernel, bandwidth {width:.3g}", "bandwidth", width) for width in widths]
+        found += [_Candidate(f"kernel, neighbors {k}, scale {c:g}", "neighbors", (k, c)) for k, c in pairs]
+    if "mixtures" in wanted:
+        counts = [size for size in _COMPONENTS if size <= n_locations / 4] or [1]
+        found += [_Candidate(f"mixture, components {size}", "mixture", size) for size in counts]
+    if "flow" in wanted:
+        found.append(_Candidate("flow", "flow"))
+    return [*found, _Candidate("uniform", "uniform")]
 
 
 # ---- model files ----
 
-_MODELS = ("expmap", "stereo", "kde", "adaptive", "mixture", "auto")
-# Parameters that are in every file of an earlier version, whether its model has them or not.
+# Files of earlier versions contain all these parameters, for every model.
 _SHARED = {
     "model", "loss", "n_blocks", "n_components", "epochs", "lr", "final_lr", "n_projections", "method",
     "validation_fraction", "patience", "bandwidth", "folds", "candidates", "seed", "progress", "columns",
@@ -407,7 +325,7 @@ def load(path: str | os.PathLike[str]) -> DensityModel:
 
     Parameters
     ----------
-    path : path
+    path : str or path
         The model file.
 
     Returns
@@ -431,35 +349,34 @@ def load(path: str | os.PathLike[str]) -> DensityModel:
     SphericalKDE(bandwidth=0.3)
     """
     arrays, description = read_model_file(path)
+    kinds: dict[str, type[DensityModel]] = {
+        "kde": SphericalKDE,
+        "adaptive": AdaptiveKDE,
+        "mixture": VonMisesFisherMixture,
+        "auto": AverageDensity,
+    }
     try:
-        return _from_file(arrays, description)
+        parameters = dict(description["parameters"])
+        name = parameters["model"]
+        if name in ("expmap", "stereo"):
+            from sphereot.density.flow import FlowDensity
+
+            kinds[name] = FlowDensity
+        if name not in kinds:
+            raise ValueError(f"model: got {name!r}; choose one of 'expmap', 'stereo', {', '.join(map(repr, kinds))}.")
+        kind = kinds[name]
+        if name == "mixture" and "epochs" in parameters:
+            del parameters["n_components"]  # of a flow, in files of an earlier version
+        unknown = set(parameters) - _SHARED - set(kind._get_param_names())
+        if unknown:
+            raise ValueError(f"there is no parameter {', '.join(map(repr, sorted(unknown)))}")
+        model = kind._from_parameters(parameters)
+        model.n_features_in_ = as_int("dim", description["dim"], 2, "the dimension")
+        model._restore(arrays, description)
     except MemoryError:
         raise
-    except Exception as error:  # a description can be wrong in any way; the message names the file in all cases
+    except Exception as error:  # a description can be wrong in any way, and the message always names the file
         raise ValueError(
             f"{path}: this model file is damaged, or does not fit this version of sphereot ({reason_of(error)})."
         ) from error
-
-
-def _from_file(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> DensityModel:
-    parameters = dict(description["parameters"])
-    name = parameters["model"]
-    if name not in _MODELS:
-        raise ValueError(f"model: got {name!r}; choose one of {', '.join(map(repr, _MODELS))}.")
-    kind: type[DensityModel]
-    if name in ("expmap", "stereo"):
-        from sphereot.density.flow import FlowDensity
-
-        kind = FlowDensity
-    else:
-        kinds = {"kde": SphericalKDE, "adaptive": AdaptiveKDE, "mixture": VonMisesFisherMixture, "auto": AverageDensity}
-        kind = kinds[name]
-    if name == "mixture" and "epochs" in parameters:
-        del parameters["n_components"]  # of a flow, in files of an earlier version
-    unknown = set(parameters) - _SHARED - set(kind._get_param_names())
-    if unknown:
-        raise ValueError(f"there is no parameter {', '.join(map(repr, sorted(unknown)))}")
-    model = kind._from_parameters(parameters)
-    model.n_features_in_ = as_int("dim", description["dim"], 2, "the dimension")
-    model._restore(arrays, description)
     return model

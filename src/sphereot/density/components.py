@@ -1,4 +1,4 @@
-"""Densities on the sphere that are weighted sums of von Mises-Fisher densities: values and samples.
+"""Von Mises-Fisher densities in NumPy, and their weighted sums: values, samples and fits.
 
     f(x) = sum over i of w_i C_d(kappa_i) exp(kappa_i <x, mean_i>)
 
@@ -46,15 +46,15 @@ class VonMisesFisherComponents:
     array([0.016, 6.382, 0.016])
     """
 
-    means: NDArray[np.float64]
-    concentrations: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    means: Floats
+    concentrations: Floats
+    weights: Floats
 
     @classmethod
     def average(
         cls, parts: Iterable["VonMisesFisherComponents"], weights: Iterable[float]
     ) -> "VonMisesFisherComponents":
-        """The average of several densities: their components together, with products of weights."""
+        """Average several densities, with weights that are scaled to a total of 1."""
         pairs = list(zip(parts, weights, strict=True))
         total = sum(weight for _, weight in pairs)
         return cls(
@@ -63,8 +63,11 @@ class VonMisesFisherComponents:
             np.concatenate([part.weights * (weight / total) for part, weight in pairs]),
         )
 
-    def log_density(self, points: Floats) -> Floats:
-        """Log-density at unit vectors in float64, shape (m, d), to 1e-6, in blocks of pairs with components."""
+    def log_density(self, points: Floats, precision: type[np.floating[Any]] = np.float32) -> Floats:
+        """Compute the log-density at unit vectors in float64, shape (m, d).
+
+        The default precision of exponentials, float32, gives the log-density to 1e-6, and is faster than float64.
+        """
         values = np.empty(len(points))
         log_factors = np.log(self.weights) + scaled_log_normalizer(self.means.shape[1], self.concentrations)
         for rows, columns in near_components(points, self.means, self.concentrations, log_factors):
@@ -72,7 +75,7 @@ class VonMisesFisherComponents:
             exponents -= 1.0
             exponents *= self.concentrations[columns]
             exponents += log_factors[columns]
-            values[rows] = log_sum_exp(exponents, np.float32)
+            values[rows] = log_sum_exp(exponents, precision)
         return values
 
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
@@ -82,20 +85,10 @@ class VonMisesFisherComponents:
 
 
 def kernel_log_densities(points: Floats, centers: Floats, concentrations: Iterable[Floats]) -> Floats:
-    """Log-densities of several kernel estimates with the same centers, to 1e-6, in blocks of all pairs.
+    """Compute log-densities of several kernel estimates with the same centers, to 1e-6; shape (m, estimates).
 
-    Parameters
-    ----------
-    points : array, shape (m, d)
-        Where to evaluate, unit vectors in float64.
-    centers : array, shape (n, d)
-        Unit vectors in float64, of equal weight.
-    concentrations : iterable of arrays, shape (n,)
-        kappa of each center, one array per estimate.
-
-    Returns
-    -------
-    array, shape (m, number of estimates)
+    Points (m, d) and centers (n, d) are unit vectors in float64; centers have equal weights. Each estimate has an array
+    of concentrations, shape (n,).
     """
     kappas = list(concentrations)
     log_factors = [scaled_log_normalizer(centers.shape[1], kappa) - np.log(len(centers)) for kappa in kappas]
@@ -113,8 +106,10 @@ def kernel_log_densities(points: Floats, centers: Floats, concentrations: Iterab
 # ---- the von Mises-Fisher distribution of one mean ----
 
 
-def scaled_log_normalizer(dim: int, kappa: float | NDArray[np.float64]) -> Any:
-    """log(C_d(kappa)) + kappa of one or more kappa, against the surface measure of S^{d-1}.
+def scaled_log_normalizer(dim: int, kappa: float | Floats) -> Any:
+    """Compute log(C_d(kappa)) + kappa for one or more kappa: the largest value of the log-density.
+
+    It does not overflow or underflow, as C_d(kappa) does.
 
     >>> math.isclose(scaled_log_normalizer(3, 0.0), -math.log(4 * math.pi))
     True
@@ -133,9 +128,9 @@ def mean_cosine(dim: int, kappa: float) -> float:
     return kappa * float(bessel_ratio_slope(np.float64(kappa), dim))
 
 
-def fit_concentrations(dim: int, resultants: NDArray[np.float64], largest: float = math.inf) -> NDArray[np.float64]:
+def fit_concentrations(dim: int, resultants: Floats, largest: float = math.inf) -> Floats:
     """Maximum-likelihood kappas in [0, largest] for mean vectors of lengths `resultants` in [0, 1]."""
-    # The mean cosine rises with kappa: what is beyond that of the largest kappa is at the bound.
+    # The mean cosine increases with kappa. A resultant above the mean cosine of the largest kappa is at the bound.
     bounded = resultants < (mean_cosine(dim, largest) if math.isfinite(largest) else 1.0)
     inside = np.where(bounded & (resultants > 0), resultants, 0.5)
     # Start from the approximation of Banerjee et al. (2005), then take Newton steps (Sra, 2012).
@@ -146,16 +141,14 @@ def fit_concentrations(dim: int, resultants: NDArray[np.float64], largest: float
         kappa = np.maximum(kappa / 10, kappa - step)
         if np.all(np.abs(step) <= 1e-10 * kappa):
             break
-    fitted: NDArray[np.float64] = np.where(bounded, np.where(resultants > 0, np.minimum(kappa, largest), 0.0), largest)
+    fitted: Floats = np.where(bounded, np.where(resultants > 0, np.minimum(kappa, largest), 0.0), largest)
     return fitted
 
 
-def sample_around(
-    means: NDArray[np.float64], kappa: float | NDArray[np.float64], generator: np.random.Generator
-) -> NDArray[np.float64]:
-    """One draw of vMF(mean, kappa) for each row of `means`, shape (n, d); one kappa, or one per row."""
+def sample_around(means: Floats, kappa: float | Floats, generator: np.random.Generator) -> Floats:
+    """Draw one point of vMF(mean, kappa) for each row of `means`, shape (n, d); one kappa, or one per row."""
     n, dim = means.shape
-    # 1 - <x, mean> by rejection (Wood, 1994), which stays accurate for large kappa.
+    # Rejection (Wood, 1994) draws gaps 1 - <x, mean>, which keep their digits for large kappa.
     if isinstance(kappa, np.ndarray):
         gap, open_rows = np.empty(n), np.arange(n)
         while len(open_rows):
@@ -174,13 +167,11 @@ def sample_around(
     tangent -= np.sum(tangent * means, axis=1, keepdims=True) * means
     tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
     points = (1 - gap)[:, None] * means + np.sqrt(gap * (2 - gap))[:, None] * tangent
-    scaled: NDArray[np.float64] = points / np.linalg.norm(points, axis=1, keepdims=True)
+    scaled: Floats = points / np.linalg.norm(points, axis=1, keepdims=True)
     return scaled
 
 
-def _propose(
-    dim: int, kappa: NDArray[np.float64], generator: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _propose(dim: int, kappa: Floats, generator: np.random.Generator) -> tuple[Floats, Floats]:
     """Proposed values of 1 - <x, mean>, one per kappa, and the logarithms of their probabilities of acceptance."""
     half = (dim - 1) / 2
     b = half / (kappa + np.hypot(kappa, half))
@@ -199,19 +190,10 @@ def _propose(
 def near_components(
     points: Floats, means: Floats, concentrations: Floats, log_factors: Floats
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield blocks of points and the components that count there; the others add less than 1e-15 of the density.
+    """Yield blocks of points, and the components that are not negligible there; the rest is below 1e-15 of the density.
 
-    Parameters
-    ----------
-    points, means : array, shape (m, d) and (k, d)
-        Unit vectors in float64: where the density is evaluated, and the directions of the components.
-    concentrations, log_factors : array, shape (k,)
-        The log of a component at x is log_factor - concentration (1 - <x, mean>).
-
-    Yields
-    ------
-    rows, columns
-        Indices or slices of points and of components; the rows of all blocks together are all points.
+    The logarithm of a component at x is log_factor - concentration (1 - <x, mean>). A block is a pair of indices or
+    slices, of points and of components. Each point is in one block.
     """
     if points.shape[1] != 3 or len(points) < _FEWEST_POINTS or len(means) < _FEWEST_COMPONENTS:
         for rows in row_blocks(len(points), len(means)):
@@ -239,7 +221,7 @@ def _cut_into_tiles(points: Floats) -> list[NDArray[np.intp]]:
 
 
 def _select(points: Floats, means: Floats, concentrations: Floats, log_factors: Floats) -> NDArray[np.intp]:
-    """Indices of the components that count at some point of a tile."""
+    """Select the components that are not negligible at all points of a tile."""
     center = points.sum(axis=0)
     length = float(np.linalg.norm(center))
     if length < 1e-6 * len(points):
@@ -249,7 +231,7 @@ def _select(points: Floats, means: Floats, concentrations: Floats, log_factors: 
     distance = np.arccos(np.clip(means @ center, -1.0, 1.0))
     nearest = log_factors - concentrations * (1 - np.cos(np.maximum(distance - radius, 0.0)))
     farthest = log_factors - concentrations * (1 - np.cos(np.minimum(distance + radius, np.pi)))
-    # At every point of the tile the density is at least the largest of the least values of single components.
+    # At every point of the tile, the density is at least the lower bound of any single component.
     return np.flatnonzero(nearest > farthest.max() - _NEGLIGIBLE - np.log(len(means)))
 
 
@@ -257,23 +239,22 @@ def _select(points: Floats, means: Floats, concentrations: Floats, log_factors: 
 
 
 def normalized_float64(points: Array) -> Floats:
-    """Points as a NumPy array, normalized in float64: a large kappa would show the rounding of lengths in float32."""
+    """Normalize points in float64, in NumPy: a large kappa would magnify the rounding of lengths in float32."""
     values = to_numpy(points).astype(np.float64)
     normalized: Floats = values / np.linalg.norm(values, axis=1, keepdims=True)
     return normalized
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Blocks of rows of a matrix whose number of entries is bounded."""
+    """Divide the rows of a matrix into blocks with a bounded number of entries."""
     step = max(1, _BLOCK_ENTRIES // n_columns)
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def log_sum_exp(exponents: Floats, dtype: Any = np.float64) -> Floats:
-    """Logarithm of the sum of exponentials in each row; overwrites `exponents`.
+    """Compute the logarithm of the sum of exponentials in each row; overwrites `exponents`.
 
-    With exponentials in float32 the result is exact to 1e-6, and several times faster: a term that counts has a small
-    difference to the largest exponent, which float32 resolves.
+    Exponentials in float32 are several times faster, and give the result to 1e-6.
     """
     largest = exponents.max(axis=1, keepdims=True)
     exponents -= largest
@@ -284,7 +265,7 @@ def log_sum_exp(exponents: Floats, dtype: Any = np.float64) -> Floats:
 
 
 def maximizer(function: Callable[[float], float], low: float, high: float) -> float:
-    """Maximizer of a function with one peak in [low, high], by golden-section search to 0.01."""
+    """Find the maximizer of a function with one peak in [low, high], by golden-section search to 0.01."""
     golden = (math.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = function(left), function(right)
@@ -306,15 +287,8 @@ def maximizer(function: Callable[[float], float], low: float, high: float) -> fl
 def group_by_location(points: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Group points whose coordinates agree to seven decimals (0.6 m on the earth).
 
-    Returns
-    -------
-    first : array of int, shape (k,)
-        Index of the first point of each location.
-    location : array of int, shape (n,)
-        Index of the location of each point.
+    Returns the index of the first point of each location, shape (k,), and the location of each point, shape (n,).
 
-    Examples
-    --------
     >>> group_by_location(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))[1]
     array([0, 1, 0])
     """
@@ -324,12 +298,9 @@ def group_by_location(points: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp
 
 
 def neighbor_distances(locations: Floats, neighbors: int) -> Floats:
-    """Distances (chords) of distinct locations, shape (k, d), to their nearest other ones.
+    """Compute distances (chords) from distinct locations, shape (k, d), to their nearest other locations.
 
-    Returns
-    -------
-    array, shape (k, neighbors)
-        In rising order; infinite where there are fewer other locations.
+    The result, shape (k, neighbors), is in rising order, and infinite if there are fewer other locations.
     """
     distances = np.full((len(locations), neighbors), np.inf)
     count = min(neighbors, len(locations) - 1)

@@ -2,10 +2,9 @@
 
 import os
 from importlib.metadata import version
-from itertools import pairwise
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.types import Points, UniformMethod
-from sphereot._arrays.validation import as_int, as_method, as_points, as_slice_count
+from sphereot._arrays.validation import as_int, as_method, as_points, as_positive, as_slice_count
 from sphereot._support.checkpoints import (
     Callback,
     CheckpointStore,
@@ -26,13 +25,23 @@ from sphereot._support.checkpoints import (
 )
 from sphereot._support.extras import Progress
 from sphereot.density._estimator import DensityModel
-from sphereot.density.training import History, train
-from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
+from sphereot.density.training import BLOCK, History, train
+from sphereot.flows.exponential import ExponentialMapFlow
+from sphereot.flows.flow import Flow
+from sphereot.flows.realnvp import StereographicFlow
 
-_DEFAULTS = {"expmap": ("ssw", 0.1), "stereo": ("sw", 1e-3)}  # loss and learning rate
+
+class _Defaults(NamedTuple):
+    """Default settings of a model."""
+
+    loss: str
+    lr: float
+    n_blocks: int
+
+
+_DEFAULTS = {"expmap": _Defaults("ssw", 0.1, 48), "stereo": _Defaults("sw", 1e-3, 10)}
 _LOSSES = ("ssw", "sw", "nll", "ssw+nll")
 _COMPONENTS = 100
-_BLOCK = 1 << 14  # points at a time where no gradients are needed
 
 
 class FlowDensity(DensityModel):
@@ -40,38 +49,36 @@ class FlowDensity(DensityModel):
 
     Parameters
     ----------
-    model : {"expmap", "stereo"}
-        Exponential-map flow to the uniform distribution, or RealNVP after a stereographic projection (the paper's
-        "Stereo").
+    model : {"expmap", "stereo"}, default "expmap"
+        Exponential-map flow to the uniform distribution, or RealNVP after a stereographic projection.
     loss : {"ssw", "sw", "nll", "ssw+nll"}, optional
         Training loss: SSW_2^2 of the transformed data to the base distribution, the Euclidean SW_2^2, the negative
-        log-likelihood, or the sum of the first and third. By default "ssw" for "expmap" and "sw" for "stereo", as in
-        the paper.
-    n_blocks, n_components : int, optional
-        Size of the flow: 48 blocks of 100 components for "expmap", 10 blocks for "stereo", by default.
+        log-likelihood, or the sum of the first and third. By default "ssw" for "expmap" and "sw" for "stereo".
+    n_blocks : int, optional
+        Number of blocks of the flow; 48 for "expmap" and 10 for "stereo" by default.
+    n_components : int, default 100
+        Number of components of each block, for "expmap".
     epochs : int, default 2000
-        Steps of Adam on all points at once; the paper uses 20,000.
+        Number of steps of Adam, each on all points; the paper uses 20,000.
     lr : float, optional
         Learning rate; 0.1 for "expmap" and 0.001 for "stereo" by default.
     final_lr : float, optional
-        Learning rate of the last epoch, reached from `lr` by equal factors; constant by default, as in the paper.
+        Learning rate of the last epoch, reached from `lr` by equal factors; constant by default.
     n_projections : int, default 20
-        The number of great circles (or directions), new ones in every epoch; not used with `method="exact"`.
-    method : {"iid", "orthogonal", "quasi", "exact"}
-        How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent great circles acts as
-        a regularizer: it keeps the flow from making the sample more even than a uniform sample is. "exact" is the mean
-        over all great circles, for the losses "ssw" and "ssw+nll"; its time grows with the square of the number of
-        points.
+        Number of great circles (or directions), new in every epoch; not used with `method="exact"`.
+    method : {"iid", "orthogonal", "quasi", "exact"}, default "iid"
+        How great circles are drawn; see `sphereot.great_circles`. The noise of a few independent great circles is a
+        regularizer: it prevents the flow from making the sample more even than a uniform sample. "exact" is the mean
+        over all great circles, for the losses "ssw" and "ssw+nll"; its time is quadratic in the number of points.
     validation_fraction : float, default 0
-        Fraction of the points that is held out to follow the likelihood.
+        Fraction of the points that is held out to compute their likelihood during training.
     patience : int, optional
-        Stop after so many epochs without a better likelihood of the points held out, and restore the best parameters.
-        Needs a `validation_fraction`.
+        Stop after this number of epochs without a better likelihood of the held-out points, and restore the best
+        parameters. Requires a `validation_fraction`.
     seed : int, optional
-        Makes a fit reproducible.
-    progress : bool or callable (done, total)
-        Show a progress bar, or call a function with the number of epochs done and their total; as in
-        `sphereot.gradient_flow`.
+        Seed of the random numbers, to make a fit reproducible.
+    progress : bool or callable (done, total), default False
+        Show a progress bar, or call a function with the number of epochs done and their total.
 
     Attributes
     ----------
@@ -80,14 +87,12 @@ class FlowDensity(DensityModel):
     loss_ : str
         The training loss, also if it is the default.
     history_ : History
-        Losses, and likelihoods of the points held out.
-    n_features_in_ : int
-        The dimension d.
+        Losses, and likelihoods of the held-out points.
 
     Notes
     -----
-    With T the flow and p_Z the base density, the density is p_Z(T(x)) |det J_T(x)| (Section 5.1, Equation 24), against
-    the area measure of the sphere.
+    With T the flow and p_Z the base density, the density is p_Z(T(x)) |det J_T(x)| (Section 5.1, Equation 24), per unit
+    area of the sphere. The defaults are the settings of the paper, except `epochs`.
 
     Examples
     --------
@@ -100,6 +105,8 @@ class FlowDensity(DensityModel):
     >>> estimator.sample(5, seed=1).shape
     (5, 3)
     """
+
+    _model = ""  # `model` is a parameter
 
     def __init__(
         self,
@@ -128,7 +135,7 @@ class FlowDensity(DensityModel):
     @property
     def loss_(self) -> str:
         """The training loss, also if it is the default."""
-        return self.loss or _DEFAULTS[self.model][0]
+        return self.loss or _DEFAULTS[self.model].loss
 
     def fit(
         self,
@@ -145,41 +152,36 @@ class FlowDensity(DensityModel):
         x : array, shape (n, d)
             Unit vectors.
         y : None
-            Ignored; present for the API of scikit-learn.
+            Ignored.
         checkpoint : path, optional
-            A file for the state of the training, written every ten seconds: a fit that was interrupted resumes from
-            there and ends with the same numbers. Removed at the end, and when the training diverges. Instead of a
-            path, an object with ``load()`` and ``save(state)``, as in `sphereot.sampling.fit_sampler`.
+            File for the state of the training, written every ten seconds. An interrupted fit resumes from there and
+            ends with the same numbers. The file is removed at the end, or if the training diverges. Instead of a path,
+            you can pass an object with ``load()`` and ``save(state)``, as in `sphereot.sampling.fit_sampler`.
         callback : callable (epoch, loss, flow), optional
             Called after every epoch with the number of epochs done, the loss as a float, and the flow. Training stops
-            early if it returns True, as in `sphereot.gradient_flow`.
-
-        Returns
-        -------
-        FlowDensity
-            This estimator.
+            early if it returns True.
 
         Raises
         ------
         ValueError
-            Also for a checkpoint that is damaged, or belongs to a fit of other data, parameters or seed.
+            If the checkpoint is damaged, or belongs to a fit with other data, parameters or seed.
         DivergenceError
             If the loss becomes NaN or infinite.
         """
         data = torch.as_tensor(to_numpy(as_points("x", x)).astype(np.float32))
         self._check_parameters()
         self.n_features_in_ = int(data.shape[1])
-        lr = float(self.lr or _DEFAULTS[self.model][1])
+        lr = float(self.lr or _DEFAULTS[self.model].lr)
         store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint
         work = self._work(data, lr)
         saved = None if store is None else store.load()
         if store is not None and saved is not None:
             if not isinstance(saved, dict) or not {"work", "seed", "training"} <= set(saved):
                 raise ValueError(
-                    f"{store_name(store)}: holds no state of a density fit; remove the file to start again (--fresh)."
+                    f"{store_name(store)}: is not the state of a density fit; remove the file to start again (--fresh)."
                 )
             require_same_work(store_name(store), saved["work"], work)
-        # A fit without a seed resumes with the seed it started from: which points are held out depends on it.
+        # A fit without a seed resumes with the seed of its start, because the choice of held-out points depends on it.
         generator = torch_generator(self.seed if saved is None else saved["seed"], "cpu")
         label = {"work": work, "seed": generator.initial_seed()}
         held_out = int(self.validation_fraction * len(data))
@@ -218,7 +220,8 @@ class FlowDensity(DensityModel):
             raise ValueError(f"model: got {self.model!r}; choose one of {', '.join(map(repr, _DEFAULTS))}.")
         if self.loss is not None and self.loss not in _LOSSES:
             raise ValueError(f"loss: got {self.loss!r}; choose one of {', '.join(map(repr, _LOSSES))}.")
-        if self.model == "stereo" and self.loss_ in ("ssw", "ssw+nll"):
+        uses_ssw = self.loss_ in ("ssw", "ssw+nll")
+        if self.model == "stereo" and uses_ssw:
             raise ValueError(
                 f"loss: got {self.loss!r}, which needs a model that stays on the sphere; choose 'sw' or 'nll'."
             )
@@ -226,26 +229,18 @@ class FlowDensity(DensityModel):
             as_int("n_blocks", self.n_blocks, 1, "the number of blocks")
         as_int("n_components", self.n_components, 1, "the number of components")
         if self.model == "stereo" and self.n_components != _COMPONENTS:
-            raise ValueError(
-                f"n_components: got {self.n_components!r}, but the model 'stereo' has no components; leave "
-                "n_components out."
-            )
+            raise ValueError(f"n_components: got {self.n_components!r}, but the model 'stereo' has no components.")
         as_int("epochs", self.epochs, 1, "the number of epochs")
-        if as_method(self.method, also=("exact",)) == "exact" and self.loss_ not in ("ssw", "ssw+nll"):
+        if as_method(self.method, also=("exact",)) == "exact" and not uses_ssw:
             remedy = "another method" if self.model == "stereo" else "loss='ssw' or 'ssw+nll', or another method"
-            raise ValueError(
-                f"method: got 'exact', the mean over all great circles, but the loss {self.loss_!r} has no such mean; "
-                f"choose {remedy}."
-            )
+            raise ValueError(f"method: got 'exact', but the loss {self.loss_!r} has no such mean; choose {remedy}.")
         as_slice_count(self.n_projections)
         share = self.validation_fraction
         if not isinstance(share, Real) or not 0 <= float(share) < 1:
             raise ValueError(f"validation_fraction: got {share!r}, but a share in [0, 1) is needed; give e.g. 0.1.")
         for name, rate in (("lr", self.lr), ("final_lr", self.final_lr)):
-            if rate is not None and (not isinstance(rate, Real) or not 0 < float(rate) < float("inf")):
-                raise ValueError(
-                    f"{name}: got {rate!r}, but the learning rate must be positive and finite; give such a number."
-                )
+            if rate is not None:
+                as_positive(name, rate, "the learning rate")
         if self.patience is not None:
             as_int("patience", self.patience, 1, "the number of epochs without improvement")
             if share == 0:
@@ -254,47 +249,40 @@ class FlowDensity(DensityModel):
                 )
 
     def _work(self, data: torch.Tensor, lr: float) -> dict[str, Any]:
-        """What identifies a training: data, settings and seed, as plain values."""
+        """Describe the training by its data, settings and seed, as plain values."""
         settings = self.get_params(deep=False) | {"loss": self.loss_, "lr": lr, "version": version("sphereot")}
         del settings["progress"]
         if self.final_lr is None:
             del settings["final_lr"]
-        # NumPy numbers become Python numbers, which a state can hold.
+        # A state can contain Python numbers, but not NumPy numbers.
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
         return {"data": digest(data.numpy())} | plain
 
-    def _new_flow(self, seed: int | torch.Generator | None = None) -> Flow:
-        """A flow of this size, to be trained."""
+    def _new_flow(
+        self, seed: int | torch.Generator | None = None, n_blocks: int | None = None, device: str | None = None
+    ) -> Flow:
+        """Make an untrained flow with the settings of the model, or with another number of blocks."""
+        dim, n_blocks = self.n_features_in_, n_blocks or self.n_blocks or _DEFAULTS[self.model].n_blocks
         if self.model == "stereo":
-            return Flow(StereographicFlow(self.n_features_in_, self.n_blocks or 10, seed=seed))
-        return Flow(ExponentialMapFlow(self.n_features_in_, self.n_blocks or 48, self.n_components, seed=seed))
+            return Flow(StereographicFlow(dim, n_blocks, seed=seed, device=device))
+        return Flow(ExponentialMapFlow(dim, n_blocks, self.n_components, seed=seed, device=device))
 
     def _parameter_count(self) -> int:
-        """The number of parameters of `_new_flow`, computed without making it."""
-        dim = self.n_features_in_
-        if self.model == "expmap":
-            return (self.n_blocks or 48) * self.n_components * (dim + 2)
-        n_blocks, half = self.n_blocks or 10, (dim - 1) // 2
-
-        def coupling(held: int, moved: int) -> int:
-            """Parameters of the two networks from one half of the coordinates to the other, as in `RealNVP`."""
-            return 2 * sum((before + 1) * after for before, after in pairwise((held, 25, 25, 25, moved)))
-
-        # The next coupling exchanges the halves.
-        return (n_blocks + 1) // 2 * coupling(half, dim - 1 - half) + n_blocks // 2 * coupling(dim - 1 - half, half)
+        """Compute the number of parameters of `_new_flow`, without its memory."""
+        # Blocks of RealNVP exchange the halves of the coordinates: every second block has the same size.
+        flows = [self._new_flow(n_blocks=n, device="meta") for n in (1, 2)]
+        one, two = (sum(parameter.numel() for parameter in flow.parameters()) for flow in flows)
+        pairs, rest = divmod(self.n_blocks or _DEFAULTS[self.model].n_blocks, 2)
+        return pairs * two + rest * one
 
     def _log_density(self, points: Array) -> NDArray[np.float64]:
         data = torch.as_tensor(to_numpy(points).astype(np.float32))
         with torch.no_grad():
-            values = torch.cat([self.flow_.log_prob(block) for block in torch.split(data, _BLOCK)])
-        in_double: NDArray[np.float64] = values.numpy().astype(np.float64)
-        return in_double
+            values = torch.cat([self.flow_.log_prob(block) for block in torch.split(data, BLOCK)])
+        return np.asarray(values, np.float64)
 
     def _sample(self, n: int, seed: Any) -> NDArray[np.floating[Any]]:
         return np.asarray(self.flow_.sample((n,), seed=seed).numpy())
-
-    def _file_parameters(self) -> dict[str, Any]:
-        return self.get_params(deep=False) | {"progress": self.progress is True}
 
     def _arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays = {name: tensor.detach().numpy() for name, tensor in self.flow_.state_dict().items()}
@@ -307,7 +295,7 @@ class FlowDensity(DensityModel):
             [float(loss) for loss in history["losses"]],
             [(int(epoch), float(nll)) for epoch, nll in history["validation"]],
         )
-        # Before the flow is made: a wrong number in the description could need any amount of memory.
+        # Checked before the flow is made, because a wrong number in the description could need any amount of memory.
         expected, stored = self._parameter_count(), sum(array.size for array in arrays.values())
         if expected != stored:
             raise ValueError(f"its description asks for {expected:,} parameters, but it holds {stored:,}")

@@ -4,10 +4,9 @@
 
 For small h the kernel is nearly a Gaussian of standard deviation h, in radians, on the tangent space of its point.
 
-`SphericalKDE` has one bandwidth h, `AdaptiveKDE` a bandwidth of its own at every location, h_i = c r_i / sqrt(d - 1)
-with r_i the distance of x_i to its k-th nearest other location: kernels are narrow where points are dense, and wide
-where they are rare. A kernel of bandwidth h has its mass near the distance h sqrt(d - 1), so c is about 1 in any
-dimension.
+`SphericalKDE` uses one bandwidth h for all points. `AdaptiveKDE` uses h_i = c r_i / sqrt(d - 1), with r_i the distance
+from x_i to its k-th nearest other location: kernels are narrow in dense regions, and wide in sparse regions. The mass
+of a kernel of bandwidth h is near the distance h sqrt(d - 1), so c is about 1 in any dimension.
 """
 
 import math
@@ -25,13 +24,13 @@ from sphereot._arrays.validation import as_int, as_positive
 from sphereot.density._estimator import ComponentModel, DensityModel
 from sphereot.density.components import (
     COINCIDENT,
+    Floats,
     VonMisesFisherComponents,
     fit_concentrations,
     group_by_location,
     log_bessel,
     log_sum_exp,
     maximizer,
-    near_components,
     neighbor_distances,
     normalized_float64,
     row_blocks,
@@ -40,12 +39,12 @@ from sphereot.density.components import (
 )
 
 _CV_POINTS = 1000
-_WIDEST = 3.0  # radians: so wide a kernel is flat
+WIDEST = 3.0  # radians: a kernel of this width is flat
 
 _NEIGHBORS = (1, 2, 3, 5, 8, 16, 32)
 _SCALES = (0.25, 0.5, 1.0, 2.0)
 _CV_LOCATIONS = 1000
-_LEAST = 1e-6  # radians: a narrower kernel would show the rounding of cosines
+_LEAST = 1e-6  # radians: a narrower kernel would magnify the rounding of cosines
 
 
 class SphericalKDE(DensityModel):
@@ -53,11 +52,10 @@ class SphericalKDE(DensityModel):
 
     Parameters
     ----------
-    bandwidth : float, {"cv", "rule-of-thumb"} or None
-        Bandwidth h of the kernel in radians, or how `fit` chooses it. ``"cv"``, also for None, maximizes the
-        leave-one-out likelihood. ``"rule-of-thumb"`` is optimal for one von Mises-Fisher distribution
-        (Garcia-Portugues, 2013): faster, but too large for a distribution with several modes, and unbounded if their
-        mean is zero.
+    bandwidth : float, {"cv", "rule-of-thumb"} or None, default None
+        Bandwidth h of the kernel in radians, or the method to choose it. ``"cv"`` (the same as None) maximizes the
+        leave-one-out likelihood. ``"rule-of-thumb"`` is faster, and optimal for one von Mises-Fisher distribution
+        (Garcia-Portugues, 2013). It is too large for a distribution with several modes.
     weights : array, shape (n,), optional
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
 
@@ -71,17 +69,12 @@ class SphericalKDE(DensityModel):
         The points with positive weight, unit vectors in float64.
     weights_ : array, shape (n,)
         Weights of `points_`, with a total of 1.
-    n_features_in_ : int
-        Dimension d of the space around the sphere.
 
     Notes
     -----
-    Points may be arrays of any library, and densities are returned in the library of the points at which they are
-    evaluated. NumPy computes in float64, without gradients, in blocks of the matrix of all pairs of points.
-
-    Cross-validation uses at most 1000 points, a random subset with a fixed seed, and scales the bandwidth to the size
-    of the sample by the rate n^(-1 / (d + 3)). Points at the same location are left out together: otherwise rounded or
-    repeated data would make the bandwidth zero.
+    Cross-validation uses a random subset of at most 1000 points, with a fixed seed. The bandwidth is then scaled to the
+    size of the sample by the rate n^(-1 / (d + 3)). Points at the same location are left out together: otherwise
+    repeated points would make the bandwidth zero.
 
     References
     ----------
@@ -106,48 +99,33 @@ class SphericalKDE(DensityModel):
         self.weights = weights
 
     def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
-        """Fit the estimate to points: store them, and choose the bandwidth if it is not given.
+        """Store unit vectors, shape (n, d), and choose the bandwidth if it is not given.
 
-        Parameters
-        ----------
-        x : array, shape (n, d)
-            Unit vectors.
-        y : None
-            Ignored; present for the API of scikit-learn.
-        sample_weight : array, shape (n,), optional
-            Nonnegative weights of the points, scaled to a total of 1; by default those of the constructor.
-
-        Returns
-        -------
-        SphericalKDE
-            This estimate.
-
-        Raises
-        ------
-        ValueError
-            If the bandwidth is not positive, or cannot be chosen because all points are at the same location.
+        `sample_weight`, shape (n,), contains nonnegative weights; by default the weights of the constructor. `y` is
+        ignored. Choosing a bandwidth requires points at two or more locations.
         """
         self.points_, self.weights_ = self._weighted_sample(x, self.weights, sample_weight)
         self.n_features_in_ = self.points_.shape[1]
-        self.bandwidth_ = _choose_bandwidth(self.bandwidth, self.points_, self.weights_)
+        rule = "cv" if self.bandwidth is None else self.bandwidth
+        if isinstance(rule, str) and rule in ("cv", "rule-of-thumb"):
+            choose = _cross_validate if rule == "cv" else _rule_of_thumb
+            self.bandwidth_ = choose(self.points_, self.weights_)
+        elif isinstance(rule, Real) and not isinstance(rule, bool) and 0 < float(rule) < math.inf:
+            self.bandwidth_ = float(rule)
+        else:
+            raise ValueError(
+                f"bandwidth: got {rule!r}, but the width of the kernel must be a positive number of radians, 'cv' or "
+                "'rule-of-thumb'."
+            )
         self.concentration_ = self.bandwidth_**-2
         return self
 
-    def _log_density(self, points: Array) -> NDArray[np.float64]:
-        at = normalized_float64(points)
-        values = np.empty(len(at))
-        log_weights = np.log(self.weights_)
-        concentrations = np.full(len(log_weights), self.concentration_)
-        for rows, columns in near_components(at, self.points_, concentrations, log_weights):
-            exponents = at[rows] @ self.points_[columns].T
-            exponents -= 1.0
-            exponents *= self.concentration_
-            exponents += log_weights[columns]
-            values[rows] = log_sum_exp(exponents)
-        values += scaled_log_normalizer(self.n_features_in_, self.concentration_)
-        return values
+    def _log_density(self, points: Array) -> Floats:
+        concentrations = np.full(len(self.weights_), self.concentration_)
+        kernels = VonMisesFisherComponents(self.points_, concentrations, self.weights_)
+        return kernels.log_density(normalized_float64(points), np.float64)
 
-    def _sample(self, n: int, seed: Any) -> NDArray[np.float64]:
+    def _sample(self, n: int, seed: Any) -> Floats:
         generator = numpy_generator(seed)
         centers = self.points_[generator.choice(len(self.points_), size=n, p=self.weights_)]
         return sample_around(centers, self.concentration_, generator)
@@ -168,25 +146,8 @@ class SphericalKDE(DensityModel):
 # ---- bandwidths ----
 
 
-def _choose_bandwidth(bandwidth: Any, points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool):
-        if not 0 < float(bandwidth) < math.inf:
-            raise ValueError(
-                f"bandwidth: got {bandwidth}, but the width of the kernel must be positive and finite, in radians; "
-                "give such a number, or None for cross-validation."
-            )
-        return float(bandwidth)
-    if bandwidth is None or (isinstance(bandwidth, str) and bandwidth == "cv"):
-        return _cross_validate(points, weights)
-    if isinstance(bandwidth, str) and bandwidth == "rule-of-thumb":
-        return _rule_of_thumb(points, weights)
-    raise ValueError(
-        f"bandwidth: got {bandwidth!r}, which is unknown; give a number of radians, 'cv' or 'rule-of-thumb'."
-    )
-
-
-def _rule_of_thumb(points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Bandwidth of least asymptotic mean integrated squared error for a von Mises-Fisher distribution."""
+def _rule_of_thumb(points: Floats, weights: Floats) -> float:
+    """Compute the bandwidth with the least asymptotic squared error for a von Mises-Fisher distribution."""
     dim = points.shape[1]
     resultant = float(np.linalg.norm(weights @ points))
     if resultant >= 1 - COINCIDENT:
@@ -201,8 +162,8 @@ def _rule_of_thumb(points: NDArray[np.float64], weights: NDArray[np.float64]) ->
     return math.exp((top - bottom) / (4 + q))
 
 
-def _cross_validate(points: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Bandwidth of largest leave-one-out likelihood, on a subset of the points if there are many."""
+def _cross_validate(points: Floats, weights: Floats) -> float:
+    """Find the bandwidth of largest leave-one-out likelihood, on a subset of the points if there are many."""
     n, dim = points.shape
     size = 1.0
     if n > _CV_POINTS:
@@ -224,15 +185,14 @@ def _cross_validate(points: NDArray[np.float64], weights: NDArray[np.float64]) -
         return float(weights @ (others - log_left) + scaled_log_normalizer(dim, kappa))
 
     spacing = float(np.quantile(np.sqrt(2 * nearest), 0.1))
-    widths = np.linspace(math.log(spacing / 4), math.log(_WIDEST), 24)
+    widths = np.linspace(math.log(spacing / 4), math.log(WIDEST), 24)
     best = int(np.argmax([likelihood(float(width)) for width in widths]))
     width = maximizer(likelihood, float(widths[max(best - 1, 0)]), float(widths[min(best + 1, len(widths) - 1)]))
     return float(math.exp(width) * size ** (-1 / (dim + 3)))
 
 
 _NO_SPREAD = (
-    "bandwidth: all points are at one location, so it cannot be chosen from them; give a number of radians, e.g. "
-    "bandwidth=0.1."
+    "bandwidth: cannot be chosen, because all points are at one location; give a number of radians, e.g. bandwidth=0.1."
 )
 
 
@@ -240,13 +200,13 @@ _NO_SPREAD = (
 
 
 class AdaptiveKDE(ComponentModel):
-    """Kernel density estimate with the von Mises-Fisher kernel, narrow where points are dense.
+    """Kernel density estimate with the von Mises-Fisher kernel, and narrower kernels in dense regions.
 
     Parameters
     ----------
     neighbors : int, optional
-        The bandwidth at a location is in proportion to its distance to the k-th nearest other location; chosen among 1,
-        2, 3, 5, 8, 16 and 32 by default. With fewer locations than that, the farthest one counts.
+        Number k of neighbors: the bandwidth at a location is proportional to its distance to the k-th nearest other
+        location (or to the farthest, if there are fewer). By default chosen among 1, 2, 3, 5, 8, 16 and 32.
     scale : float, optional
         Factor c of the bandwidths, about 1; chosen by default.
     weights : array, shape (n,), optional
@@ -260,17 +220,12 @@ class AdaptiveKDE(ComponentModel):
         Bandwidth at each point of positive weight, in radians; at least 1e-6.
     components_ : VonMisesFisherComponents
         The kernels: points with positive weight, concentrations 1 / h^2 and weights.
-    n_features_in_ : int
-        Dimension d of the space around the sphere.
 
     Notes
     -----
-    What is not given maximizes the likelihood of locations that are left out: a location with all its points is
-    removed, and the bandwidths of the others follow. This is exact, without a fit for every location, as a removed
-    neighbor makes the next one count. At most 1000 locations are left out, a random subset with a fixed seed.
-
-    Points are at one location if they agree to seven decimals. Neighbors are counted among locations, so that repeated
-    points do not make a bandwidth zero.
+    `neighbors` and `scale`, if not given, maximize the likelihood of at most 1000 locations that are left out, one at a
+    time with all its points. This is exact without a fit for every location: where a neighbor is removed, the next one
+    takes its place. Points are at one location if their coordinates agree to seven decimals.
 
     References
     ----------
@@ -298,26 +253,10 @@ class AdaptiveKDE(ComponentModel):
         self.weights = weights
 
     def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
-        """Fit the estimate to points: choose the bandwidths.
+        """Store unit vectors, shape (n, d), at two or more locations, and choose the bandwidths.
 
-        Parameters
-        ----------
-        x : array, shape (n, d)
-            Unit vectors, at two locations or more.
-        y : None
-            Ignored; present for the API of scikit-learn.
-        sample_weight : array, shape (n,), optional
-            Nonnegative weights of the points, scaled to a total of 1; by default those of the constructor.
-
-        Returns
-        -------
-        AdaptiveKDE
-            This estimate.
-
-        Raises
-        ------
-        ValueError
-            Also if all points are at the same location.
+        `sample_weight`, shape (n,), contains nonnegative weights; by default the weights of the constructor. `y` is
+        ignored.
         """
         points, masses = self._weighted_sample(x, self.weights, sample_weight)
         neighbors, scale = self.neighbors, self.scale
@@ -326,7 +265,7 @@ class AdaptiveKDE(ComponentModel):
         if scale is not None:
             scale = as_positive("scale", scale, "the factor of the bandwidths")
         sample = _Sample(points, masses, (neighbors or max(_NEIGHBORS)) + 1)
-        self.neighbors_, self.scale_ = _choose_neighbors(sample, neighbors, scale)
+        self.neighbors_, self.scale_ = sample.choose_settings(neighbors, scale)
         self.bandwidths_ = sample.bandwidths(self.neighbors_, self.scale_)[sample.location]
         self.components_ = VonMisesFisherComponents(points, self.bandwidths_**-2, masses)
         self.n_features_in_ = points.shape[1]
@@ -337,51 +276,41 @@ class AdaptiveKDE(ComponentModel):
         self.bandwidths_ = self.components_.concentrations**-0.5
 
 
-def adaptive_bandwidths(
-    points: NDArray[np.float64], settings: Sequence[tuple[int, float]]
-) -> list[NDArray[np.float64]]:
-    """Bandwidths at each point for several numbers of neighbors and scales, with one search for neighbors.
-
-    Parameters
-    ----------
-    points : array, shape (n, d)
-        Unit vectors in float64.
-    settings : sequence of (int, float)
-        `neighbors` and `scale` of `AdaptiveKDE`.
-    """
+def adaptive_bandwidths(points: Floats, settings: Sequence[tuple[int, float]]) -> list[Floats]:
+    """Compute the bandwidth at each point for pairs of `neighbors` and `scale`, with one search for neighbors."""
     sample = _Sample(points, np.full(len(points), 1 / len(points)), max(neighbors for neighbors, _ in settings))
     return [sample.bandwidths(neighbors, scale)[sample.location] for neighbors, scale in settings]
 
 
 class _Sample:
-    """Points with weights, their locations, and the distances between these."""
+    """Points with weights, their locations, and the distances of locations to their neighbors."""
 
-    def __init__(self, points: NDArray[np.float64], weights: NDArray[np.float64], neighbors: int):
+    def __init__(self, points: Floats, weights: Floats, neighbors: int):
         first, self.location = group_by_location(points)
         self.weights, self.locations = weights, points[first]
         self.masses = np.bincount(self.location, weights)
         self.distances = neighbor_distances(self.locations, max(1, min(neighbors, len(first) - 1)))
         if not np.all(np.isfinite(self.distances[:, 0])):
             raise ValueError(
-                "x: all points are at one location, so that no bandwidth follows from their distances; give points at "
-                "two locations or more, or a number of radians to SphericalKDE."
+                "x: all points are at one location, so their distances do not define a bandwidth; give points at two "
+                "or more locations, or use SphericalKDE with a number of radians."
             )
 
-    def bandwidths(self, neighbors: int, scale: float) -> NDArray[np.float64]:
-        """Bandwidth of each location."""
+    def bandwidths(self, neighbors: int, scale: float) -> Floats:
+        """Compute the bandwidth of each location."""
         finite = np.isfinite(self.distances).sum(axis=1)
         column = np.minimum(neighbors, finite) - 1
         chosen = np.take_along_axis(self.distances, column[:, None], axis=1)[:, 0]
-        widths: NDArray[np.float64] = np.maximum(scale * chosen / math.sqrt(self.locations.shape[1] - 1), _LEAST)
+        widths: Floats = np.maximum(scale * chosen / math.sqrt(self.locations.shape[1] - 1), _LEAST)
         return widths
 
-    def left_out(self, neighbors: int, scale: float, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Log-densities at locations `rows`, each by the estimate of the points at all other locations."""
+    def left_out(self, neighbors: int, scale: float, rows: NDArray[np.intp]) -> Floats:
+        """Compute log-densities at locations `rows`, each from the points at all other locations."""
         dim = self.locations.shape[1]
         radius = self.distances[:, min(neighbors, self.distances.shape[1]) - 1]
         near, far = (self.bandwidths(k, scale) ** -2 for k in (neighbors, neighbors + 1))
         log_masses = np.log(self.masses)
-        # Where the location left out is one of the k nearest, the next neighbor takes its place.
+        # If the location left out is one of the k nearest, the next neighbor takes its place.
         factors = [log_masses + scaled_log_normalizer(dim, kappa) for kappa in (near, far)]
         values = np.empty(len(rows))
         for block in row_blocks(len(rows), len(self.locations)):
@@ -392,28 +321,25 @@ class _Sample:
             exponents[left, right] = factors[1][right] - far[right] * gap[left, right]
             exponents[np.arange(len(exponents)), rows[block]] = -np.inf
             values[block] = log_sum_exp(exponents, np.float32)
-        total: NDArray[np.float64] = values - np.log1p(-self.masses[rows])
+        total: Floats = values - np.log1p(-self.masses[rows])
         return total
 
+    def choose_settings(self, neighbors: int | None, scale: float | None) -> tuple[int, float]:
+        """Choose the number of neighbors and the factor that are not given, by the likelihood of locations left out."""
+        n = len(self.locations)
+        if n < 3 or (neighbors is not None and scale is not None):  # of two locations, none can be left out
+            return neighbors or 1, scale or 1.0
+        rows = np.sort(np.random.default_rng(0).permutation(n)[:_CV_LOCATIONS])
+        masses = self.masses[rows] / self.masses[rows].sum()
 
-def _choose_neighbors(sample: _Sample, neighbors: int | None, scale: float | None) -> tuple[int, float]:
-    """Number of neighbors and factor of largest likelihood of locations left out, where they are not given."""
-    n = len(sample.locations)
-    if neighbors is not None and scale is not None:
-        return neighbors, scale
-    if n < 3:  # nothing can be left out
-        return neighbors or 1, scale or 1.0
-    rows = np.sort(np.random.default_rng(0).permutation(n)[:_CV_LOCATIONS])
-    masses = sample.masses[rows] / sample.masses[rows].sum()
+        def likelihood(k: int, factor: float) -> float:
+            return float(masses @ self.left_out(k, factor, rows))
 
-    def likelihood(k: int, factor: float) -> float:
-        return float(masses @ sample.left_out(k, factor, rows))
-
-    counts = [k for k in _NEIGHBORS if k <= n - 2] if neighbors is None else [neighbors]
-    scales = _SCALES if scale is None else (scale,)
-    values = {(k, factor): likelihood(k, factor) for k in counts for factor in scales}
-    best: tuple[int, float] = max(values, key=lambda pair: values[pair])
-    if scale is not None:
-        return best
-    low, high = math.log(best[1] / 2), math.log(best[1] * 2)
-    return best[0], math.exp(maximizer(lambda value: likelihood(best[0], math.exp(value)), low, high))
+        counts = [k for k in _NEIGHBORS if k <= n - 2] if neighbors is None else [neighbors]
+        scales = _SCALES if scale is None else (scale,)
+        values = {(k, factor): likelihood(k, factor) for k in counts for factor in scales}
+        best: tuple[int, float] = max(values, key=lambda pair: values[pair])
+        if scale is not None:
+            return best
+        low, high = math.log(best[1] / 2), math.log(best[1] * 2)
+        return best[0], math.exp(maximizer(lambda value: likelihood(best[0], math.exp(value)), low, high))

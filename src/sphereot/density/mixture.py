@@ -6,12 +6,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import is_numpy, namespace, to_kind
+from sphereot._arrays.libraries import namespace
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_positive
-from sphereot.density._estimator import ComponentModel
+from sphereot.density._estimator import ComponentModel, as_library_of
 from sphereot.density.components import (
+    Floats,
     VonMisesFisherComponents,
     fit_concentrations,
     group_by_location,
@@ -23,7 +24,7 @@ from sphereot.density.components import (
 
 _MOST_COMPONENTS = 512
 _HELD_OUT = 0.2
-_LARGEST = 1e12  # a larger concentration would show the rounding of cosines
+_LARGEST = 1e12  # a larger concentration would magnify the rounding of cosines
 
 
 class VonMisesFisherMixture(ComponentModel):
@@ -32,28 +33,26 @@ class VonMisesFisherMixture(ComponentModel):
     Parameters
     ----------
     n_components : int, optional
-        Number of components. By default 1, 2, 4, 8, ... up to 512, and at most half the number of locations, are fitted
-        to 80% of the locations; the number with the largest likelihood of the others is taken.
+        Number of components. By default `fit` tries 1, 2, 4, 8, ... components, up to 512 and up to half the number of
+        locations, on 80% of the locations. It uses the number with the largest likelihood of the other locations.
     max_concentration : float, optional
-        Largest concentration kappa. By default that of a component as wide as the median distance to the nearest other
-        location: without a bound, a component at a repeated point has an infinite likelihood.
-    tol : float
-        Stop when a step raises the mean log-likelihood by less than this.
-    max_iter : int
+        Largest concentration kappa: without a bound, a component at a repeated point has an infinite likelihood. By
+        default the width of a component is at least the median distance to the nearest other location.
+    tol : float, default 1e-4
+        Stop when a step increases the mean log-likelihood by less than this number.
+    max_iter : int, default 200
         Largest number of steps.
     weights : array, shape (n,), optional
         Nonnegative weights of the points of `fit`, scaled to a total of 1; equal by default.
     seed : int, numpy Generator or None
-        Makes the start (k-means++ with the distance 1 - cosine), and with it the fit, reproducible.
+        Seed of the start (k-means++ with the distance 1 - cosine), to make a fit reproducible.
 
     Attributes
     ----------
     components_ : VonMisesFisherComponents
-        Means, concentrations and weights of the components; those that lost all their points are left out.
+        Means, concentrations and weights of the components. Components without points are left out.
     log_likelihoods_ : list of float
-        Mean log-likelihood of the points before each step, and at the end; it never falls, but for rounding.
-    n_features_in_ : int
-        Dimension d of the space around the sphere.
+        Mean log-likelihood of the points before each step, and at the end; it never falls, except by rounding.
 
     References
     ----------
@@ -94,30 +93,19 @@ class VonMisesFisherMixture(ComponentModel):
         self.seed = seed
 
     def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
-        """Fit the mixture to points.
+        """Fit the mixture to unit vectors, shape (n, d), with at least one location per component.
 
-        Parameters
-        ----------
-        x : array, shape (n, d)
-            Unit vectors, of at least as many locations as components.
-        y : None
-            Ignored; present for the API of scikit-learn.
-        sample_weight : array, shape (n,), optional
-            Nonnegative weights of the points, scaled to a total of 1; by default those of the constructor.
-
-        Returns
-        -------
-        VonMisesFisherMixture
-            This mixture.
+        `sample_weight`, shape (n,), contains nonnegative weights; by default the weights of the constructor. `y` is
+        ignored.
         """
         points, weights = self._weighted_sample(x, self.weights, sample_weight)
-        tol = as_positive("tol", self.tol, "the least gain of a step")
+        tol = as_positive("tol", self.tol, "the smallest increase in a step")
         max_iter = as_int("max_iter", self.max_iter, 1, "the number of steps")
         first, location = group_by_location(points)
         count = self.n_components
         if count is not None and as_int("n_components", count, 1, "the number of components") > len(first):
             raise ValueError(
-                f"n_components: got {count}, but the points are at {len(first)} locations; give at most that number."
+                f"n_components: got {count}, but the points are at {len(first)} locations; give at most {len(first)}."
             )
         if self.max_concentration is not None:
             largest = as_positive("max_concentration", self.max_concentration, "the largest concentration")
@@ -134,38 +122,29 @@ class VonMisesFisherMixture(ComponentModel):
         return self
 
     def predict_proba(self, x: Points) -> Any:
-        """Probabilities that points come from each component.
+        """Compute the probability of each component at unit vectors, shape (m, d).
 
-        Parameters
-        ----------
-        x : array, shape (m, d)
-            Unit vectors.
-
-        Returns
-        -------
-        array, shape (m, k)
-            Probabilities in the order of `components_`, in the library of `x`. The sum of each row is 1.
+        The result, shape (m, k), has the order of `components_` and the library of `x`. The sum of each row is 1.
         """
         at = self._as_points(x, "x")
         points, k = normalized_float64(at), len(self.components_.weights)
         shares = [_assign(self.components_, points[rows])[0] for rows in row_blocks(len(points), k)]
-        probabilities = np.concatenate(shares)
-        return probabilities if is_numpy(at) else to_kind(probabilities, at)
+        return as_library_of(at, np.concatenate(shares))
 
     def predict(self, x: Points) -> Any:
-        """Index of the most probable component of each point, shape (m,); see `predict_proba`."""
+        """Find the index of the most probable component of each point, shape (m,); see `predict_proba`."""
         probabilities = self.predict_proba(x)
         return namespace(probabilities).argmax(probabilities, axis=1)
 
 
 def _choose_count(
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    points: Floats,
+    weights: Floats,
     location: NDArray[np.intp],
     generator: np.random.Generator,
     settings: dict[str, Any],
 ) -> int:
-    """Number of components with the largest likelihood of locations that are held out."""
+    """Find the number of components with the largest likelihood of held-out locations."""
     n_locations = int(location.max()) + 1
     most = min(_MOST_COMPONENTS, n_locations // 2)
     if most < 2:
@@ -187,8 +166,8 @@ def _choose_count(
 
 
 def _maximize_likelihood(
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    points: Floats,
+    weights: Floats,
     count: int,
     generator: np.random.Generator,
     *,
@@ -196,11 +175,18 @@ def _maximize_likelihood(
     tol: float,
     max_iter: int,
 ) -> tuple[VonMisesFisherComponents, list[float]]:
-    """Expectation maximization from a k-means++ start."""
+    """Fit a number of components by expectation maximization, from a k-means++ start."""
     components = _start(points, weights, count, generator, largest)
     likelihoods: list[float] = []
     for _ in range(max_iter):
-        likelihood, masses, sums = _expectation(components, points, weights)
+        # Mean log-likelihood, and for each component the total weight and the weighted sum of its points.
+        likelihood, masses, sums = 0.0, np.zeros(len(components.means)), np.zeros(components.means.shape)
+        for rows in row_blocks(len(points), len(masses)):
+            shares, log_densities = _assign(components, points[rows])
+            shares *= weights[rows, None]
+            likelihood += float(weights[rows] @ log_densities)
+            masses += shares.sum(axis=0)
+            sums += shares.T @ points[rows]
         likelihoods.append(likelihood)
         if len(likelihoods) > 1 and likelihood - likelihoods[-2] < tol:
             return components, likelihoods
@@ -209,25 +195,8 @@ def _maximize_likelihood(
     return components, likelihoods
 
 
-def _expectation(
-    components: VonMisesFisherComponents, points: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Mean log-likelihood, and per component the total and the weighted sum of its points."""
-    means = components.means
-    masses, sums, likelihood = np.zeros(len(means)), np.zeros(means.shape), 0.0
-    for rows in row_blocks(len(points), len(means)):
-        shares, log_densities = _assign(components, points[rows])
-        shares *= weights[rows, None]
-        likelihood += float(weights[rows] @ log_densities)
-        masses += shares.sum(axis=0)
-        sums += shares.T @ points[rows]
-    return likelihood, masses, sums
-
-
-def _assign(
-    components: VonMisesFisherComponents, points: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probability of each component at each point, shape (m, k), and the log-density of the mixture there."""
+def _assign(components: VonMisesFisherComponents, points: Floats) -> tuple[Floats, Floats]:
+    """Compute the probability of each component at points, shape (m, k), and the log-density of the mixture there."""
     log_factors = np.log(components.weights) + scaled_log_normalizer(points.shape[1], components.concentrations)
     shares = (points @ components.means.T - 1.0) * components.concentrations + log_factors
     largest = shares.max(axis=1, keepdims=True)
@@ -238,8 +207,8 @@ def _assign(
     return shares, largest[:, 0] + np.log(totals)
 
 
-def _maximization(masses: NDArray[np.float64], sums: NDArray[np.float64], largest: float) -> VonMisesFisherComponents:
-    """Components of largest expected likelihood; as it is concave in kappa, a bound on kappa is met by clipping."""
+def _maximization(masses: Floats, sums: Floats, largest: float) -> VonMisesFisherComponents:
+    """Find the components of largest expected likelihood. It is concave in kappa, so clipping finds its maximum."""
     alive = masses > 1e-12
     masses, sums = masses[alive], sums[alive]
     lengths = np.linalg.norm(sums, axis=1)
@@ -250,13 +219,13 @@ def _maximization(masses: NDArray[np.float64], sums: NDArray[np.float64], larges
 
 
 def _start(
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    points: Floats,
+    weights: Floats,
     count: int,
     generator: np.random.Generator,
     largest: float,
 ) -> VonMisesFisherComponents:
-    """Start of the fit: centers far from each other (k-means++), and the points nearest to each."""
+    """Start with centers that are far from each other (k-means++), and the points nearest to each."""
     gap = np.full(len(points), np.inf)
     nearest = np.zeros(len(points), np.intp)
     row = int(generator.choice(len(points), p=weights))
@@ -271,7 +240,7 @@ def _start(
     masses, sums = np.zeros(count), np.zeros((count, points.shape[1]))
     np.add.at(masses, nearest, weights)
     np.add.at(sums, nearest, weights[:, None] * points)
-    # A cell of one point has no width yet: that of the whole sample, in `count` parts, is a start for all cells.
+    # A cell of one point has no width. So all cells start with at least a typical width, that of `count` equal parts.
     start = _maximization(masses, sums, largest)
     spread = 1.0 - float(np.linalg.norm(sums, axis=1).sum())
     typical = (points.shape[1] - 1) / (2.0 * max(spread, 1e-12))

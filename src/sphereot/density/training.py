@@ -4,7 +4,6 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +15,11 @@ from sphereot._backends.protocol import Measure
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import Callback, DivergenceError, LastGood, run_steps
 from sphereot._support.extras import Progress
-from sphereot.flows import Flow
+from sphereot.flows.flow import Flow
 from sphereot.slicing.drawing import draw_frames
 from sphereot.torch.euclidean import sliced_wasserstein
 
-_BLOCK = 1 << 14  # points at a time where no gradients are needed
+BLOCK = 1 << 14  # points at a time in computations without gradients
 
 
 @dataclass
@@ -40,7 +39,7 @@ class History:
 
     @property
     def best(self) -> tuple[int, float]:
-        """The epoch with the best validation likelihood, and its value."""
+        """The epoch with the best validation likelihood, and the mean negative log-likelihood then."""
         return min(self.validation, key=lambda pair: pair[1])
 
 
@@ -66,31 +65,35 @@ def train(
 ) -> History:
     """Fit the parameters of a flow to points (n, d), in place, by Adam on the full batch.
 
+    The settings are those of `FlowDensity`, except:
+
     Parameters
     ----------
-    loss : {"ssw", "sw", "nll", "ssw+nll"}
-        See `evaluate_loss`.
-    lr, final_lr : float
-        Learning rates of the first and of the last epoch; between them they change by equal factors.
-    n_projections, method, generator
-        How SSW and SW draw great circles or directions, new ones in every epoch.
     validation : tensor, optional
-        Points whose likelihood is computed every `validate_every` epochs. With `patience`, training
-        stops after so many epochs without improvement, and the flow has its best parameters at the end.
+        Points whose likelihood is computed every `validate_every` epochs. With `patience`, training stops after this
+        number of epochs without improvement, and the flow has its best parameters at the end.
     start : mapping, optional
-        The state to resume from, as passed to `save`; `name` is that of its file.
+        The state to resume from, as passed to `save`; `name` is the name of its file.
     save : callable, optional
-        Called after every epoch but the last with a function that returns the state.
-    progress : bool or callable (done, total)
-        Show a progress bar, or call a function with the number of epochs done and their total.
-    callback : callable (epoch, loss, flow), optional
-        Called after every epoch; training stops early if it returns True.
+        Called after every epoch except the last with a function that returns the state.
     """
     optimizer = torch.optim.Adam(flow.parameters(), lr=lr)
-    history, best, done = History(), None, 0
+    history, best = History(), None
     if start is not None:
         try:
-            history, best, done = _restore(start, flow, optimizer, generator)
+            parameters = list(flow.parameters())
+            for k, moments in start["optimizer"]["state"].items():
+                for tensor in (moments["exp_avg"], moments["exp_avg_sq"]):
+                    if tensor.shape != parameters[k].shape or not bool(torch.isfinite(tensor).all()):
+                        raise ValueError("the state of the optimizer is damaged, or belongs to another flow")
+            if len(start["losses"]) != start["epoch"]:
+                raise ValueError(f"there are {len(start['losses'])} losses of {start['epoch']} epochs")
+            flow.load_state_dict(start["flow"])
+            optimizer.load_state_dict(start["optimizer"])
+            generator.set_state(start["generator"])
+            history.losses += start["losses"]
+            history.validation += [(int(epoch), value) for epoch, value in start["validation"]]
+            best = start["best"]
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(
                 f"{name}: its state does not fit this training ({reason_of(error)}); remove the file to start again "
@@ -108,7 +111,7 @@ def train(
             last_good.restore()
             raise DivergenceError(
                 f"the loss is {loss_value} in epoch {epoch}: the learning rate lr={lr:g} is too large; give a smaller "
-                "one. The model has the last parameters that gave a finite loss.",
+                "one. The model has the last parameters with a finite loss.",
                 history,
             )
         last_good.keep()
@@ -117,7 +120,7 @@ def train(
         history.losses.append(loss_value)
         if validation is not None and (epoch % validate_every == 0 or epoch == epochs):
             with torch.no_grad():
-                blocks = torch.split(validation, _BLOCK)
+                blocks = torch.split(validation, BLOCK)
                 total = sum(float(flow.log_prob(block).double().sum()) for block in blocks)
             history.validation.append((epoch, -total / len(validation)))
             if history.best[0] == epoch:
@@ -127,18 +130,27 @@ def train(
     def has_settled() -> bool:
         return patience is not None and bool(history.validation) and len(history.losses) - history.best[0] >= patience
 
+    def state() -> dict[str, Any]:
+        return {
+            "flow": flow.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "generator": generator.get_state(),
+            "losses": history.losses,
+            "validation": [list(pair) for pair in history.validation],
+            "best": best,
+            "epoch": len(history.losses),
+        }
+
     run_steps(
         take,
         epochs,
         label="epochs",
-        done=done,
+        done=len(history.losses),
         progress=progress,
         callback=callback,
         state=lambda: flow,
         settled=has_settled,
-        save=None
-        if save is None
-        else lambda: save(partial(_state, flow, optimizer, generator, history, best, len(history.losses))),
+        save=None if save is None else lambda: save(state),
     )
     if patience is not None and best is not None:
         flow.load_state_dict(best)
@@ -146,18 +158,18 @@ def train(
 
 
 def learning_rate(first: float, last: float, epoch: int, epochs: int) -> float:
-    """Learning rate of epoch 1, ..., epochs: a geometric sequence from the first to the last."""
+    """Compute the learning rate of an epoch, from 1: a geometric sequence from the first to the last."""
     return first if epochs == 1 else float(first * (last / first) ** ((epoch - 1) / (epochs - 1)))
 
 
 def evaluate_loss(
     loss: str, flow: Flow, x: Tensor, n_projections: int, method: UniformMethod, generator: torch.Generator
 ) -> Tensor:
-    """Loss of a flow at points (n, d).
+    """Compute the loss of a flow at points (n, d).
 
-    "nll" is the mean negative log-likelihood, and "sw" the Euclidean SW_2^2 between the transformed points and a sample
-    of the base of the same size. "ssw" is SSW_2^2 of the transformed points to the uniform distribution, exact on every
-    great circle (Proposition 1), and "ssw+nll" the sum of two of them, in one pass of the flow.
+    "nll" is the mean negative log-likelihood. "sw" is the Euclidean SW_2^2 between the transformed points and a sample
+    of the base of the same size. "ssw" is SSW_2^2 of the transformed points to the uniform distribution (Proposition
+    1). "ssw+nll" is a sum, in one pass of the flow.
     """
     if loss == "nll":
         return -flow.log_prob(x).mean()
@@ -172,45 +184,13 @@ def evaluate_loss(
 
 
 def _ssw_to_uniform(z: Tensor, n_projections: int, method: UniformMethod, generator: torch.Generator) -> Tensor:
-    # Not `ssw_uniform`, which validates in every epoch: a flow maps unit vectors to unit vectors, unless it diverged.
+    # `ssw_uniform` would validate in every epoch, but a flow maps unit vectors to unit vectors unless it diverged.
     value: Tensor
     if not torch.isfinite(z.detach()).all():
-        return z.sum()  # not finite either, which `train` reports
-    if method == "exact":
+        value = z.sum()  # not finite either, which `train` reports
+    elif method == "exact":
         value = backend_for(z).pair_cost(Measure(z))
-        return value
-    frames = draw_frames(n_projections, z.shape[-1], method, generator, z)
-    value = backend_for(z).mean_cost((Measure(z),), frames, 2.0)
+    else:
+        frames = draw_frames(n_projections, z.shape[-1], method, generator, z)
+        value = backend_for(z).mean_cost((Measure(z),), frames, 2.0)
     return value
-
-
-def _state(
-    flow: Flow, optimizer: torch.optim.Optimizer, generator: torch.Generator, history: History, best: Any, epoch: int
-) -> dict[str, Any]:
-    return {
-        "flow": flow.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "generator": generator.get_state(),
-        "losses": history.losses,
-        "validation": [list(pair) for pair in history.validation],
-        "best": best,
-        "epoch": epoch,
-    }
-
-
-def _restore(
-    state: Mapping[str, Any], flow: Flow, optimizer: torch.optim.Optimizer, generator: torch.Generator
-) -> tuple[History, Any, int]:
-    """Load what `_state` returned; returns the history, the best parameters and the number of epochs done."""
-    done, losses = state["epoch"], state["losses"]
-    parameters = list(flow.parameters())
-    for k, moments in state["optimizer"]["state"].items():
-        for tensor in (moments["exp_avg"], moments["exp_avg_sq"]):
-            if tensor.shape != parameters[k].shape or not bool(torch.isfinite(tensor).all()):
-                raise ValueError("the optimizer's state is that of another flow, or damaged")
-    if len(losses) != done:
-        raise ValueError(f"there are {len(losses)} losses of {done} epochs")
-    flow.load_state_dict(state["flow"])
-    optimizer.load_state_dict(state["optimizer"])
-    generator.set_state(state["generator"])
-    return History(list(losses), [(int(epoch), value) for epoch, value in state["validation"]]), state["best"], done
