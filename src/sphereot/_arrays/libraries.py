@@ -6,7 +6,7 @@ Other modules ask here which library an array comes from.
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import array_api_compat as compat
@@ -225,24 +225,70 @@ def product(first: Array, second: Array) -> Array:
 
     The same holds for its derivatives.
     """
-    if not _may_lose_precision(first, second):
-        return namespace(first, second).matmul(first, second)
-    from sphereot._arrays.torch_product import full_precision_product
+    if is_torch(first):
+        torch = sys.modules["torch"]
+        # Autocast may be on when a derivative is computed; a trace has the derivative with it.
+        followed = torch.is_grad_enabled() and (first.requires_grad or second.requires_grad)
+        if torch.is_autocast_enabled(first.device.type) or (followed and not is_torch_traced()):
+            if second.ndim == first.ndim:
+                return _full_precision_product(first, second)
+            # As one product of two matrices: one for each matrix of the batch would need as many gradients of points.
+            rows = second.mT.reshape(-1, second.shape[1])
+            return _full_precision_product(rows, first.mT).reshape(second.shape[0], second.shape[2], -1).mT
+    return namespace(first, second).matmul(first, second)
 
-    if second.ndim == first.ndim:
-        return full_precision_product(first, second)
-    # As one product of two matrices: one for each matrix of the batch would need as many gradients of the points.
-    rows = second.mT.reshape(-1, second.shape[1])
-    return full_precision_product(rows, first.mT).reshape(second.shape[0], second.shape[2], -1).mT
+
+def _full_precision_product(first: Array, second: Array) -> Array:
+    """The product of two matrices, or of two batches of the same shape, without autocast in any derivative.
+
+    A context that turns autocast off covers the forward pass only. A derivative that is computed under autocast would
+    round its products to half precision, where small gradients become 0.
+    """
+    _define_products()
+    kind = "compiled" if sys.modules["torch"].compiler.is_compiling() else "with forward mode"
+    return _PRODUCTS[kind].apply(first, second)
 
 
-def _may_lose_precision(first: Array, second: Array) -> bool:
-    """Whether autocast is on, or may be on when a derivative is computed; a trace has the derivative with it."""
-    if not is_torch(first):
-        return False
-    torch = sys.modules["torch"]
-    followed = torch.is_grad_enabled() and (first.requires_grad or second.requires_grad)
-    return bool(torch.is_autocast_enabled(first.device.type) or (followed and not is_torch_traced()))
+_PRODUCTS: dict[str, Any] = {}  # torch.compile can follow functions in a global variable, not in a constant result
+
+
+@constant_when_compiled
+@cache
+def _define_products() -> None:
+    """Define the product as a function of torch, which is imported by now."""
+    torch: Any = sys.modules["torch"]
+
+    class Product(torch.autograd.Function):  # type: ignore[misc]
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(first: Array, second: Array) -> Array:
+            with full_precision(first):
+                return first @ second
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Array, Array], output: Array) -> None:
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, *upstream: Array) -> Any:
+            first, second = ctx.saved_tensors
+            # Under a compiled transform of torch.func the flags are wrong; there, the graph drops what nothing uses.
+            of_first, of_second = (True, True) if torch.compiler.is_compiling() else ctx.needs_input_grad
+            return (
+                _full_precision_product(upstream[0], second.mT) if of_first else None,
+                _full_precision_product(first.mT, upstream[0]) if of_second else None,
+            )
+
+    class ForwardModeProduct(Product):  # torch.compile cannot trace `jvp`
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Array | None) -> Any:
+            first, second = ctx.saved_tensors
+            terms = ((tangents[0], second), (first, tangents[1]))
+            return sum(_full_precision_product(*term) for term in terms if None not in term)
+
+    _PRODUCTS.update({"compiled": Product, "with forward mode": ForwardModeProduct})
 
 
 _numpy_check: Callable[[NDArray[Any], float], bool] | None = None

@@ -1,20 +1,32 @@
 """Great circles: drawing them, and projecting points onto them (Section 3.2, Lemma 1).
 
 A great circle is the intersection of the sphere with a plane, and a plane is an orthonormal frame U in V_{d,2}
-(Section 3.2). Algorithm 1 draws the frames independently and uniformly; two other sets of frames, each frame of which
-is uniform too, give the same expectation with less variance. Points go to turns: x -> angle of U^T x, in [0, 1)
-(Lemma 1).
+(Section 3.2). Points go to angular positions: x -> angle of U^T x, in [0, 1) (Lemma 1).
 """
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import is_torch, is_torch_compiling, is_torch_traced
-from sphereot._arrays.types import ArrayT, Frames, Method, Points, Seed, SupportsDLPack
+from sphereot._arrays.libraries import (
+    Array,
+    constant_when_compiled,
+    floating_dtype,
+    in_host_memory,
+    is_double,
+    is_torch,
+    is_torch_compiling,
+    is_torch_traced,
+    namespace,
+    to_kind,
+)
+from sphereot._arrays.random import seed_of_draw
+from sphereot._arrays.types import ArrayT, Frames, Method, NumpyPoints, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
-from sphereot._backends import backend_for
+from sphereot._backends import backend_for, kernel_serves, random_frames
 from sphereot.slicing.drawing import draw_frames
 
 
@@ -31,21 +43,22 @@ def great_circles(n_projections: int, dim: int, *, method: Method = ..., seed: S
 def great_circles(
     n_projections: int, dim: int, *, method: Method = "iid", seed: Seed = None, like: SupportsDLPack | None = None
 ) -> Any:
-    """Draw great circles of the sphere S^{d-1}, as orthonormal frames of the planes that hold them.
+    """Draw great circles of the sphere S^{d-1}, as orthonormal frames of their planes.
 
     Parameters
     ----------
     n_projections : int
-        The number L of great circles.
+        Number L of great circles.
     dim : int
-        The dimension d of the space around the sphere, at least 2.
-    method : {"iid", "orthogonal", "quasi"}
-        How great circles are drawn: independently, or placed so that their mean varies less; see Notes.
-    seed : int, generator of the array library, JAX key or None
-        Where the random numbers come from. None draws afresh; no global random state is read or changed. Under
-        `jax.jit` None is an error, because what is drawn while tracing is the same in every call: pass a JAX key.
+        Dimension d of the space around the sphere, at least 2.
+    method : {"iid", "orthogonal", "quasi"}, default "iid"
+        How to draw the great circles: independently, or spread evenly, which reduces the variance of a mean over them.
+    seed : int, generator or None, default None
+        Seed of the great circles: an int, or a generator of the array library (`numpy.random.Generator`,
+        `torch.Generator`, or a JAX key). With None, every call draws new great circles. Global random state is never
+        used. Under `jax.jit`, None raises an error: pass a JAX key.
     like : array, optional
-        The frames take the library, floating type and device of this array. Without it: NumPy, float64.
+        Array whose library, floating type and device the frames get. By default, NumPy and float64.
 
     Returns
     -------
@@ -55,29 +68,26 @@ def great_circles(
     Raises
     ------
     ValueError
-        For fewer than one projection, fewer than two dimensions, an unknown method, or under `jax.jit` no seed.
+        If there is less than one projection or two dimensions, or the method is unknown, or `jax.jit` gets no seed.
 
     Notes
     -----
-    Section 3.2 integrates over the uniform distribution on V_{d,2}, and Algorithm 1 draws from it. Whatever the method,
-    each single frame spans a uniformly distributed plane, so the mean over the slices is unbiased. The methods differ
-    in how the L planes of one draw depend on each other:
+    For every method, each single frame spans a uniformly distributed plane, so the mean over great circles is unbiased.
+    The methods differ in how the L planes depend on each other:
 
-    - ``"iid"``: independent, as in Algorithm 1.
-    - ``"orthogonal"``: pairs of columns of Haar orthogonal matrices. In even dimension a block is d/2 mutually
-      orthogonal planes, in odd dimension d planes that share their axes in a cycle. A block sums to a multiple of the
-      identity, so the part of the cost linear in the projector U U^T is integrated without error.
-    - ``"quasi"``: well-placed planes under one common random rotation. Up to d = 64 they are spread over the
-      Grassmannian by maximizing their mutual distances, at most 200 in a set (128 from d = 17 on); this takes some
-      milliseconds the first time for an (L, d), and is cached. The sets are the same on every machine. Beyond, they
-      are orthogonal blocks again, but in even dimension nothing is lost by a cut block: its planes and those of one
-      whole block are replaced by as many that balance. Up to L = d/2 mutually orthogonal planes are the best there
-      is.
+    - ``"iid"``: independent planes, as in Algorithm 1.
+    - ``"orthogonal"``: pairs of columns of random orthogonal matrices. In even dimension, a block contains d/2 mutually
+      orthogonal planes. In odd dimension, it contains d planes that share their axes in a cycle. The projectors U U^T
+      of a block add up to a multiple of the identity, so a cost that is linear in the projector has no error.
+    - ``"quasi"`` (quasi-random, evenly spread): up to d = 64, planes with large mutual distances, under a random
+      rotation. A set contains at most 200 planes (128 for d > 16). It is the same on every machine. Its first
+      computation takes some milliseconds; later calls reuse it. For d > 64, the planes are orthogonal blocks. If d is
+      even and L is not a multiple of d/2, an incomplete block is balanced together with a complete one.
 
-    See :doc:`/precision` for the variance of each method by dimension and L.
+    The guide "Accuracy of the estimates" compares the variances.
 
-    A standard error computed from the costs of single slices is right for independent ones only; with the other methods
-    it is too large, by the root of the ratio of the variances.
+    A standard error from the costs of single great circles is correct for ``"iid"`` only. For the other methods it is
+    too large; use `ssw_estimate`.
 
     Examples
     --------
@@ -93,31 +103,10 @@ def great_circles(
     """
     n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
     dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
-    method = as_method(method)
-    return draw_great_circles(n_projections, dim, method, seed, like)
+    return draw_great_circles(n_projections, dim, as_method(method), seed, like)
 
 
-def draw_great_circles(n_projections: int, dim: int, method: str, seed: Any, like: Any) -> Any:
-    """`great_circles` of validated arguments.
-
-    An operator of torch draws when a compiled graph runs, and as often as `torch.func.vmap` asks for.
-    """
-    if like is not None and is_torch(like) and (is_torch_compiling(like) or (seed is None and is_torch_traced())):
-        from sphereot.slicing.operators import great_circles_operator
-
-        return great_circles_operator(n_projections, dim, method, seed, like)
-    return draw_frames(n_projections, dim, method, seed, like)
-
-
-@overload
-def project(x: NDArray[Any], projections: Frames) -> NDArray[Any]: ...
-
-
-@overload
-def project(x: ArrayT, projections: Frames) -> ArrayT: ...
-
-
-def project(x: Points, projections: Frames) -> Any:
+def project(x: ArrayT | NumpyPoints, projections: Frames) -> ArrayT:
     """Project points onto great circles (Lemma 1).
 
     Parameters
@@ -125,12 +114,13 @@ def project(x: Points, projections: Frames) -> Any:
     x : array, shape (n, d)
         Unit vectors.
     projections : array, shape (L, d, 2)
-        Orthonormal frames, as `great_circles` gives.
+        Orthonormal frames of the great circles, as returned by `great_circles`.
 
     Returns
     -------
     array, shape (L, n)
-        Turns in [0, 1); a point orthogonal to a plane, which has no nearest point on the circle, gets turn 0.
+        Angular positions in [0, 1), in turns (1 turn = 360 degrees). A point orthogonal to the plane of a great circle
+        has no nearest point on the circle and gets position 0.
 
     Examples
     --------
@@ -141,4 +131,80 @@ def project(x: Points, projections: Frames) -> Any:
     array([[0.  , 0.25, 0.75]])
     """
     points = as_points("x", x, weighted=True)
-    return backend_for(points).project(points, as_frames(projections, points))
+    turns: ArrayT = backend_for(points).project(points, as_frames(projections, points))
+    return turns
+
+
+def draw_great_circles(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:
+    """Draw `great_circles` for validated arguments."""
+    # An operator draws when a compiled graph runs, and as often as torch.func.vmap asks for.
+    if is_torch_compiling(like) or (seed is None and is_torch(like) and is_torch_traced()):
+        return torch_operators().great_circles(n_projections, dim, method, seed, like.detach())
+    return _draw(n_projections, dim, method, seed, like)
+
+
+def draw_next_great_circles(n_projections: int, dim: int, method: str, seed: int, draws: Array, like: Array) -> Array:
+    """Draw the great circles of draw number `draws` of a seed, inside a trace of torch, and increment `draws`."""
+    return torch_operators().next_great_circles(n_projections, dim, method, seed, draws, like.detach())
+
+
+@constant_when_compiled
+@cache
+def torch_operators() -> Any:
+    """Define the operators of torch that draw great circles, and return their namespace."""
+    import torch
+
+    arguments = "SymInt n_projections, SymInt dim, str method, "
+    random = (torch.Tag.nondeterministic_seeded,)
+    first = torch.library.custom_op(
+        "sphereot::great_circles",
+        _draw,
+        mutates_args=(),
+        schema=f"({arguments}SymInt? seed, Tensor like) -> Tensor",
+        tags=random,
+    )
+    following = torch.library.custom_op(
+        "sphereot::next_great_circles",
+        _draw_and_count,
+        mutates_args=("draws",),
+        schema=f"({arguments}SymInt seed, Tensor(a!) draws, Tensor like) -> Tensor",
+    )
+    for operator in (first, following):
+        operator.register_fake(_empty_frames)
+        operator.register_vmap(lambda *args, operator=operator: _draw_for_members(operator, *args))
+    return torch.ops.sphereot
+
+
+def _draw(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:
+    # The kernel is faster for independent great circles of float32 tensors.
+    if seed is None and method == "iid" and in_host_memory(like) and kernel_serves(like) and not is_double(like):
+        return to_kind(random_frames(n_projections, dim), like)
+    return draw_frames(n_projections, dim, method, seed, like)
+
+
+def _draw_and_count(n_projections: int, dim: int, method: str, seed: int, draws: Array, like: Array) -> Array:
+    frames = _draw(n_projections, dim, method, seed_of_draw(seed, int(draws)), like)
+    draws += 1
+    return frames
+
+
+def _empty_frames(n_projections: int, dim: int, *settings: Any) -> Array:
+    like = settings[-1]
+    return like.new_empty((n_projections, dim, 2), dtype=floating_dtype(like))
+
+
+def _draw_for_members(
+    operator: Any, info: Any, in_dims: Sequence[int | None], *settings: Any
+) -> tuple[Array, int | None]:
+    """Draw for torch.func.vmap: without a seed as its `randomness` says; with a seed, the members share circles."""
+    seed, like = settings[3], settings[-1]
+    settings = (*settings[:-1], like if in_dims[-1] is None else like.select(in_dims[-1], 0))
+    if seed is None and info.randomness == "error":
+        raise RuntimeError(
+            "seed: great circles would be drawn at random inside torch.func.vmap; give a seed, or call vmap with "
+            "randomness='same' (the members share their circles) or randomness='different'."
+        )
+    if seed is None and info.randomness == "different":
+        members = [operator(*settings) for _ in range(info.batch_size)]
+        return namespace(like).stack(members), 0
+    return operator(*settings), None

@@ -16,12 +16,10 @@ from sphereot._arrays.libraries import (
     device,
     full_precision,
     in_host_memory,
-    is_double,
     namespace,
     to_kind,
 )
 from sphereot._arrays.random import fresh_generator, is_own_generator, normal_source, require_seed_when_staged
-from sphereot._backends import kernel_serves, random_frames
 
 _LARGEST_SPREAD_SETS = {16: 200, 64: 128}  # by highest dimension: spreading L planes costs L^2 d
 _HIGHEST_SPREAD_DIM = max(
@@ -32,8 +30,6 @@ _HIGHEST_SPREAD_DIM = max(
 def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:
     """Frames (L, d, 2) of great circles in the library, dtype and device of `like`; see `sphereot.great_circles`."""
     if seed is None:
-        if _kernel_draws(method, like):
-            return to_kind(random_frames(n_projections, dim), like)
         seed = fresh_generator(like)
     if is_own_generator(seed):
         draw = normal_source(seed, like)
@@ -44,11 +40,6 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
     require_seed_when_staged(seed, like)
     # NumPy draws for every library, so that one seed gives the same great circles in all of them.
     return to_kind(frames_from_normals(normal_source(seed), n_projections, dim, method), like)
-
-
-def _kernel_draws(method: str, like: Array | None) -> bool:
-    """Whether the kernel can draw the frames: independent ones, for float32 tensors on the CPU."""
-    return method == "iid" and in_host_memory(like) and kernel_serves(like) and not is_double(like)
 
 
 def frames_from_normals(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:
