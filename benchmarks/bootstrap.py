@@ -9,7 +9,7 @@ import sphereot
 from benchmarks.timing import best_of
 from sphereot._arrays.random import numpy_generator
 from sphereot._backends.protocol import Measure
-from sphereot.distance.bootstrap import resampled
+from sphereot.distance.bootstrap import resample_points
 from sphereot.sphere import normalize, random_uniform
 
 RESAMPLES = 200
@@ -25,7 +25,7 @@ def measure_time():
         for p in (1.0, 2.0):
             one, all_of_them = best_of(
                 lambda p=p, x=x, y=y: sphereot.ssw(x, y, p=p, seed=0),
-                lambda p=p, m=measures, x=x: resampled(m, p, RESAMPLES, numpy_generator(0, x), False),
+                lambda p=p, m=measures, x=x: resample_points(m, p, RESAMPLES, numpy_generator(0, x), False),
             )
             each = all_of_them / (RESAMPLES + 24)  # with the samples of the noise floor
             times = f"{1e3 * one:>8.2f}ms {1e3 * each:>11.2f}ms {each / one:>6.2f}"

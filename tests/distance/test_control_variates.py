@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot._backends.protocol import Measure
-from sphereot.distance.sampling import ControlVariates, adjusted
+from sphereot.distance.sampling import ControlVariates, apply_controls
 
 
 def measures(rng, dim, weighted):
@@ -60,17 +60,17 @@ def test_adjusting_removes_what_controls_explain_and_keeps_the_mean(rng):
         controls = rng.exponential(size=(100, 2))
         values = truth + 2 * (controls[:, 0] - 1) - (controls[:, 1] - 1) + 0.1 * rng.standard_normal(100)
         plain.append(values.mean())
-        better.append(adjusted(values, controls, np.ones(2), folds, (0, 1, 2)).mean())
+        better.append(apply_controls(values, controls, np.ones(2), folds, (0, 1, 2)).mean())
     assert abs(np.mean(better) - truth) <= 4 * np.std(better) / 20
     assert np.var(better) < 0.01 * np.var(plain)
 
 
 def test_few_great_circles_are_left_as_they_are(rng):
     values, controls = rng.standard_normal(8), rng.standard_normal((8, 3))
-    assert_allclose(adjusted(values, controls, np.zeros(3), np.arange(8), (0, 1, 3)), values)
+    assert_allclose(apply_controls(values, controls, np.zeros(3), np.arange(8), (0, 1, 3)), values)
 
 
 def test_constant_controls_do_no_harm(rng):
     values = rng.standard_normal(100)
     folds = np.repeat(np.arange(10), 10)
-    assert_allclose(adjusted(values, np.ones((100, 2)), np.ones(2), folds, (0, 2)), values, atol=1e-12)
+    assert_allclose(apply_controls(values, np.ones((100, 2)), np.ones(2), folds, (0, 2)), values, atol=1e-12)

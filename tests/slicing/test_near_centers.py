@@ -66,7 +66,7 @@ def test_weights_do_not_exceed_ten():
     generator = np.random.default_rng(3)
     one = mixture(5)
     frames, weights, strata = one.draw(128, generator)
-    learned = one.reweighted(weights * np.sum((one.centers[0] @ frames) ** 2, axis=1) ** -1.0, strata)
+    learned = one.reweight(weights * np.sum((one.centers[0] @ frames) ** 2, axis=1) ** -1.0, strata)
     assert_allclose(learned.shares.sum(), 1)
     assert learned.draw(5000, generator)[1].max() <= 10
 

@@ -1,4 +1,4 @@
-"""How much SSW_p^p varies with the draw of the points: a bootstrap, and the level that chance alone reaches."""
+"""Bootstrap: how much SSW_p^p varies with the draw of the points, and its value for equal distributions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.extras import Progress, progress_bar
 from sphereot.slicing.drawing import frames_from_normals
 
-_CIRCLES = 64  # the error of great circles is reported apart
+_CIRCLES = 64  # the error of great circles is reported separately
 _POINTS_PER_CALL = 1_000_000_000  # points times great circles: about a second, so that progress can be reported
 _SPLITS = 24  # samples of one distribution whose mean is the noise floor
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 class _Sample(NamedTuple):
-    """Points (n, d), and the probability with which a resample takes each of them."""
+    """Points (n, d), and the probability of drawing each of them for a resample."""
 
     points: Floats
     shares: Floats
@@ -36,41 +36,48 @@ class PointSampling:
     Attributes
     ----------
     deviations : array, shape (B,)
-        Values of resampled points, less that of the points themselves, on the same great circles.
+        Values of resampled points minus the value of the points themselves, on the same great circles.
     noise_floor : float
-        Mean of SSW_p^p between two samples of one distribution, of the same sizes: what chance alone gives.
+        Expected SSW_p^p of two samples of the same sizes from the same distribution.
     """
 
     deviations: Floats = field(repr=False)
     noise_floor: float
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        """Interval for SSW_p^p of the distributions: normal, less the bias of finite samples, both by the bootstrap."""
+        """Return a normal interval for SSW_p^p of the distributions, corrected for the bias of finite samples."""
         center = value - float(np.mean(self.deviations))
         half = NormalDist().inv_cdf((1 + level) / 2) * float(np.std(self.deviations, ddof=1))
         return max(center - half, 0.0), max(center + half, 0.0)
 
 
-def resampled(
+def resample_points(
     measures: Measures, p: float, count: int, generator: np.random.Generator, progress: Progress
 ) -> PointSampling:
-    """Resample the points of validated measures `count` times, each measure by itself, with replacement."""
+    """Resample the points of validated measures `count` times, separately for each measure, with replacement."""
     count = as_int("bootstrap", count, 10, "the number of resamples")
-    samples = [_Sample(to_numpy(measure.points), _shares(measure)) for measure in measures]
-    points = samples[0].points
-    drawn = frames_from_normals(generator.standard_normal, _CIRCLES, points.shape[1], "quasi")
-    frames = np.ascontiguousarray(drawn, dtype=points.dtype)
-    backend = backend_for(points)
+    samples = []
+    for measure in measures:
+        points = to_numpy(measure.points)
+        weights = np.ones(len(points)) if measure.weights is None else to_numpy(measure.weights).astype(np.float64)
+        samples.append(_Sample(points, weights / weights.sum()))
+    sizes = [len(sample.points) for sample in samples]
+    drawn = frames_from_normals(generator.standard_normal, _CIRCLES, samples[0].points.shape[1], "quasi")
+    frames = np.ascontiguousarray(drawn, dtype=samples[0].points.dtype)
+    backend = backend_for(frames)
     observed = float(np.mean(backend.slice_costs([Measure(*sample) for sample in samples], frames, p)))
     with progress_bar(progress, "resamples", count + _SPLITS) as show:
-        sizes = [len(sample.points) for sample in samples]
         values = _resampled_values(samples, sizes, frames, p, count, generator, show)
         if len(samples) == 2:
-            pool = _pool(samples)
+            shares = [size / sum(sizes) * sample.shares for size, sample in zip(sizes, samples, strict=True)]
+            pool = _Sample(np.concatenate([sample.points for sample in samples]), np.concatenate(shares))
             floor = _resampled_values([pool, pool], sizes, frames, p, _SPLITS, generator, lambda k: show(count + k))
         else:
-            uniform = (_uniform_sample(points, generator) for _ in range(_SPLITS))
-            floor = np.array([np.mean(backend.slice_costs([Measure(sample)], frames, p)) for sample in uniform])
+            floor = np.empty(_SPLITS)
+            for k in range(_SPLITS):
+                uniform = generator.standard_normal(samples[0].points.shape)
+                uniform /= np.linalg.norm(uniform, axis=1, keepdims=True)
+                floor[k] = np.mean(backend.slice_costs([Measure(uniform.astype(frames.dtype))], frames, p))
             show(count + _SPLITS)
     return PointSampling(values - observed, float(np.mean(floor)))
 
@@ -84,7 +91,7 @@ def _resampled_values(
     generator: np.random.Generator,
     show: Callable[[int], None],
 ) -> Floats:
-    """SSW_p^p of resamples of these sizes, shape (count,); several at a time, which share the sort of the points."""
+    """SSW_p^p of resamples of these sizes, shape (count,); resamples of one call share the sort of the points."""
     backend = backend_for(frames)
     at_once = max(1, _POINTS_PER_CALL // (len(frames) * sum(len(sample.points) for sample in samples)))
     values = []
@@ -93,7 +100,7 @@ def _resampled_values(
         repeats = [np.empty((stop - start, len(sample.points)), np.uint32) for sample in samples]
         for k in range(stop - start):
             for rows, sample, size in zip(repeats, samples, sizes, strict=True):
-                rows[k] = _repeats(sample.shares, size, generator)
+                rows[k] = _draw_repeats(sample.shares, size, generator)
         values.append(
             np.mean(backend.resampled_costs([Measure(sample.points) for sample in samples], repeats, frames, p), axis=0)
         )
@@ -101,30 +108,9 @@ def _resampled_values(
     return np.concatenate(values)
 
 
-def _repeats(shares: Floats, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """How often a sample of `size` points, drawn with replacement, has each point."""
+def _draw_repeats(shares: Floats, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Draw `size` points with replacement, and count how often each point was drawn."""
     count = len(shares)
     if (shares == shares[0]).all():  # several times faster than a multinomial draw
         return np.bincount(generator.integers(count, size=size), minlength=count)
     return generator.multinomial(size, shares)
-
-
-def _pool(samples: Sequence[_Sample]) -> _Sample:
-    """Both samples as one, each with the share of its size."""
-    total = sum(len(sample.points) for sample in samples)
-    shares = [len(sample.points) / total * sample.shares for sample in samples]
-    return _Sample(np.concatenate([sample.points for sample in samples]), np.concatenate(shares))
-
-
-def _uniform_sample(like: Floats, generator: np.random.Generator) -> Floats:
-    sample = generator.standard_normal(like.shape)
-    sample /= np.linalg.norm(sample, axis=1, keepdims=True)
-    return sample.astype(like.dtype)
-
-
-def _shares(measure: Measure) -> Floats:
-    """Weights with a total of 1, in float64."""
-    n = measure.points.shape[0]
-    weights = np.ones(n) if measure.weights is None else to_numpy(measure.weights).astype(np.float64)
-    shares: Floats = weights / weights.sum()
-    return shares

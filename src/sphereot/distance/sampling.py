@@ -1,11 +1,15 @@
-"""The choice of great circles for an estimate: by a given method, or by the data (docs/precision.md)."""
+"""The choice of great circles for an estimate: by a given method, or by the data.
+
+See the guide "Accuracy of the estimates".
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
+from sphereot._arrays.libraries import Array, is_numpy, to_kind, to_numpy
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot.slicing.drawing import independent_frames, replicate_frames
@@ -13,7 +17,7 @@ from sphereot.slicing.near_centers import CenterMixture, DisplacedPoints, center
 
 Floats = NDArray[np.float64]
 
-# Well-placed circles alone are better in lower dimensions.
+# Evenly spread circles without control variates are better in lower dimensions.
 _LOWEST_CONTROLLED_DIM = 5
 _LARGEST_CONTROLLED_ORDER = 4.0
 
@@ -34,7 +38,7 @@ _HIGHEST_RELIABLE_ORDER = 2.0
 
 @dataclass(frozen=True)
 class CircleSampling:
-    """How great circles are drawn: a method of `great_circles`, or a mixture about centers of the data."""
+    """How to draw great circles: by a method of `great_circles`, or by a mixture about centers of the data."""
 
     method: str
     dim: int
@@ -50,7 +54,7 @@ class CircleSampling:
         return self.near is not None and _is_rare(self.near, value, _UNRELIABLE)
 
     def draw(self, sizes: list[int], generator: np.random.Generator) -> tuple[Floats, Floats | None]:
-        """Frames of replicates, one after the other, and their weights, None for equal ones."""
+        """Draw the frames of replicates, one after the other; also return their weights, None if all are equal."""
         if self.method == "iid":
             return independent_frames(generator.standard_normal, len(sizes), self.dim), None
         if self.mixture is None:
@@ -62,18 +66,17 @@ class CircleSampling:
 def choose_sampling(
     measures: Measures, p: float, method: str | None, count: int, generator: np.random.Generator
 ) -> CircleSampling:
-    """The method that was asked for, or the best for the data."""
+    """Choose the method that was asked for, or the best one for the data."""
     dim = measures[0].points.shape[1]
     near = near_points(measures, p, count)
     if method in ("iid", "orthogonal", "quasi"):
         return CircleSampling(method, dim, None, None, near)
     has_all_points = near is not None and len(near.mixture.centers) == n_atoms(measures)
-    if near is not None and has_all_points and near.rare > _NEARLY_EQUAL * near.mean**2:
-        frames, weights, _ = near.mixture.draw(_PILOT_CIRCLES[0], generator)
-        value = float(np.mean(weights * to_numpy(costs_on(measures, frames, p)).astype(np.float64)))
-        if _is_rare(near, value, _NEARLY_EQUAL):
+    if near is not None and has_all_points and _is_rare(near, 0.0, _NEARLY_EQUAL):
+        costs, weights, _ = _run_pilot(near.mixture, measures, p, _PILOT_CIRCLES[0], generator)
+        if _is_rare(near, float(np.mean(weights * costs)), _NEARLY_EQUAL):
             return CircleSampling("importance", dim, near.mixture, None, near)
-    mixture = centers_of(_sample_of_points(measures, generator), generator)
+    mixture = centers_of(_sample_points(measures, generator), generator)
     if mixture is None and method == "importance":
         reason = (
             "a circle has no great circles to choose from"
@@ -82,34 +85,46 @@ def choose_sampling(
         )
         raise ValueError(f"method: got 'importance', but {reason}; leave method out.")
     if mixture is not None:
-        mixture, relative_variance = _after_pilot(mixture, measures, p, count, generator)
+        least, most = _PILOT_CIRCLES
+        costs, weights, strata = _run_pilot(mixture, measures, p, min(max(count // 4, least), most), generator)
+        costs = costs / (float(np.max(costs)) or 1.0)  # squares of costs of order 16 would underflow
+        mean = float(np.mean(weights * costs))
+        relative_variance = float(np.mean(weights * costs**2)) / mean**2 - 1 if mean > 0 else 0.0
         if method == "importance" or relative_variance > _HEAVY_TAIL * min(1.0, p / 2) ** 2:
-            return CircleSampling("importance", dim, mixture, None)
+            return CircleSampling("importance", dim, mixture.reweight(weights * costs, strata), None)
     is_controlled = dim >= _LOWEST_CONTROLLED_DIM and p <= _LARGEST_CONTROLLED_ORDER
     is_new = len(measures) == 2 or p != 2  # a control variate that is the cost itself would need no great circles
     controls = ControlVariates.of(measures, generator) if is_controlled and is_new else None
     return CircleSampling("quasi", dim, None, controls, near)
 
 
+def _run_pilot(
+    mixture: CenterMixture, measures: Measures, p: float, count: int, generator: np.random.Generator
+) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Costs, weights and strata of a few great circles of a mixture."""
+    frames, weights, strata = mixture.draw(count, generator)
+    return to_numpy(costs_on(measures, frames, p)).astype(np.float64), weights, strata
+
+
 def near_points(measures: Measures, p: float, count: int) -> DisplacedPoints | None:
-    """The model of points that nearly coincide with points of the other sample; None if a few points show none."""
+    """Model points that nearly coincide with points of the other sample; None if a few points show none."""
     if len(measures) == 1:
         return None
     weighted = []
     for points, weights in measures:
         mass = np.ones(points.shape[0]) if weights is None else to_numpy(weights).astype(np.float64)
         weighted.append((to_numpy(points)[mass > 0], mass[mass > 0] / np.sum(mass) / 2))
-    few, has_equal = _displaced(weighted, _FEWEST_POINTS, p, count)
-    if not has_equal and (few is None or few.rare <= _UNRELIABLE * few.mean**2):
+    few, has_equal = _model_displacements(weighted, _FEWEST_POINTS, p, count)
+    if not has_equal and (few is None or not _is_rare(few, 0.0, _UNRELIABLE)):
         return None
     most = max(_FEWEST_POINTS, _MAX_DISTANCES // max(len(points) for points, _ in weighted))
-    return _displaced(weighted, most, p, count)[0]
+    return _model_displacements(weighted, most, p, count)[0]
 
 
-def _displaced(
+def _model_displacements(
     weighted: list[tuple[Floats, Floats]], most: int, p: float, count: int
 ) -> tuple[DisplacedPoints | None, bool]:
-    """The model of at most `most` points of each sample, and whether some of them are in both samples."""
+    """Model at most `most` points of each sample; also return whether some of them are in both samples."""
     generator = np.random.default_rng(0)  # which points are looked at must not change what is drawn later
     chosen, distances, masses = [], [], []
     for (points, mass), (others, _) in zip(weighted, weighted[::-1], strict=True):
@@ -141,41 +156,25 @@ def _is_rare(near: DisplacedPoints, value: float, limit: float) -> bool:
     return near.rare > limit * max(near.mean, value) ** 2
 
 
-def _after_pilot(
-    mixture: CenterMixture, measures: Measures, p: float, count: int, generator: np.random.Generator
-) -> tuple[CenterMixture, float]:
-    """The mixture with shares from a pilot, and the relative variance of the cost on uniform great circles."""
-    least, most = _PILOT_CIRCLES
-    frames, weights, strata = mixture.draw(min(max(count // 4, least), most), generator)
-    costs = to_numpy(costs_on(measures, frames, p)).astype(np.float64)
-    largest = float(np.max(costs))
-    costs = costs / largest if largest > 0 else costs  # squares of costs of order 16 would underflow
-    mean = float(np.mean(weights * costs))
-    relative_variance = float(np.mean(weights * costs**2)) / mean**2 - 1 if mean > 0 else 0.0
-    return mixture.reweighted(weights * costs, strata), relative_variance
-
-
-def _sample_of_points(measures: Measures, generator: np.random.Generator) -> Floats:
-    """Some points of each measure, drawn by their weights."""
+def _sample_points(measures: Measures, generator: np.random.Generator) -> Floats:
+    """Draw some points of each measure with its weights."""
     samples = []
     for points, weights in measures:
-        n = points.shape[0]
-        shares = None if weights is None else to_numpy(weights).astype(np.float64)
-        if shares is None and n <= _CENTER_POINTS:
-            samples.append(to_numpy(points).astype(np.float64))
-            continue
-        probabilities = None if shares is None else shares / np.sum(shares)
-        index = generator.choice(n, _CENTER_POINTS, replace=shares is not None, p=probabilities)
-        xp = namespace(points)
-        chosen = xp.take(points, xp.asarray(index, device=device(points)), axis=0)
-        samples.append(to_numpy(chosen).astype(np.float64))
+        points = to_numpy(points)
+        if weights is None and len(points) <= _CENTER_POINTS:
+            rows: Any = slice(None)
+        else:
+            shares = None if weights is None else to_numpy(weights).astype(np.float64)
+            probabilities = None if shares is None else shares / np.sum(shares)
+            rows = generator.choice(len(points), _CENTER_POINTS, replace=shares is not None, p=probabilities)
+        samples.append(points[rows].astype(np.float64))
     return np.concatenate(samples)
 
 
-def costs_on(measures: Measures, frames: Floats, p: float) -> Array:
-    """W_p^p on each great circle of frames that NumPy has drawn, for measures of any library."""
+def costs_on(measures: Measures, frames: Array, p: float) -> Array:
+    """W_p^p on each great circle of frames of NumPy or of the library of the measures."""
     points = measures[0].points
-    return backend_for(points).slice_costs(measures, to_kind(frames, points), p)
+    return backend_for(points).slice_costs(measures, to_kind(frames, points) if is_numpy(frames) else frames, p)
 
 
 _MAX_POINTS = 512  # of each measure; the double sum over all points of large samples would take longer than it saves
@@ -194,7 +193,7 @@ class ControlVariates:
     Attributes
     ----------
     measures : sequence of Measure
-        One or two (parts of) measures, NumPy arrays.
+        One or two measures of NumPy arrays, or samples of their points.
     vectors : array, shape (k, d)
         Mean vectors of the measures.
     means : array, shape (q,)
@@ -207,39 +206,46 @@ class ControlVariates:
 
     @classmethod
     def of(cls, measures: Measures, generator: np.random.Generator) -> "ControlVariates":
-        """The control variates for one or two validated measures."""
-        arrays = [
-            Measure(to_numpy(points), None if weights is None else to_numpy(weights)) for points, weights in measures
-        ]
-        vectors = np.stack([_mean_vector(measure) for measure in arrays])
-        # In double precision: D is a small difference of costs, and its mean must be as precise.
-        parts = [_in_double(_part(measure, generator)) for measure in arrays]
-        exact = [_pair_cost(measure) for measure in _with_pool(parts)]
-        return cls(parts, vectors, np.concatenate([[_combined(*exact)], *_product_means(vectors)]))
+        """Make the control variates for one or two validated measures."""
+        vectors, parts = [], []
+        for measure in measures:
+            points = to_numpy(measure.points)
+            weights = None if measure.weights is None else to_numpy(measure.weights)
+            vectors.append(np.average(points, axis=0, weights=weights).astype(np.float64))
+            if len(points) > _MAX_POINTS:
+                shares = None if weights is None else weights.astype(np.float64)
+                probabilities = None if shares is None else shares / shares.sum()
+                rows = generator.choice(len(points), _MAX_POINTS, replace=shares is not None, p=probabilities)
+                points, weights = points[rows], None
+            # In double precision: D is a small difference of costs, and its mean must be as precise.
+            parts.append(Measure(points.astype(np.float64), None if weights is None else weights.astype(np.float64)))
+        exact = [np.asarray(backend_for(measure.points).pair_cost(measure)) for measure in _with_pool(parts)]
+        means = np.concatenate([[_combine_costs(*exact)], *_product_means(np.stack(vectors))])
+        return cls(parts, np.stack(vectors), means)
 
     @property
     def nested(self) -> tuple[int, ...]:
-        """Numbers of functions, in order, that make sense together: none, the first, and up to each degree."""
+        """Numbers of leading functions to choose from: none, the first, and all up to each degree."""
         products = len(self.vectors) * (len(self.vectors) + 1) // 2
         return 0, 1, 1 + products, len(self.means)
 
     @property
     def circles_per_control(self) -> int:
-        """How many great circles the coefficient of each function needs."""
+        """Number of great circles that the coefficient of each function needs."""
         is_low = self.vectors.shape[1] <= _HIGHEST_LOW_DIM
         return _CIRCLES_PER_CONTROL if is_low else _CIRCLES_PER_CONTROL_IN_HIGH_DIM
 
     def values(self, frames: Floats) -> Floats:
-        """The functions of great circles, shape (L, q)."""
+        """Compute the functions for great circles, shape (L, q)."""
         costs = [
             np.asarray(backend_for(frames).slice_costs([measure], frames, 2), dtype=np.float64)
             for measure in _with_pool(self.measures)
         ]
         products = _products(np.einsum("kd,ldj->lkj", self.vectors, frames))
-        return np.concatenate([_combined(*costs)[:, None], products, _pairs_of(products)], axis=1)
+        return np.concatenate([_combine_costs(*costs)[:, None], products, _products(products[:, :, None])], axis=1)
 
 
-def adjusted(
+def apply_controls(
     values: Floats,
     controls: Floats,
     means: Floats,
@@ -247,24 +253,21 @@ def adjusted(
     nested: tuple[int, ...],
     circles_per_control: int = 4,
 ) -> Floats:
-    """Values with the part removed that the control variates explain.
+    """Subtract the part of the values that the control variates explain.
 
     Parameters
     ----------
     values : array, shape (L,)
     controls : array, shape (L, q)
+        The control variates on the same great circles.
     means : array, shape (q,)
         Known means of the controls.
     folds : array of int, shape (L,)
-        The coefficients for a fold are fitted on the others.
+        The coefficients for a fold are fitted on the other folds.
     nested : tuple of int
         Numbers of leading controls to choose from, by generalized cross-validation.
     circles_per_control : int
-        Fewest values per coefficient.
-
-    Returns
-    -------
-    array, shape (L,)
+        Smallest number of values for each coefficient.
     """
     differences: Floats = controls - means
     spreads = np.std(controls, axis=0)
@@ -277,12 +280,12 @@ def adjusted(
     total = sum(moments)
     for fold, moment in enumerate(moments):
         chosen = folds == fold
-        coefficients = _fitted(total - moment, nested, circles_per_control)
+        coefficients = _fit_coefficients(total - moment, nested, circles_per_control)
         result[chosen] -= differences[chosen, : len(coefficients)] @ coefficients
     return result
 
 
-def _fitted(moments: Floats, nested: tuple[int, ...], circles_per_control: int) -> Floats:
+def _fit_coefficients(moments: Floats, nested: tuple[int, ...], circles_per_control: int) -> Floats:
     """Coefficients of the best number of controls, from the second moments of (1, controls, value)."""
     count = float(moments[0, 0])
     means = moments[0, 1:] / count
@@ -301,28 +304,6 @@ def _fitted(moments: Floats, nested: tuple[int, ...], circles_per_control: int) 
     return best
 
 
-def _mean_vector(measure: Measure) -> Floats:
-    mean: Floats = np.average(measure.points, axis=0, weights=measure.weights).astype(np.float64)
-    return mean
-
-
-def _part(measure: Measure, generator: np.random.Generator) -> Measure:
-    """At most `_MAX_POINTS` points of a measure with their weights, which have a positive sum."""
-    points, weights = measure
-    n = points.shape[0]
-    if n <= _MAX_POINTS:
-        return measure
-    if weights is None:
-        return Measure(points[generator.choice(n, _MAX_POINTS, replace=False)], None)
-    shares = weights.astype(np.float64)
-    return Measure(points[generator.choice(n, _MAX_POINTS, p=shares / shares.sum())], None)
-
-
-def _in_double(measure: Measure) -> Measure:
-    points, weights = measure
-    return Measure(points.astype(np.float64), None if weights is None else weights.astype(np.float64))
-
-
 def _with_pool(measures: Measures) -> list[Measure]:
     """One measure; or two and their mean."""
     if len(measures) == 1:
@@ -337,26 +318,16 @@ def _with_pool(measures: Measures) -> list[Measure]:
     return [*measures, Measure(points, None if is_plain else np.concatenate(weights).astype(points.dtype))]
 
 
-def _combined(x: Floats, y: Floats | None = None, pool: Floats | None = None) -> Floats:
+def _combine_costs(x: Floats, y: Floats | None = None, pool: Floats | None = None) -> Floats:
     """D of two measures from the costs to the uniform distribution of both and of their mean, by polarization."""
     return x if y is None or pool is None else 2 * x + 2 * y - 4 * pool
 
 
-def _pair_cost(measure: Measure) -> Floats:
-    """The mean over all great circles of the cost of order 2 to the uniform distribution."""
-    return np.asarray(backend_for(measure.points).pair_cost(measure), dtype=np.float64)
-
-
 def _products(vectors: Floats) -> Floats:
-    """Inner products of the vectors (L, k, 2) of each great circle, shape (L, k (k + 1) / 2)."""
+    """Inner products of all pairs of the vectors (L, k, m) of each great circle, shape (L, k (k + 1) / 2)."""
     rows, columns = np.triu_indices(vectors.shape[1])
     products: Floats = np.sum(vectors[:, rows] * vectors[:, columns], axis=2)
     return products
-
-
-def _pairs_of(products: Floats) -> Floats:
-    rows, columns = np.triu_indices(products.shape[1])
-    return products[:, rows] * products[:, columns]
 
 
 def _product_means(vectors: Floats) -> tuple[Floats, Floats]:
@@ -368,12 +339,10 @@ def _product_means(vectors: Floats) -> tuple[Floats, Floats]:
     dim = vectors.shape[1]
     t = (2 - 4 / dim) / ((dim + 2) * (dim - 1))
     s = (4 / dim - 2 * t) / dim
-    rows, columns = np.triu_indices(len(vectors))
-    matrices = [
-        0.5 * (np.outer(vectors[i], vectors[j]) + np.outer(vectors[j], vectors[i]))
-        for i, j in zip(rows, columns, strict=True)
-    ]
-    traces = np.array([np.trace(matrix) for matrix in matrices])
-    firsts, seconds = np.triu_indices(len(matrices))
-    overlaps = np.array([np.sum(matrices[i] * matrices[j]) for i, j in zip(firsts, seconds, strict=True)])
-    return 2 / dim * traces, s * traces[firsts] * traces[seconds] + 2 * t * overlaps
+    gram = vectors @ vectors.T
+    i, j = np.triu_indices(len(vectors))  # A is the symmetric part of the product of vectors i and j
+    traces = gram[i, j]
+    first, second = np.triu_indices(len(i))
+    a, b, c, d = i[first], j[first], i[second], j[second]
+    overlaps = 0.5 * (gram[a, c] * gram[b, d] + gram[a, d] * gram[b, c])
+    return 2 / dim * traces, s * traces[first] * traces[second] + 2 * t * overlaps

@@ -1,4 +1,4 @@
-"""SSW_p^p between two samples, and between a sample and the uniform measure (Algorithm 1, Section 3.2)."""
+"""SSW_p^p between two samples, and between a sample and the uniform distribution (Algorithm 1, Section 3.2)."""
 
 from collections.abc import Mapping
 from typing import Any, overload
@@ -7,13 +7,7 @@ import numpy as np
 
 from sphereot._arrays.libraries import Array, take_root, without_gradient
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, UniformMethod
-from sphereot._arrays.validation import (
-    as_frames,
-    as_method,
-    as_order,
-    as_samples,
-    as_slice_count,
-)
+from sphereot._arrays.validation import as_frames, as_method, as_order, as_samples, as_slice_count
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot.slicing.circles import draw_great_circles
@@ -64,49 +58,55 @@ def ssw(
     seed: Seed = None,
     root: bool = False,
 ) -> Any:
-    """Spherical Sliced-Wasserstein distance between two samples, SSW_p^p (Algorithm 1).
+    """Compute the Spherical Sliced-Wasserstein distance between two samples (Algorithm 1).
+
+    The samples are projected onto L great circles. The optimal transport cost of order p is computed exactly on each
+    great circle, and the L costs are averaged. The result is SSW_p^p, which is differentiable at zero. Pass
+    ``root=True`` to get the distance SSW_p.
 
     Parameters
     ----------
     x : array, shape (n, d)
-        Unit vectors: the first sample. Tables, SkyCoord, GeoSeries and other containers of points are read too; see
+        First sample, one unit vector per row. Tables and other containers of points are accepted too; see
         `sphereot.sphere.from_table`.
     y : array, shape (m, d)
-        Unit vectors: the second sample, of the same array library and device.
-    p : float
-        Order, from 1 to 16. Above 4 the computation and the result are in float64.
+        Second sample. It must be from the same array library and on the same device as `x`. NumPy arrays can be
+        combined with JAX arrays.
+    p : float, default 2
+        Order of the distance, between 1 and 16. Above 4, the computation and the result are in float64.
     x_weights, y_weights : array, shape (n,) and (m,), optional
-        Nonnegative weights, scaled to a total of 1. By default those that a `PointSet` holds, else equal weights.
+        Nonnegative weights of the points, rescaled to sum to 1. By default, all points have the same weight, unless
+        the sample is a `PointSet` with weights.
     n_projections : int, optional
-        The number L of great circles to average over; 200 by default.
+        Number L of great circles, 200 by default. Leave it out if `projections` is given.
     projections : array, shape (L, d, 2), optional
-        The great circles themselves, as `great_circles` gives; by default they are drawn.
-    method : {"iid", "orthogonal", "quasi"}
-        How great circles are drawn: independently as in Algorithm 1, or placed so that the mean over them varies less;
-        see `great_circles`.
-    seed : int, generator or None
-        Source of the great circles: an int, a generator of the array's own library (numpy Generator, torch.Generator,
-        JAX key), or None for new ones each time. Global random state is neither read nor changed. Under `jax.jit`,
-        which would draw once and keep the circles, None is an error: pass a key, or an int for fixed circles.
-    root : bool
-        Return the distance SSW_p = (SSW_p^p)^(1/p) instead.
+        Great circles to use instead of random ones, as returned by `great_circles`.
+    method : {"iid", "orthogonal", "quasi"}, default "iid"
+        How to draw the great circles: independently as in Algorithm 1, or spread evenly, which reduces the variance of
+        the result; see `great_circles`.
+    seed : int, generator or None, default None
+        Seed of the great circles: an int, or a generator of the array library (`numpy.random.Generator`,
+        `torch.Generator`, or a JAX key). With None, every call draws new great circles. Global random state is never
+        used. Under `jax.jit`, None raises an error: pass a JAX key, or an int to keep the same great circles.
+    root : bool, default False
+        If True, return the distance SSW_p = (SSW_p^p)^(1/p).
 
     Returns
     -------
     array, shape ()
-        SSW_p^p in turns to the power p, of the inputs' library, device and dtype (float32 for half types,
-        float64 for orders above 4).
+        SSW_p^p, or SSW_p if ``root=True``. Lengths are in turns (1 turn = 360 degrees), so SSW_p is at most 0.5.
+        The result has the array library, device and dtype of the inputs (float32 for half precision).
 
     See Also
     --------
-    ssw_estimate : with its Monte-Carlo standard error, or to a tolerance.
-    ssw_uniform : against the uniform measure, with no sample of it.
-    pairwise_ssw : all distances among several samples.
+    ssw_estimate : The same distance with a standard error, or to a given tolerance.
+    ssw_uniform : Distance between a sample and the uniform distribution.
+    pairwise_ssw : Distances between all pairs of several samples.
 
     Notes
     -----
-    SSW_p is a pseudo-distance (Proposition 5). On each great circle the cost is exact; the only approximation is the
-    mean over L circles, whose error falls like 1 / sqrt(L). Multiply `root=True` values by 2 pi for radians.
+    SSW_p is a pseudo-distance (Proposition 5). The mean over L great circles is an unbiased estimate of the mean over
+    all great circles. Its error decreases as 1 / sqrt(L) for ``method="iid"``.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def ssw(
     True
     """
     p = as_order(p)
-    measures = two_measures(x, y, x_weights, y_weights, p)
+    measures = as_measures({"x": x, "y": y}, {"x_weights": x_weights, "y_weights": y_weights}, p)
     points = measures[0].points
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost(measures, frames, p, root=root)
@@ -169,33 +169,32 @@ def ssw_uniform(
     root: bool = False,
     unbiased: bool = False,
 ) -> Any:
-    """SSW_p^p between a sample and the uniform measure on the sphere.
+    """Compute SSW_p^p between a sample and the uniform distribution on the sphere.
 
-    The projection of the uniform measure on a great circle is uniform (Section 4), so no sample of it is needed, and
-    for p = 2 the cost on each circle has a closed form (Proposition 1).
+    The projection of the uniform distribution on a great circle is uniform (Section 4), so no second sample is needed.
+    For p = 2 the cost on each great circle has a closed form (Proposition 1).
 
     Parameters
     ----------
     x : array, shape (n, d)
         Unit vectors.
-    p : float
-        Order, from 1 to 16.
+    p : float, default 2
+        Order of the distance, between 1 and 16.
     weights : array, shape (n,), optional
-        Nonnegative weights, scaled to a total of 1; equal weights by default.
-    method : {"iid", "orthogonal", "quasi", "exact"}
-        How great circles are drawn, as in `ssw`; or "exact", for p = 2, the mean over all great circles without
-        drawing any: a double sum over the points (`uniform_kernel`), in O(n^2 d) time and no n x n array.
+        Nonnegative weights, rescaled to sum to 1. By default, all points have the same weight.
     n_projections, projections, seed, root
-        As in `ssw`; great circles and seeds have no meaning for `method="exact"`.
-    unbiased : bool
-        With `method="exact"`: leave out the pairs of a point with itself. For a sample of a distribution the result is
-        then an unbiased estimate of SSW_2^2 of that distribution, 0 in the mean for uniform points, whatever n is; it
-        may be negative.
+        Great circles and result, as in `ssw`. Leave out the great circles and the seed for `method="exact"`.
+    method : {"iid", "orthogonal", "quasi", "exact"}, default "iid"
+        How to draw the great circles, as in `ssw`. For p = 2, "exact" computes the mean over all great circles without
+        drawing any: a double sum over the points (`uniform_kernel`), in O(n^2 d) time and no n x n array.
+    unbiased : bool, default False
+        With `method="exact"`, leave out the pairs of a point with itself. For a sample, the result is then an unbiased
+        estimate of SSW_2^2 of its distribution. It may be negative, and its mean is 0 for uniform points.
 
     Returns
     -------
     array, shape ()
-        SSW_p^p in turns to the power p.
+        SSW_p^p in turns to the power p, or SSW_p in turns if ``root=True``.
 
     Examples
     --------
@@ -209,7 +208,7 @@ def ssw_uniform(
     0.004057
     """
     p = as_order(p)
-    measure = Measure(*as_samples({"x": x}, {"weights": weights}, p=p)[0])
+    [measure] = as_measures({"x": x}, {"weights": weights}, p)
     points = measure.points
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}
@@ -221,14 +220,13 @@ def ssw_uniform(
     return backend_for(points).mean_cost((measure,), frames, p, root=root)
 
 
-def two_measures(x: Any, y: Any, x_weights: Any, y_weights: Any, p: float) -> list[Measure]:
-    """Validate two samples and their weights."""
-    pairs = as_samples({"x": x, "y": y}, {"x_weights": x_weights, "y_weights": y_weights}, p=p)
-    return [Measure(*pair) for pair in pairs]
+def as_measures(samples: Mapping[str, Any], weights: Mapping[str, Any], p: float) -> list[Measure]:
+    """Validate named samples and their named weights."""
+    return [Measure(*pair) for pair in as_samples(samples, weights, p=p)]
 
 
-def without_gradients(measures: Measures) -> Measures:
-    """Detached measures: an estimate with its standard error has no gradient."""
+def detach(measures: Measures) -> Measures:
+    """The measures without gradients: an estimate with its standard error has none."""
     return [
         Measure(without_gradient(points), None if weights is None else without_gradient(weights))
         for points, weights in measures
@@ -236,7 +234,7 @@ def without_gradients(measures: Measures) -> Measures:
 
 
 def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: Any = "iid") -> Array:
-    """Frames (L, d, 2) for points `x`: `projections` validated, or newly drawn."""
+    """Validate `projections` for points `x`, or draw great circles: frames (L, d, 2)."""
     method = as_method(method)
     if projections is None:
         return draw_great_circles(as_slice_count(n_projections), x.shape[1], method, seed, x)
@@ -246,14 +244,9 @@ def frames_for(x: Array, n_projections: int | None, projections: Array | None, s
 
 
 def require_exact_options(p: float, n: int, root: bool, unbiased: bool, given: Mapping[str, Any]) -> None:
-    """Raise unless the options of a distance to the uniform distribution fit `method="exact"`.
+    """Raise an error unless the options of a distance to the uniform distribution fit `method="exact"`.
 
-    Parameters
-    ----------
-    p, n, root, unbiased
-        The order, the number of points, and options of `ssw_uniform`.
-    given : mapping
-        Options that concern great circles, by name; None where not given.
+    `given` has the options for great circles by name, None if they are not given; n is the number of points.
     """
     if p != 2:
         raise ValueError(f"p: got {p:g}, but method='exact' is for p = 2; give p=2, or another method.")

@@ -1,19 +1,18 @@
 """Importance sampling of great circles, for samples that are concentrated about a few centers.
 
 Points within a small distance c of a center m are projected onto the great circle of a frame U with displacements
-multiplied by 1 / r, where r = |U^T m|. So the cost of a great circle grows as r^-p while r > c: the rare great circles
-whose planes are nearly orthogonal to m carry much of the mean, and independent ones miss them.
+multiplied by 1 / r, where r = |U^T m|. The cost of a great circle grows as r^-p for r > c: the rare great circles
+whose planes are nearly orthogonal to m carry much of the mean, and independent great circles miss them.
 
-r^2 has the distribution Beta(1, (d - 2)/2), so that u = 1 - (1 - r^2)^((d-2)/2) is uniform on (0, 1). Given r, the
-frame is spanned by r m + sqrt(1 - r^2) t and w, with (t, w) a uniform frame in the space orthogonal to m. A
-`CenterMixture` draws u from a density that is constant on strata, for each of several centers. A great circle gets
-the weight 1 / q(U), q being the density of the mixture relative to the uniform distribution, so that the weighted
-mean is unbiased.
+r^2 has the distribution Beta(1, (d - 2)/2), so u = 1 - (1 - r^2)^((d-2)/2) is uniform on (0, 1). Given r, the frame is
+spanned by r m + sqrt(1 - r^2) t and w, with (t, w) a uniform frame in the space orthogonal to m. A `CenterMixture`
+draws u from a density that is constant on strata, for each of several centers. A great circle gets the weight 1 / q(U),
+where q is the density of the mixture relative to the uniform distribution, so the weighted mean is unbiased.
 
 Samples whose points nearly coincide have as many centers as points. A point x that is displaced by a short vector e
-moves on the circle by about |e| / (2 pi sqrt(d - 1) r) turns, r = |U^T x|, and by half a turn at most. So each point
-carries the cost (s^2 / (r^2 + s^2))^(p/2) / 2^p, s = |e| / (pi sqrt(d - 1)), and the mixture has a density in
-proportion to the sum of these costs.
+moves on the circle by about |e| / (2 pi sqrt(d - 1) r) turns, r = |U^T x|, and by at most half a turn. Each point
+contributes the cost (s^2 / (r^2 + s^2))^(p/2) / 2^p, s = |e| / (pi sqrt(d - 1)), and the density of the mixture is
+proportional to the sum of these costs.
 """
 
 import math
@@ -46,7 +45,7 @@ _GOLDEN_TURN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True)
 class CenterMixture:
-    """A distribution of great circles: a mixture over centers and strata.
+    """Distribution of great circles: a mixture over centers and strata.
 
     Attributes
     ----------
@@ -57,8 +56,8 @@ class CenterMixture:
     shares : array, shape (K, B)
         Probabilities of the strata in the mixture; they add up to 1.
     block : int, optional
-        For many centers, how many great circles in turn are drawn about the same one. Without it, strata are drawn in
-        their order.
+        For many centers, the number of consecutive great circles about the same center. Without it, strata are drawn
+        in order.
     """
 
     centers: Floats
@@ -68,7 +67,7 @@ class CenterMixture:
 
     @classmethod
     def of_scales(cls, centers: Floats, scales: Floats) -> "CenterMixture":
-        """Strata of geometrically growing probability from far below the scales on, with equal shares."""
+        """Make strata of geometrically growing probability, from far below the scales up, with equal shares."""
         dim = centers.shape[1]
         # In high dimension most lengths are below the scale of a wide center, and strata would have no width.
         lowest = np.minimum(probability_of_length((_SMALLEST_LENGTH * scales) ** 2, dim), _LARGEST_LOWEST_STRATUM)
@@ -87,21 +86,21 @@ class CenterMixture:
             Index k B + b of the stratum b of the center k that each was drawn from.
         """
         if self.block is None:
-            strata, fractions = _stratified(np.ravel(self.shares), n, generator)
+            strata, fractions = _draw_stratified(np.ravel(self.shares), n, generator)
             k, b = np.divmod(strata, self.shares.shape[1])
         else:
-            k, b, fractions = self._in_blocks(self.block, n, generator)
+            k, b, fractions = self._draw_in_blocks(self.block, n, generator)
         low, high = self.edges[k, b], self.edges[k, b + 1]
         # Rounding must not lead out of the stratum, for which the weight is computed.
         u = np.clip(low + fractions * (high - low), low, np.nextafter(high, 0.0))
         frames = self._frames(k, u, generator)
         return frames, 1 / self._density(frames, k, u), k * self.shares.shape[1] + b
 
-    def _in_blocks(
+    def _draw_in_blocks(
         self, block: int, n: int, generator: np.random.Generator
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-        """Centers, strata and places within the strata; every block has one center and places all over its strata."""
-        chosen, _ = _stratified(np.sum(self.shares, axis=1), -(-n // block), generator)
+        """Draw centers, strata and places within the strata; a block has one center and places in all its strata."""
+        chosen, _ = _draw_stratified(np.sum(self.shares, axis=1), -(-n // block), generator)
         k = np.repeat(generator.permutation(chosen), block)[:n]  # the last block may be cut short: any of them
         positions = (generator.permutation(n) + generator.random(n)) / n
         ends = np.cumsum(self.shares[k], axis=1)
@@ -110,24 +109,22 @@ class CenterMixture:
         rows = np.arange(n)
         return k, b, 1 - np.clip((ends[rows, b] - positions) / self.shares[k, b], 0.0, 1.0)
 
-    def reweighted(self, contributions: Floats, strata: NDArray[np.intp]) -> "CenterMixture":
-        """The mixture whose shares follow the weighted costs of great circles drawn from this one.
+    def reweight(self, contributions: Floats, strata: NDArray[np.intp]) -> "CenterMixture":
+        """Return the mixture whose shares follow the weighted costs of great circles drawn from this one.
 
-        The density that is proportional to the cost has the least variance. A part of the old shares and of the uniform
-        distribution stays, because few great circles were seen; so no weight exceeds 10.
+        The density that is proportional to the cost has the least variance. Because few great circles were seen, a part
+        of the old shares and of the uniform distribution stays, and no weight exceeds 10.
         """
-        sums: Floats = np.zeros(self.shares.size)
-        np.add.at(sums, strata, contributions)
-        sums = sums.reshape(self.shares.shape)
+        sums = np.bincount(strata, contributions, minlength=self.shares.size).reshape(self.shares.shape)
         uniform = np.diff(self.edges, axis=1) / len(self.centers)
         total = float(np.sum(sums))
-        following = _smoothed(sums) / total if total > 0 else self.shares
+        following = self.shares
+        if total > 0:
+            # Averages over neighboring strata, in each of which a few great circles were seen.
+            kernel = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
+            reach = np.convolve(np.ones(sums.shape[1]), kernel, "same")
+            following = np.array([np.convolve(row / reach, kernel, "same") for row in sums]) / total
         return CenterMixture(self.centers, self.edges, 0.7 * following + 0.2 * self.shares + 0.1 * uniform)
-
-    def least_probability(self, frames: Floats) -> Floats:
-        """The smallest u of any center for each great circle: how rare it is for its nearness to a pole."""
-        least: Floats = np.min(self._probabilities(frames), axis=0)
-        return least
 
     def _frames(self, k: NDArray[np.intp], u: Floats, generator: np.random.Generator) -> Floats:
         n, dim = len(u), self.centers.shape[1]
@@ -137,14 +134,13 @@ class CenterMixture:
             cosine, sine = np.cos(angles), np.sin(angles)
             tangent = np.stack([np.stack([cosine, -sine], axis=-1), np.stack([sine, cosine], axis=-1)], axis=1)
         else:
-            tangent = _tangent_frames(n, dim - 1, generator)
+            tangent = _draw_tangent_frames(n, dim - 1, generator)
         frames = np.concatenate([np.zeros((n, 1, 2)), tangent], axis=1)
         frames[:, :, 0] *= np.sqrt(1 - squared)[:, None]
         frames[:, 0, 0] = np.sqrt(squared)
-        # Frames around the first axis; a reflection takes that axis to the center, or to its opposite, which is as
-        # good.
-        signs = np.where(self.centers[:, 0] > 0, -1.0, 1.0)
-        normals = -signs[:, None] * self.centers
+        # These frames are around the first axis. A reflection maps that axis to the center, or to its equivalent
+        # opposite point.
+        normals = np.where(self.centers[:, :1] > 0, self.centers, -self.centers)
         normals[:, 0] += 1.0
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
         normal = normals[k]
@@ -170,7 +166,7 @@ class CenterMixture:
 
 
 class DisplacedPoints(NamedTuple):
-    """The model of the cost for samples whose points nearly coincide.
+    """Model of the cost for samples whose points nearly coincide.
 
     Attributes
     ----------
@@ -190,7 +186,7 @@ class DisplacedPoints(NamedTuple):
 def displaced_points(
     points: Floats, distances: Floats, masses: Floats, p: float, n_draws: int, n_points: int
 ) -> DisplacedPoints | None:
-    """The model for points and their distances to the other sample; None if all distances are 0.
+    """Model the cost from points and their distances to the other sample; None if all distances are 0.
 
     Parameters
     ----------
@@ -201,7 +197,7 @@ def displaced_points(
         Weights of the points, which add up to 1 for both samples together.
     p : float
     n_draws : int
-        Number of great circles that an estimate would draw.
+        Number of great circles of an estimate.
     n_points : int
         Number of points of both samples.
     """
@@ -230,8 +226,8 @@ def displaced_points(
     )
 
 
-def _tangent_frames(n: int, dim: int, generator: np.random.Generator) -> Floats:
-    """Frames (t, w), shape (n, dim, 2), in blocks of neighbors where each axis of a random basis is t once and w once.
+def _draw_tangent_frames(n: int, dim: int, generator: np.random.Generator) -> Floats:
+    """Draw frames (t, w), shape (n, dim, 2), in blocks: each axis of a random basis is once t and once w of a block.
 
     The cost of a tight sample depends on w, nearly as a quadratic form, whose mean over a block is exact.
     """
@@ -245,8 +241,8 @@ def _tangent_frames(n: int, dim: int, generator: np.random.Generator) -> Floats:
     return blocks
 
 
-def _stratified(shares: Floats, n: int, generator: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
-    """Indices drawn by shares, one in each of n equal parts of their sum, and places between 0 and 1 within them."""
+def _draw_stratified(shares: Floats, n: int, generator: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
+    """Draw indices by shares, one in each of n equal parts of their sum, and places between 0 and 1 within them."""
     positions = (np.arange(n) + generator.random(n)) / n
     ends = np.cumsum(shares)
     ends /= ends[-1]
@@ -255,16 +251,8 @@ def _stratified(shares: Floats, n: int, generator: np.random.Generator) -> tuple
     return index, (positions - begins[index]) / (ends[index] - begins[index])
 
 
-def _smoothed(sums: Floats) -> Floats:
-    """Sums of neighboring strata averaged: a few great circles were seen in each."""
-    kernel = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
-    ones = np.ones(sums.shape[1])
-    smooth = np.array([np.convolve(row / np.convolve(ones, kernel, "same"), kernel, "same") for row in sums])
-    return smooth
-
-
 def _squared_length(u: Floats, dim: int) -> Floats:
-    """The inverse of `probability_of_length`."""
+    """Invert `probability_of_length`."""
     squared: Floats = -np.expm1(np.log1p(-u) * (2 / (dim - 2)))
     return squared
 
@@ -276,7 +264,7 @@ def probability_of_length(squared_length: Any, dim: int) -> Floats:
 
 
 def centers_of(points: Floats, generator: np.random.Generator) -> CenterMixture | None:
-    """The mixture for points that are concentrated about one or up to eight centers; None for others.
+    """Return the mixture for points that are concentrated about one or up to eight centers; None for others.
 
     Parameters
     ----------
@@ -289,17 +277,26 @@ def centers_of(points: Floats, generator: np.random.Generator) -> CenterMixture 
     tight = min(_TIGHT, _TIGHT_PER_DIM * dim)
     mean = np.mean(points, axis=0)
     length = float(np.linalg.norm(mean))
-    mixture = _mixture_about(points, mean[None, :] / length, tight) if length > 0 else None
-    if mixture is not None:
+    mixture = _mix_centers(points, mean[None, :] / length, tight) if length > 0 else None
+    n_centers = min(_MAX_CENTERS, len(points) // 4)
+    if mixture is not None or n_centers < 2:
         return mixture
-    centers = _k_means(points, min(_MAX_CENTERS, len(points) // 4), generator)
-    return _mixture_about(points, centers, _TIGHT_ABOUT_SEVERAL * tight)
+    # k-means on the sphere, begun with points far from each other
+    centers = points[[int(generator.integers(len(points)))]]
+    for _ in range(n_centers - 1):
+        farthest = np.argmin(np.max(points @ centers.T, axis=1))
+        centers = np.concatenate([centers, points[farthest, None]])
+    for _ in range(_LLOYD_STEPS):
+        nearest = np.argmax(points @ centers.T, axis=1)
+        sums = (nearest == np.arange(len(centers))[:, None]).astype(np.float64) @ points
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        centers = np.where(lengths > 1e-9, sums / np.maximum(lengths, 1e-9), centers)
+    return _mix_centers(points, centers, _TIGHT_ABOUT_SEVERAL * tight)
 
 
-def _mixture_about(points: Floats, centers: Floats, tight: float) -> CenterMixture | None:
-    if len(centers) == 0:
-        return None
-    squared, nearest = _nearest(points, centers)
+def _mix_centers(points: Floats, centers: Floats, tight: float) -> CenterMixture | None:
+    nearest = np.argmax(points @ centers.T, axis=1)
+    squared = np.sum((points - centers[nearest]) ** 2, axis=1)
     scale = _positive_median(squared)
     if scale is None or float(probability_of_length(scale, points.shape[1])) > tight:
         return None
@@ -308,32 +305,8 @@ def _mixture_about(points: Floats, centers: Floats, tight: float) -> CenterMixtu
 
 
 def _positive_median(squared: Floats) -> float | None:
-    """The median, or the mean of values most of which are 0; None where all are."""
+    """The median, or the mean of values most of which are 0; None if all are 0."""
     if len(squared) == 0:
         return None
     value = float(np.median(squared)) or float(np.mean(squared))
     return value if value > 1e-14 else None
-
-
-def _nearest(points: Floats, centers: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """Squared chords to the nearest centers, and their indices."""
-    nearest = np.argmax(points @ centers.T, axis=1)
-    return np.sum((points - centers[nearest]) ** 2, axis=1), nearest
-
-
-def _k_means(points: Floats, n_centers: int, generator: np.random.Generator) -> Floats:
-    """Unit vectors near which points lie: k-means on the sphere, begun with points far from each other."""
-    if n_centers < 2:
-        return points[:0]
-    chosen = [int(generator.integers(len(points)))]
-    squared = np.sum((points - points[chosen[0]]) ** 2, axis=1)
-    for _ in range(n_centers - 1):
-        chosen.append(int(np.argmax(squared)))
-        squared = np.minimum(squared, np.sum((points - points[chosen[-1]]) ** 2, axis=1))
-    centers = points[chosen]
-    for _ in range(_LLOYD_STEPS):
-        nearest = np.argmax(points @ centers.T, axis=1)
-        sums = (nearest == np.arange(len(centers))[:, None]).astype(np.float64) @ points
-        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-        centers = np.where(lengths > 1e-9, sums / np.maximum(lengths, 1e-9), centers)
-    return centers
