@@ -191,7 +191,7 @@ def documented(source):
     return commands("\n\n".join(re.findall(r"(?:^    .*\n)+", page, re.M)))
 
 
-@pytest.mark.parametrize("source", ["help", "monitoring.md", "guide/drift.md", "README.md"])
+@pytest.mark.parametrize("source", ["help", "guide/drift.md", "README.md"])
 def test_documented_commands_on_three_days(files, tmp_path, monkeypatch, today, source):
     """The same command every day, with other content in the file of today: three windows, and an alarm at the end."""
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The example with a pool of processes of docs/scale.md runs as printed."""
+"""The example with a pool of processes of docs/guide/large_data.md runs as printed."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import numpy as np
 
 from sphereot import Sketch, sphere
 
-PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "large_data.md"
 
 
 def test_pool_of_processes(tmp_path):

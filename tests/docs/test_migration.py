@@ -1,11 +1,12 @@
-"""The pages for users of other packages: calls side by side agree, and what the pages say of both sides is true.
+"""The migration pages: calls of both packages agree, and the statements about both are true.
 
-Blocks of a page that begin with the name of the other package run only where it is installed; the others always run.
-Independent formulas check the same statements where it is not.
+Blocks that begin with the name of the other package run only if it is installed; the others always run. Independent
+formulas check the same statements if it is not.
 """
 
 import importlib.util
 import math
+import re
 import warnings
 
 import numpy as np
@@ -19,17 +20,18 @@ from sphereot.compat import pot
 from sphereot.density import SphericalKDE, VonMisesFisherMixture
 from sphereot.stats import drift_test, uniformity_test
 
-# By page: the name in the first line of a block, the module, what the blocks of sphereot need, and the tolerance.
+# By page or section: the first line of a block, the module, what the blocks of sphereot need, and the tolerance.
 PACKAGES = {
-    "evidently.md": ("evidently", "evidently", [], None),
-    "geomloss.md": ("geomloss", "geomloss", ["torch"], 1e-2),
-    "geoopt.md": ("geoopt", "geoopt", ["torch"], 1e-9),
-    "ott-jax.md": ("ott-jax", "ott", ["jax"], 1e-5),
     "pot.md": ("POT", "ot", [], 1e-4),
-    "r.md": ("R", None, [], None),
     "scikit-learn.md": ("scikit-learn", "sklearn", ["sklearn"], None),
-    "scipy.md": ("SciPy", "scipy", ["torch"], 1e-9),
+    "others.md, SciPy": ("SciPy", "scipy", ["torch"], 1e-9),
+    "others.md, R": ("R", None, [], None),
+    "others.md, geomloss": ("geomloss", "geomloss", ["torch"], 1e-2),
+    "others.md, ott-jax": ("ott-jax", "ott", ["jax"], 1e-5),
+    "others.md, geoopt": ("geoopt", "geoopt", ["torch"], 1e-9),
+    "others.md, evidently": ("evidently", "evidently", [], None),
 }
+IMPORTS = "import numpy as np\nimport sphereot\nfrom sphereot import sphere"  # at the beginning of the page others.md
 
 
 def package(name):
@@ -52,21 +54,24 @@ def assert_same(here, there, tolerance):
         assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=tolerance, atol=1e-12)
 
 
-@pytest.mark.parametrize("page", PACKAGES)
-def test_calls_side_by_side(page, tmp_path, monkeypatch):
-    """Values named `there` and `here` agree, where the other package is installed."""
-    title, module, needed, tolerance = PACKAGES[page]
+@pytest.mark.parametrize("place", PACKAGES)
+def test_calls_side_by_side(place, tmp_path, monkeypatch):
+    """Values named `there` and `here` agree, if the other package is installed."""
+    title, module, needed, tolerance = PACKAGES[place]
+    page, _, section = place.partition(", ")
+    namespace, compared = {}, 0
+    if section:
+        exec(IMPORTS, namespace)
     for name in needed:
-        pytest.importorskip(name)
+        namespace[name] = pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     is_installed = module is not None and importlib.util.find_spec(module) is not None
-    namespace, compared = {}, 0
-    for block in python_blocks(f"coming_from/{page}"):
+    for block in python_blocks(f"migration/{page}", section):
         if block.startswith(f"# {title}\n"):
             if is_installed:
-                run(block, page, namespace, quietly=True)
+                run(block, place, namespace, quietly=True)
             continue
-        run(block, page, namespace, quietly=False)
+        run(block, place, namespace, quietly=False)
         if "here" in namespace and "there" in namespace:
             assert_same(namespace.pop("here"), namespace.pop("there"), tolerance)
             compared += 1
@@ -75,7 +80,9 @@ def test_calls_side_by_side(page, tmp_path, monkeypatch):
 
 
 def test_pages_are_complete():
-    assert {path.name for path in (DOCS / "coming_from").glob("*.md")} == set(PACKAGES)
+    sections = re.findall(r"^## (.*)", (DOCS / "migration/others.md").read_text(encoding="utf-8"), re.M)
+    assert {place.partition(", ")[2] for place in PACKAGES} == {"", *sections}
+    assert {path.name for path in (DOCS / "migration").glob("*.md")} == {place.partition(",")[0] for place in PACKAGES}
 
 
 # ---- POT ----
