@@ -15,7 +15,7 @@ PAGES = sorted(
     str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in GENERATED
 )
 
-# Pages whose code runs as one program, and the packages beyond NumPy that it needs; tests/docs runs the migration pages.
+# Pages whose code runs as one program, and what it needs beyond NumPy; tests/docs runs the migration pages.
 PROGRAMS = {
     "background/circle.md": [],
     "background/ssw.md": [],
