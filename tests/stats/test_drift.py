@@ -174,7 +174,7 @@ FAULTS = {
         (X, [X] * 3),
         {"permutations": 58},
         ValueError,
-        "permutations: with 58, no p-value of 3 windows can reach the level 0.05 .* give at least 59, better 239",
+        "permutations: with 58, no p-value can reach the level 0.05 / 3 of a window. Use at least 59, better 239",
     ),
     "p": ((X, [X]), {"p": 0.5}, ValueError, "p: got 0.5"),
     "seed": ((X, [X]), {"seed": "now"}, TypeError, "seed: got str"),

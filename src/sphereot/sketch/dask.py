@@ -74,28 +74,31 @@ def sketch(
     if not is_table:
         columns = None if lonlat else "x"
     form = PointColumns(columns, lonlat=lonlat, normalize=normalize)
-    roles = {"weights": weights, "groups": groups, "by": by}
+    data: Any = x
+    roles: dict[str, Any] = {"weights": weights, "groups": groups, "by": by}
     if kind == "Array":
-        if x.ndim != 2:
-            raise ValueError(f"x: shape is {x.shape}, but points need shape (n, d).")
-        blocks = x.rechunk({1: -1}).to_delayed().ravel()
+        if data.ndim != 2:
+            raise ValueError(f"x: shape is {data.shape}, but points need shape (n, d).")
+        blocks = data.rechunk({1: -1}).to_delayed().ravel()
         rows = []
         for name, values in roles.items():
-            if values is not None and getattr(values, "shape", None) != x.shape[:1]:
+            if values is not None and getattr(values, "shape", None) != data.shape[:1]:
                 raise ValueError(
                     f"{name}: got {getattr(values, 'shape', type(values).__name__)}, but a Dask array with one value "
-                    f"per point, shape {x.shape[:1]}, is needed."
+                    f"per point, shape {data.shape[:1]}, is needed."
                 )
-            rows.append([None] * len(blocks) if values is None else values.rechunk((x.chunks[0],)).to_delayed())
+            rows.append([None] * len(blocks) if values is None else values.rechunk((data.chunks[0],)).to_delayed())
         parts = [delayed(_sketch_block)(*values, form, options) for values in zip(blocks, *rows, strict=True)]
     elif is_table:
-        form.require_in("x", list(x.columns), list(roles.values()))
+        form.require_in("x", list(data.columns), list(roles.values()))
         chosen = list(dict.fromkeys([*form.names, *(name for name in roles.values() if name is not None)]))
-        parts = [delayed(_sketch_frame)(part, list(roles.values()), form, options) for part in x[chosen].to_delayed()]
+        parts = [
+            delayed(_sketch_frame)(part, list(roles.values()), form, options) for part in data[chosen].to_delayed()
+        ]
     elif kind == "Bag":
         if any(value is not None for value in roles.values()):
             raise ValueError("weights, groups, by: a bag has no columns; make a dataframe of it with to_dataframe().")
-        parts = [delayed(_sketch_items)(part, form, options) for part in x.to_delayed()]
+        parts = [delayed(_sketch_items)(part, form, options) for part in data.to_delayed()]
     else:
         raise TypeError(
             f"x: got {type(x).__module__}.{type(x).__name__}; give a Dask array, dataframe or bag. For data in memory, "

@@ -79,9 +79,11 @@ def sketch_agg(
                 require_labels(f"by: {name}", values)
             of_rows = [numbers.setdefault(key, len(numbers)) for key in zip(*labels, strict=True)] if keys else None
             points = form.points({name: _values(name, batch.column(name)) for name in form.names})
-            given = (None if name is None else np.asarray(batch.column(name).to_pylist()) for name in (weights, groups))
+            masses, members = (
+                None if name is None else np.asarray(batch.column(name).to_pylist()) for name in (weights, groups)
+            )
             with threads_limited_to(1):  # Spark runs one task per core
-                sketches.update(points, *given, of_rows)
+                sketches.update(points, masses, members, of_rows)
         contents = sketches.to_bytes()
         if contents:
             import pyarrow

@@ -1,8 +1,8 @@
 """What the tests share: two samples, one source of randomness, ties, p-values, and the base of their results.
 
-A p-value counts the values of the null sample that are at least the observed one. Where symmetry makes values equal,
-that count would depend on rounding. Setting ties to the observed value can only raise a p-value, so a test keeps its
-level. The tolerances are far below the spread of a null sample that has any spread, so it keeps its power.
+A p-value counts the values of the null sample that are at least the observed one. If symmetry makes values equal, this
+count would depend on rounding. Setting ties to the observed value can only raise a p-value, so a test keeps its level.
+The tolerances are far below the spread of any null sample that has a spread, so a test keeps its power.
 """
 
 import math
@@ -22,28 +22,7 @@ from sphereot.slicing.circles import great_circles
 
 @dataclass(frozen=True, kw_only=True)
 class NullTestResult:
-    """Base of the results of tests on SSW_p^p.
-
-    Attributes
-    ----------
-    statistic : float
-        SSW_p^p, in turns to the power p.
-    p_value : float
-        (1 + number of values in `null` that are at least the statistic) / (1 + their number).
-    null : array, shape (K,)
-        Values of the statistic under the null hypothesis, on the same great circles. Values that differ from the
-        statistic by rounding alone are set to it.
-    slice_costs : array, shape (L,)
-        W_p^p on every great circle; their mean is the statistic.
-    projections : array, shape (L, d, 2)
-        Frames of the great circles.
-    n : int
-        Number of points of the (first) sample.
-    dim : int
-        Dimension d of the space around the sphere.
-    p : float
-        Order of the distance.
-    """
+    """Base of the results of tests on SSW_p^p, which document the attributes."""
 
     statistic: float
     p_value: float
@@ -71,23 +50,24 @@ class NullTestResult:
 
     @property
     def effect(self) -> float:
-        """(statistic - mean) / standard deviation, those under the null hypothesis.
+        """(statistic - mean) / standard deviation, with the mean and deviation under the null hypothesis.
 
-        Where the deviation is zero it is 0 if the statistic equals the mean, and infinite if not. It grows
-        with the number of points; `ratio` tells how large the difference is.
+        It grows with the number of points; `ratio` tells how large the difference is. If the deviation is 0, it is 0
+        for a statistic that equals the mean, and infinite otherwise.
         """
         return float(standardize(self.statistic, self.null_mean, self.null_deviation))
 
     @property
     def ratio(self) -> float:
-        """The statistic divided by its mean under the null hypothesis: 1 where chance explains all of it.
+        """The statistic divided by its mean under the null hypothesis: about 1 if the hypothesis is true."""
+        return ratio_to_mean(self.statistic, self.null_mean)
 
-        Where that mean is 0 it is 1 if the statistic is 0 too, and infinite if not.
-        """
-        mean = self.null_mean
-        if mean > 0:
-            return self.statistic / mean
-        return math.inf if self.statistic > 0 else 1.0
+
+def ratio_to_mean(value: float, mean: float) -> float:
+    """Nonnegative value / mean; if the mean is 0, 1 for a value of 0 and infinity otherwise."""
+    if mean > 0:
+        return value / mean
+    return math.inf if value > 0 else 1.0
 
 
 # A turn is rounded when its point is projected, and again to the grid: a few units each, for two atoms of a pair.
@@ -99,8 +79,8 @@ _NO_SPREAD = 1e-5
 def cost_tolerance(rounding: float, p: float, terms: int) -> float:
     """Largest relative difference that rounding makes between two equal values of SSW_p^p.
 
-    `rounding` is the machine epsilon of the points' dtype: a distance with relative error e gives (1 - e)^p times the
-    cost. A sum of `terms` nonnegative numbers adds at most one epsilon of float64 for each.
+    `rounding` is the machine epsilon of the points' dtype: a relative error e of a distance changes its cost to
+    (1 - e)^p times the cost. A sum of `terms` nonnegative numbers adds at most one epsilon of float64 for each.
     """
     return -math.expm1(p * math.log1p(-_UNITS * rounding)) + terms * float(np.finfo(np.float64).eps)
 
@@ -138,9 +118,8 @@ _STREAM_KEY = (0x55F7,)
 def independent_generator(seed: Any, like: Array | None) -> np.random.Generator:
     """NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw.
 
-    An int gives another stream than `numpy.random.default_rng` of the same int. Otherwise points generated with that
-    int would consist of the same numbers as the great circles, and a test has its level only if the two are
-    independent.
+    The stream of an int differs from the stream of `numpy.random.default_rng`, which may have generated the points: a
+    test has its level only if points and great circles are independent.
     """
     generator = numpy_generator(seed, like)  # raises an error for what is not a seed
     if isinstance(seed, Integral):
@@ -162,7 +141,7 @@ def choose_frames(
     """
     as_method(method)
     if projections is None:
-        # Well-placed circles give more power than as many independent ones, and the level does not need independence.
+        # Quasi-random circles give more power than the same number of independent ones, and the level stays exact.
         source = seed if is_own_generator(seed) else generator
         frames = great_circles(as_slice_count(n_projections), points.shape[1], method=method, seed=source, like=points)
     else:

@@ -15,30 +15,25 @@ from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
-from sphereot._arrays.validation import as_int, as_level, as_order, as_points, as_same_kind, require_same_dim
+from sphereot._arrays.validation import as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot._support.units import TURNS, Lengths, format_number
 from sphereot.sketch.sketch import Sketch
 from sphereot.stats._testing import choose_frames, independent_generator, standardize
 from sphereot.stats.sketch_tests import (
+    ROUNDING,
     DriftWindow,
-    ProjectedDensities,
+    as_permutations,
+    find_circle,
     projected_densities,
     require_permutable,
     sketch_densities,
     sketch_permutation_result,
 )
-from sphereot.stats.two_sample import (
-    TwoSampleResult,
-    as_groups,
-    group_labelings,
-    permutation_result,
-    point_labelings,
-)
+from sphereot.stats.two_sample import TwoSampleResult, as_groups, permutation_result
 
 _PERMUTATIONS = 999
-_ROUNDING = 1e-9  # p-values are fractions of counts, and rounding must not make 3 * (1 / 60) exceed 0.05
 _NAMED_WINDOWS = 3
 _LABEL_WIDTH = 40
 
@@ -239,115 +234,82 @@ def drift_test(
     0.01
     """
     p, alpha = as_order(p), as_level(alpha)
-    if isinstance(reference, Sketch):
-        if method != "quasi" or any(value is not None for value in (groups, n_projections, projections)):
-            raise ValueError(
-                "groups, n_projections, projections, method: sketches have great circles and groups of their own; "
-                "leave these arguments out."
-            )
-        return _drift_of_sketches(reference, windows, labels, p, alpha, permutations, seed, progress)
     if not isinstance(windows, list | tuple):
         raise TypeError(f"windows: got {type(windows).__name__}, but a list of arrays is needed; one window is [y].")
     if not windows:
-        raise ValueError("windows: the list is empty; give at least one window.")
-    named = {"reference": reference} | {f"windows[{k}]": window for k, window in enumerate(windows)}
-    first, *others = as_same_kind(**{name: as_points(name, value) for name, value in named.items()})
-    for k, points in enumerate(others):
-        require_same_dim("reference", first, f"windows[{k}]", points)
-    names = _as_labels(labels, len(others))
-    permutations = _enough_permutations(permutations, len(others), alpha)
-    generator = independent_generator(seed, first)
-    frames = choose_frames(n_projections, projections, first, seed, generator, method)
-    before, *samples = (to_numpy(points) for points in (first, *others))
-    labeled = None if groups is None else as_groups(groups, list(named), [len(before), *map(len, samples)])
+        raise ValueError("windows: the list is empty. Give at least one window.")
+    named: dict[str, Any] = {"reference": reference} | {f"windows[{k}]": window for k, window in enumerate(windows)}
+    labels = _as_labels(labels, len(windows))
+    least = math.ceil(4 * len(windows) / alpha) - 1
+    permutations = as_permutations(permutations, max(_PERMUTATIONS, least), len(windows), alpha)
+    samples: list[NDArray[Any]] = []
+    of_points: list[NDArray[np.intp]] | None = None
+    if isinstance(reference, Sketch):
+        if method != "quasi" or any(value is not None for value in (groups, n_projections, projections)):
+            raise ValueError(
+                "groups, n_projections, projections, method: sketches have great circles and groups of their own. "
+                "Leave these arguments out."
+            )
+        for name, sketch in named.items():
+            if not isinstance(sketch, Sketch):
+                raise TypeError("windows: the reference is a sketch, so windows must be a list of sketches.")
+            require_permutable(name, sketch)
+            reference.require_mergeable(sketch)
+        frames = reference.projections
+        generator = independent_generator(seed, frames)
+    else:
+        points = as_same_kind(**{name: as_points(name, value) for name, value in named.items()})
+        for name, sample in zip(named, points, strict=True):
+            require_same_dim("reference", points[0], name, sample)
+        generator = independent_generator(seed, points[0])
+        frames = choose_frames(n_projections, projections, points[0], seed, generator, method)
+        samples = [to_numpy(sample) for sample in points]
+        of_points = None if groups is None else as_groups(groups, list(named), [len(sample) for sample in samples])
     # Every window starts from the same state, so that its permutations do not depend on the windows before it. Holm's
-    # correction holds however the windows depend on each other.
+    # correction holds for any dependence of the windows.
     state = generator.integers(2**32, size=4, dtype=np.uint32)
     tests: list[TwoSampleResult] = []
-    with progress_bar(progress, "great circles of all windows", len(frames) * len(samples)) as show:
+    densities = []
+    with progress_bar(progress, "great circles of all windows", len(frames) * len(windows)) as show:
 
         def show_window(done: int, total: int) -> None:
             show(len(tests) * total + done)
 
-        for k, window in enumerate(samples):
+        for k, window in enumerate(windows, start=1):
             fresh = np.random.default_rng(state)
-            n_groups = None
-            if labeled is None:
-                sets = point_labelings(len(before), len(window), permutations, fresh)
+            if isinstance(reference, Sketch):
+                test = sketch_permutation_result(reference, window, p, permutations, fresh, show_window)
+                densities.append(sketch_densities(reference, window, find_circle(reference, test.circles[0])))
             else:
-                n_groups = (int(labeled[0].max()) + 1, int(labeled[1 + k].max()) + 1)
-                of_points = np.concatenate([labeled[0], labeled[1 + k] + n_groups[0]])
-                sets = group_labelings(of_points, n_groups[0], permutations, fresh)
-            tests.append(permutation_result(before, window, p, sets, frames, 1, show_window, n_groups))
-    densities = [
-        projected_densities(before, window, test.circles[0].frame) for window, test in zip(samples, tests, strict=True)
-    ]
-    return _decide(names, tests, densities, alpha, before, samples)
-
-
-def _drift_of_sketches(
-    reference: Sketch,
-    windows: Any,
-    labels: Sequence[str] | None,
-    p: float,
-    alpha: float,
-    permutations: int | None,
-    seed: Any,
-    progress: Progress,
-) -> DriftResult:
-    if not isinstance(windows, list | tuple) or not all(isinstance(window, Sketch) for window in windows):
-        raise TypeError("windows: the reference is a sketch, so that windows must be a list of sketches.")
-    for k, sketch in enumerate([reference, *windows]):
-        require_permutable("reference" if k == 0 else f"windows[{k - 1}]", sketch)
-        reference.require_mergeable(sketch)
-    names = _as_labels(labels, len(windows))
-    permutations = _enough_permutations(permutations, len(windows), alpha)
-    state = independent_generator(seed, reference.projections).integers(2**32, size=4, dtype=np.uint32)
-    tests: list[TwoSampleResult] = []
-    with progress_bar(progress, "windows", len(windows)) as show:
-        for window in windows:
-            fresh = np.random.default_rng(state)
-            tests.append(sketch_permutation_result(reference, window, p, permutations, fresh))
-            show(len(tests))
-    densities = [
-        sketch_densities(reference, window, test.circles[0].frame) for window, test in zip(windows, tests, strict=True)
-    ]
-    return _decide(names, tests, densities, alpha)
-
-
-def _decide(
-    names: Sequence[str],
-    tests: Sequence[TwoSampleResult],
-    densities: Sequence[ProjectedDensities],
-    alpha: float,
-    reference: NDArray[Any] | None = None,
-    points: Sequence[NDArray[Any]] | None = None,
-) -> DriftResult:
-    """Holm's correction, decisions and bands of the tests of all windows."""
+                pair = samples[0], samples[k]
+                divided = None if of_points is None else (of_points[0], of_points[k])
+                test = permutation_result(*pair, p, frames, permutations, fresh, divided, progress=show_window)
+                densities.append(projected_densities(*pair, test.circles[0].frame))
+            tests.append(test)
     adjusted = _holm([test.p_value for test in tests])
-    decisions = [value <= alpha * (1 + _ROUNDING) for value in adjusted]
+    decisions = [value <= alpha * (1 + ROUNDING) for value in adjusted]
     level = alpha / max(len(tests) - sum(decisions), 1)
-    windows = tuple(
+    results = tuple(
         DriftWindow(
-            label=name,
+            label=labels[k],
             n=test.m,
             value=test.statistic,
             p_value=test.p_value,
             adjusted_p_value=adjusted[k],
             drifted=decisions[k],
-            permutations=test.permutations,
+            permutations=permutations,
             null_mean=test.null_mean,
             null_deviation=test.null_deviation,
-            band=_band(test, level),
+            band=_band(test.null, level),
             circle=test.circles[0],
             densities=densities[k],
             test=test,
-            points=None if points is None else points[k],
+            points=samples[1 + k] if samples else None,
         )
-        for k, (name, test) in enumerate(zip(names, tests, strict=True))
+        for k, test in enumerate(tests)
     )
-    first = tests[0]
-    return DriftResult(windows, alpha, first.n, first.dim, first.p, first.permutations, first.n_projections, reference)
+    n, before = tests[0].n, samples[0] if samples else None
+    return DriftResult(results, alpha, n, tests[0].dim, p, permutations, len(frames), before)
 
 
 def _as_labels(labels: Sequence[str] | None, count: int) -> list[str]:
@@ -359,19 +321,6 @@ def _as_labels(labels: Sequence[str] | None, count: int) -> list[str]:
     return [printable(str(label)) for label in labels]
 
 
-def _enough_permutations(permutations: int | None, windows: int, alpha: float) -> int:
-    if permutations is None:
-        return max(_PERMUTATIONS, math.ceil(4 * windows / alpha) - 1)
-    count = as_int("permutations", permutations, 1, "the number of permutations")
-    smallest = math.ceil(windows / alpha * (1 - _ROUNDING)) - 1
-    if count < smallest:
-        raise ValueError(
-            f"permutations: with {count}, no p-value of {plural(windows, 'window')} can reach the level {alpha:g} "
-            f"after correction; give at least {smallest}, better {4 * (smallest + 1) - 1}."
-        )
-    return count
-
-
 def _holm(p_values: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values."""
     count, largest, adjusted = len(p_values), 0.0, [0.0] * len(p_values)
@@ -381,8 +330,8 @@ def _holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _band(test: TwoSampleResult, level: float) -> tuple[float, float]:
-    """The k-th smallest and k-th largest value under permutation; p_value <= level for values above, and only there."""
-    k = math.floor(level * (1 + test.permutations) * (1 + _ROUNDING))
-    ordered = np.sort(test.null)
+def _band(null: NDArray[np.float64], level: float) -> tuple[float, float]:
+    """The k-th smallest and k-th largest value under permutation: exactly values above the band have p <= level."""
+    k = math.floor(level * (1 + len(null)) * (1 + ROUNDING))
+    ordered = np.sort(null)
     return float(ordered[min(k, (len(ordered) + 1) // 2) - 1]), float(ordered[-k])

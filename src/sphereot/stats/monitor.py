@@ -7,12 +7,13 @@ share the reference. Evidence that is multiplied over windows (e-values) would n
 the past, which a shared reference does not give.
 """
 
+import json
 import math
 import os
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -26,21 +27,24 @@ from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot.sketch.sketch import Sketch
 from sphereot.stats.history_file import HistoryFile, history_text, open_history
 from sphereot.stats.sketch_tests import (
+    ROUNDING,
     DriftWindow,
     ProjectedDensities,
+    as_permutations,
     count_units,
+    find_circle,
+    least_permutations,
     require_permutable,
     sketch_densities,
     sketch_permutation_result,
 )
-from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult
+from sphereot.stats.two_sample import DifferingCircle
 
 _FIRST_PERMUTATIONS = 999
 _REFINED_BELOW = 0.02  # p-values of the first permutations up to which all are drawn
 _BAND = (0.01, 0.99)
 _DENSITY_POINTS = 128
 _DENSITY_DIGITS = 3  # after the point: densities are drawn, not computed with
-_ROUNDING = 1e-9
 _DIGEST = re.compile("[0-9a-f]{32}")
 
 
@@ -82,57 +86,54 @@ class MonitoredWindow(DriftWindow):
     def from_record(cls, record: dict[str, Any], reference: Sketch) -> "MonitoredWindow":
         """The window of a record; a KeyError, TypeError, ValueError or OverflowError says what is wrong with it."""
         circle, densities = record["circle"], record["densities"]
-        index = _integer("circle", circle["index"])
+        costs = (float(circle[name]) for name in ("cost", "null_mean", "null_deviation"))
+        before, after = (np.array(densities[name], np.float64) for name in ("reference", "window"))
+        low, high = map(float, record["band"])
+        index = int(circle["index"])
         if not 0 <= index < reference.n_projections:
             raise ValueError(f"there is no great circle {index}")
-        costs = (_nonnegative(name, circle[name]) for name in ("cost", "null_mean", "null_deviation"))
-        low, high = (_nonnegative("band", value) for value in record["band"])
-        first, second = (
-            np.array([_nonnegative("density", value) for value in densities[name]]) for name in ("reference", "window")
-        )
-        if first.shape != second.shape or not first.size:
-            raise ValueError("the densities are not lists of equal length")
-        if not isinstance(record["drifted"], bool):
-            raise ValueError(f"drifted: {record['drifted']!r} is neither true nor false")
         window = cls(
-            label=_text("label", record["label"]),
-            time=_text("time", record["time"]),
-            n=_integer("points", record["points"]),
-            value=_nonnegative("value", record["value"]),
-            p_value=_nonnegative("p_value", record["p_value"]),
-            adjusted_p_value=_nonnegative("adjusted_p_value", record["adjusted_p_value"]),
-            drifted=record["drifted"],
-            permutations=_integer("permutations", record["permutations"]),
-            null_mean=_nonnegative("null_mean", record["null_mean"]),
-            null_deviation=_nonnegative("null_deviation", record["null_deviation"]),
+            label=printable(str(record["label"])),
+            time=str(record["time"]),
+            n=int(record["points"]),
+            value=float(record["value"]),
+            p_value=float(record["p_value"]),
+            adjusted_p_value=float(record["adjusted_p_value"]),
+            drifted=bool(record["drifted"]),
+            permutations=int(record["permutations"]),
+            null_mean=float(record["null_mean"]),
+            null_deviation=float(record["null_deviation"]),
             band=(low, high),
             circle_index=index,
             circle=DifferingCircle(reference.projections[index], *costs),
             densities=ProjectedDensities(
-                (np.arange(len(first)) + 0.5) / len(first),
-                first,
-                second,
-                _nonnegative("bandwidth", densities["bandwidth"]),
+                (np.arange(before.size) + 0.5) / before.size, before, after, float(densities["bandwidth"])
             ),
-            digest=_text("digest", record["digest"]),
+            digest=str(record["digest"]),
         )
         window._require_possible()
-        if window.as_record() != record:  # the ratio, or a field too many
-            raise ValueError("the record is not as a monitor writes it")
+        # As text, because True == 1 == 1.0 in Python.
+        mine = {name: json.dumps(value, allow_nan=False) for name, value in window.as_record().items()}
+        given = {name: json.dumps(value) for name, value in record.items()}
+        different = [name for name in mine | given if mine.get(name) != given.get(name)]
+        if different:
+            raise ValueError(f"{different[0]}: {shorten(given.get(different[0], 'nothing'))} is not a possible value")
         return window
 
     def _require_possible(self) -> None:
         """Raise a ValueError if the numbers could not be those of a test."""
-        if self.n < 1 or self.permutations < 1:
-            raise ValueError(f"{self.n} points and {self.permutations} permutations: both are at least 1")
-        smallest = 1 / (1 + self.permutations)
-        if not smallest <= self.p_value <= self.adjusted_p_value <= 1:
+        smallest = 1 / (1 + self.permutations) if self.permutations > 0 else math.inf
+        if self.n < 1 or not smallest <= self.p_value <= self.adjusted_p_value <= 1:
             raise ValueError(
-                f"the p-value {self.p_value} and the adjusted p-value {self.adjusted_p_value} are not in order between "
-                f"{smallest:.3g} and 1"
+                f"{self.n} points, {self.permutations} permutations, the p-value {self.p_value} and the adjusted "
+                f"p-value {self.adjusted_p_value} are not possible together"
             )
-        if self.band[0] > self.band[1]:
-            raise ValueError(f"the band from {self.band[0]} to {self.band[1]} is empty")
+        numbers = (self.value, self.null_mean, self.null_deviation, *astuple(self.circle)[1:], self.densities.bandwidth)
+        if not 0 <= min(numbers) <= max(numbers) < math.inf or not 0 <= self.band[0] <= self.band[1] < math.inf:
+            raise ValueError("a value, mean or deviation is not a number of at least 0, or the band is empty")
+        before, after = self.densities.reference, self.densities.window
+        if before.ndim != 1 or before.shape != after.shape or not before.size or min(before.min(), after.min()) < 0:
+            raise ValueError("the densities are not lists of equal length of numbers of at least 0")
         datetime.fromisoformat(self.time).timestamp()
         if not _DIGEST.fullmatch(self.digest):
             raise ValueError(f"the digest {shorten(self.digest)!r} is not made of 32 hexadecimal digits")
@@ -210,7 +211,9 @@ class DriftMonitor:
         self.alpha, self.p = as_level(alpha), as_order(p)
         self.horizon = as_int("horizon", horizon, 1, "the number of windows that share the level")
         self.seed = as_int("seed", seed, 0, "a seed")
-        self.permutations = self._as_permutations(permutations)
+        least = least_permutations(self.horizon, self.alpha)
+        default = max(_FIRST_PERMUTATIONS, 4 * (least + 1) - 1)
+        self.permutations = as_permutations(permutations, default, self.horizon, self.alpha)
         self.wait = as_weight_factor("wait", wait, "a time in seconds")
         self._path = None if history is None else Path(history)
         self.windows: tuple[MonitoredWindow, ...] = ()
@@ -358,15 +361,24 @@ class DriftMonitor:
         return replace(result, label=next(name for name in chain([dated], numbered) if name not in labels))
 
     def _test_window(self, window: Sketch, digest: str, label: str, tested_at: datetime) -> MonitoredWindow:
-        test = self._run_test(window, digest)
+        """Test with few permutations, or with all of them if the window may have drifted.
+
+        An alarm needs a small p-value among all permutations. They are drawn again, so that the level holds for any
+        result of the first ones.
+        """
+        generator = np.random.default_rng([self.seed, int(digest, 16)])
+        first = min(_FIRST_PERMUTATIONS, self.permutations)
+        test = sketch_permutation_result(self.reference, window, self.p, first, generator)
+        if first < self.permutations and test.p_value <= _REFINED_BELOW:
+            test = sketch_permutation_result(self.reference, window, self.p, self.permutations, generator)
         adjusted, drifted = self._decide(test.p_value)
-        index = int(np.argmin(np.abs(self.reference.projections - test.circles[0].frame).sum(axis=(1, 2))))
+        index = find_circle(self.reference, test.circles[0])
         low, high = np.quantile(test.null, _BAND)
-        fine = sketch_densities(self.reference, window, test.circles[0].frame)
-        # Fewer turns and digits take less room in the history.
-        arrays = (fine.turns, fine.reference, fine.window)
-        turns, *densities = (array.reshape(_DENSITY_POINTS, -1).mean(axis=1) for array in arrays)
-        before, after = (density.round(_DENSITY_DIGITS) for density in densities)
+        fine = sketch_densities(self.reference, window, index)
+        # Fewer positions and digits take less room in the history.
+        turns, before, after = (
+            array.reshape(_DENSITY_POINTS, -1).mean(axis=1) for array in (fine.turns, fine.reference, fine.window)
+        )
         return MonitoredWindow(
             label=label,
             time=tested_at.isoformat(timespec="seconds"),
@@ -381,39 +393,16 @@ class DriftMonitor:
             band=(float(low), float(high)),
             circle_index=index,
             circle=test.circles[0],
-            densities=ProjectedDensities(turns, before, after, fine.bandwidth),
+            densities=ProjectedDensities(
+                turns, before.round(_DENSITY_DIGITS), after.round(_DENSITY_DIGITS), fine.bandwidth
+            ),
             digest=digest,
         )
 
     def _decide(self, p_value: float) -> tuple[float, bool]:
         """The adjusted p-value, and whether it is an alarm."""
         adjusted = min(1.0, p_value * self.horizon)
-        return adjusted, adjusted <= self.alpha * (1 + _ROUNDING)
-
-    def _run_test(self, window: Sketch, digest: str) -> TwoSampleResult:
-        """The test with few permutations, or with all of them if the window may have drifted.
-
-        An alarm needs a small p-value among all permutations, which are drawn again, so that the level holds whatever
-        the first ones were.
-        """
-        generator = np.random.default_rng([self.seed, int(digest, 16)])
-        first = min(_FIRST_PERMUTATIONS, self.permutations)
-        test = sketch_permutation_result(self.reference, window, self.p, first, generator)
-        if first == self.permutations or test.p_value > _REFINED_BELOW:
-            return test
-        return sketch_permutation_result(self.reference, window, self.p, self.permutations, generator)
-
-    def _as_permutations(self, permutations: int | None) -> int:
-        least = math.ceil(self.horizon / self.alpha * (1 - _ROUNDING)) - 1
-        if permutations is None:
-            return max(_FIRST_PERMUTATIONS, 4 * (least + 1) - 1)
-        count = as_int("permutations", permutations, 1, "the number of permutations")
-        if count < least:
-            raise ValueError(
-                f"permutations: with {count}, no p-value can reach the level {self.alpha:g} / {self.horizon} of a "
-                f"window; give at least {least}, better {4 * (least + 1) - 1}."
-            )
-        return count
+        return adjusted, adjusted <= self.alpha * (1 + ROUNDING)
 
     def _require_reachable(self, window: Sketch) -> None:
         """Raise if the groups can be divided in too few ways for any p-value to reach the level."""
@@ -470,21 +459,3 @@ class DriftMonitor:
                 ) from error
             windows[window.label] = window
         return tuple(windows.values())
-
-
-def _nonnegative(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError(f"{name}: {value!r} is not a number of at least 0")
-    return float(value)
-
-
-def _integer(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name}: {value!r} is not an integer")
-    return value
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name}: {value!r} is not text")
-    return printable(value)

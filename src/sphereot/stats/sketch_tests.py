@@ -1,20 +1,24 @@
-"""Two-sample permutation tests on sketches with groups: histograms of whole groups are permuted, without the data."""
+"""What drift tests and monitors share: the result of a window, and permutation tests on sketches with groups.
+
+Histograms of whole groups are permuted, without the data.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sphereot._arrays.validation import as_int
 from sphereot._backends import backend_for, sketch_backend
 from sphereot._backends.protocol import OFFSET_BITS
-from sphereot._support.extras import Progress, progress_bar
+from sphereot._support.extras import Progress
 from sphereot._support.units import finite_or_none
 from sphereot.sketch.bins import Bins, to_float
-from sphereot.stats._testing import cost_tolerance, p_value, with_ties
-from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, most_differing
+from sphereot.stats._testing import cost_tolerance, ratio_to_mean
+from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, result_of_costs
 
 if TYPE_CHECKING:
     from sphereot.sketch.sketch import Sketch
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 256 << 20
 _LEAST_UNITS = 5  # of both sketches together: fewer have fewer than ten divisions
 
-_GRID = 256  # number of turns at which densities are evaluated
+_GRID = 256  # number of angular positions at which densities are evaluated
+ROUNDING = 1e-9  # p-values are fractions of counts, and rounding must not make 3 * (1 / 60) exceed 0.05
 
 Floats = NDArray[np.float64]
 
@@ -100,10 +105,8 @@ class DriftWindow:
 
     @property
     def ratio(self) -> float:
-        """The value divided by its mean under permutation: 1 where chance explains all of it."""
-        if self.null_mean > 0:
-            return self.value / self.null_mean
-        return math.inf if self.value > 0 else 1.0
+        """The value divided by its mean under permutation: about 1 without drift."""
+        return ratio_to_mean(self.value, self.null_mean)
 
     def as_record(self) -> dict[str, Any]:
         """The result as one object of JSON."""
@@ -136,163 +139,162 @@ def require_permutable(name: str, sketch: "Sketch") -> None:
     """Raise unless a sketch has groups and points."""
     if sketch.groups < 2:
         raise ValueError(
-            f"{name}: is a sketch without groups, and a test permutes groups; make it with Sketch(dim, groups=64) and "
+            f"{name}: is a sketch without groups, and a test permutes groups. Make it with Sketch(dim, groups=64) and "
             "update(x, groups=labels), with a label for every document or user."
         )
     if sketch.n == 0:
-        raise ValueError(f"{name}: is an empty sketch; update it with points first.")
+        raise ValueError(f"{name}: is an empty sketch. Update it with points first.")
+
+
+def as_permutations(permutations: int | None, default: int, tests: int, alpha: float) -> int:
+    """Number of permutations for each of several tests, with which an adjusted p-value can reach alpha."""
+    if permutations is None:
+        return default
+    count, least = (
+        as_int("permutations", permutations, 1, "the number of permutations"),
+        least_permutations(tests, alpha),
+    )
+    if count < least:
+        raise ValueError(
+            f"permutations: with {count}, no p-value can reach the level {alpha:g} / {tests} of a window. Use at least "
+            f"{least}, better {4 * (least + 1) - 1}."
+        )
+    return count
+
+
+def least_permutations(tests: int, alpha: float) -> int:
+    """Smallest number of permutations with which a p-value can reach alpha / tests."""
+    return math.ceil(tests / alpha * (1 - ROUNDING)) - 1
 
 
 def sketch_permutation_result(
-    x: "Sketch",
-    y: "Sketch",
-    p: float,
-    permutations: int,
-    generator: np.random.Generator,
-    n_circles: int = 1,
-    progress: Progress = False,
+    x: "Sketch", y: "Sketch", p: float, permutations: int, generator: np.random.Generator, progress: Progress = False
 ) -> TwoSampleResult:
     """The test of two sketches with groups: x is the reference, y the window.
 
-    Groups are hashed to as many histograms in both, so that those of the larger sample hold more documents. Histograms
-    of the smaller are added up until those of both hold about as many points; these units are permuted.
+    A hash divides the groups of both samples among the same number of histograms, so histograms of the larger sample
+    have more points. Histograms of the smaller sample are merged to units of about that size, which are permuted.
     """
-    mass, moment, n_first = _units(x, y)
-    chosen = np.zeros((1 + permutations, len(mass)))
+    parts = [
+        _merge_groups(sketch.bins_by_group(), merged)
+        for sketch, merged in zip((x, y), groups_per_unit(x, y), strict=True)
+    ]
+    mass, moment = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    n_first, n_second = (len(part[0]) for part in parts)
+    if n_first + n_second < _LEAST_UNITS:
+        raise ValueError(
+            f"groups: {n_first} and {n_second} units of about equal size are too few to permute. Make sketches with "
+            "more groups, or compare samples of more similar size."
+        )
+    chosen = np.zeros((1 + permutations, n_first + n_second))
     chosen[:, :n_first] = 1.0
     chosen[1:] = generator.permuted(chosen[1:], axis=1)
     frames = x.projections
-    costs = np.empty((len(frames), 1 + permutations))
     most_labelings = max(1, _BLOCK_BYTES // (8 * 4 * x.bins))  # on one great circle
     size = max(1, most_labelings // len(chosen))
-    with progress_bar(progress, "great circles", len(frames)) as show:
+
+    def blocks() -> Iterator[tuple[slice, Floats]]:
         for start in range(0, len(frames), size):
             block = slice(start, min(start + size, len(frames)))
-            for first in range(0, len(chosen), most_labelings):
-                rows = slice(first, first + most_labelings)
-                costs[block, rows] = _costs(chosen[rows], mass[:, block], moment[:, block], p)
-            show(block.stop)
-    total = costs.sum(axis=0)
-    observed = float(total[0])
-    relabeled = with_ties(total[1:], observed, cost_tolerance(float(np.finfo(np.float64).eps), p, x.bins + len(frames)))
-    return TwoSampleResult(
-        statistic=observed / len(frames),
-        p_value=p_value(observed, relabeled),
-        null=relabeled / len(frames),
-        circles=most_differing(frames, costs[:, 0], costs[:, 1:].mean(axis=1), costs[:, 1:].std(axis=1), n_circles),
-        slice_costs=costs[:, 0],
-        projections=frames,
-        n=x.n,
-        m=y.n,
-        n_groups=(n_first, len(mass) - n_first),
-        dim=x.dim,
-        p=p,
+            costs = [
+                _costs(chosen[first : first + most_labelings], mass[:, block], moment[:, block], p)
+                for first in range(0, len(chosen), most_labelings)
+            ]
+            yield block, np.ascontiguousarray(np.concatenate(costs, axis=1))  # means do not depend on the blocks
+
+    return result_of_costs(
+        blocks(),
+        frames,
+        p,
+        tolerance=cost_tolerance(float(np.finfo(np.float64).eps), p, x.bins + len(frames)),
+        sizes=(x.n, y.n),
+        n_groups=(n_first, n_second),
+        n_circles=1,
+        progress=progress,
     )
-
-
-def sketch_densities(x: "Sketch", y: "Sketch", frame: NDArray[Any]) -> ProjectedDensities:
-    """Densities of two sketches on one of their great circles."""
-    index = int(np.argmin(np.abs(x.projections - frame).sum(axis=(1, 2))))
-    first, second = (to_float(sketch.bins_of_all_groups().mass[0])[index] for sketch in (x, y))
-    return histogram_densities(first, second, x.n, y.n)
 
 
 def count_units(x: "Sketch", y: "Sketch") -> tuple[int, int]:
     """Numbers of units of either sketch that a test permutes."""
-    counts = [[n for n in sketch.group_sizes() if n > 0] for sketch in (x, y)]
-    first, second = (-(-len(sizes) // merged) for sizes, merged in zip(counts, _merged(counts), strict=True))
+    first, second = (
+        -(-int(np.count_nonzero(sketch.group_sizes())) // merged)
+        for sketch, merged in zip((x, y), groups_per_unit(x, y), strict=True)
+    )
     return first, second
 
 
-def _merged(counts: Sequence[Sequence[int]]) -> list[int]:
-    """How many histograms of either sketch make a unit, by their numbers of points: one of the larger sample."""
-    means = [sum(sizes) / len(sizes) for sizes in counts]
+def groups_per_unit(x: "Sketch", y: "Sketch") -> list[int]:
+    """How many groups of either sketch are merged to a unit: more than one only for the smaller sample."""
+    means = [sketch.n / np.count_nonzero(sketch.group_sizes()) for sketch in (x, y)]
     return [max(1, round(other / own)) for own, other in zip(means, reversed(means), strict=True)]
 
 
-def _units(x: "Sketch", y: "Sketch") -> tuple[Floats, Floats, int]:
-    """Masses and moments (units, L, B) of both sketches, x first, and the number of units of x."""
-    merged = _merged([[n for n in sketch.group_sizes() if n > 0] for sketch in (x, y)])
-    (mass_x, moment_x), (mass_y, moment_y) = (
-        _sums_of_groups(sketch.bins_by_group(), count) for sketch, count in zip((x, y), merged, strict=True)
-    )
-    if len(mass_x) + len(mass_y) < _LEAST_UNITS:
-        raise ValueError(
-            f"groups: {len(mass_x)} and {len(mass_y)} units of about equal size are too few to permute; make sketches "
-            "with more groups, or compare samples of more similar size."
-        )
-    return np.concatenate([mass_x, mass_y]), np.concatenate([moment_x, moment_y]), len(mass_x)
-
-
-def _sums_of_groups(bins: Bins, merged: int) -> tuple[Floats, Floats]:
-    """Masses and moments (units, L, B), offsets in widths of a bin; so many groups with points make a unit."""
+def _merge_groups(bins: Bins, merged: int) -> tuple[Floats, Floats]:
+    """Masses and moments (units, L, B), offsets in widths of a bin; `merged` groups with points make a unit."""
     filled = bins.n > 0
     starts = np.arange(0, int(np.count_nonzero(filled)), merged)
     mass, moment = (
         np.add.reduceat(to_float(array[filled].swapaxes(0, 1)), starts, axis=0) for array in (bins.mass, bins.moment)
     )
     if not np.all(np.any(mass[:, 0] > 0, axis=1)):
-        raise ValueError("groups: one has points of weight zero only; leave such points out.")
+        raise ValueError("groups: a group has only points of weight zero. Leave such points out.")
     return mass, moment * (1.0 if bins.weighted else 0.5**OFFSET_BITS)
 
 
 def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
-    """W_p^p (slices, labelings) between the units that each row of `chosen` selects and the others."""
-    n_labelings, n_units = chosen.shape
-    shape = (n_labelings * mass.shape[1], mass.shape[2])
+    """W_p^p (slices, labelings) between the units that each row of `chosen` selects and the other units."""
+    n_slices, backend = len(chosen) * mass.shape[1], sketch_backend()
     selected, others = [], []
     for array in (mass, moment):
-        sums = chosen @ array.reshape(n_units, -1)
-        selected.append(sums.reshape(shape))
-        others.append((array.sum(axis=0).ravel() - sums).reshape(shape))
-    backend = sketch_backend()
+        sums = chosen @ array.reshape(len(array), -1)
+        selected.append(sums.reshape(n_slices, -1))
+        others.append((array.sum(axis=0).ravel() - sums).reshape(n_slices, -1))
     pairs = [backend.histogram(*arrays) for arrays in (selected, others)]
     if p == 1:
-        blocks = backend.level_distances(pairs, shape[0])
-        costs = np.concatenate([cost[:, 0] for cost, _ in blocks])
+        costs = np.concatenate([cost[:, 0] for cost, _ in backend.level_distances(pairs, n_slices)])
     else:
-        costs = backend.transport_distances(pairs[0], pairs[1], p, shape[0])[0]
-    by_slice: Floats = costs.reshape(n_labelings, -1).T
+        costs = backend.transport_distances(*pairs, p, n_slices)[0]
+    by_slice: Floats = costs.reshape(len(chosen), -1).T
     return by_slice
+
+
+def find_circle(sketch: "Sketch", circle: DifferingCircle) -> int:
+    """Index of a great circle of a sketch."""
+    return int(np.argmin(np.abs(sketch.projections - circle.frame).sum(axis=(1, 2))))
+
+
+def sketch_densities(x: "Sketch", y: "Sketch", index: int) -> ProjectedDensities:
+    """Densities of two sketches on one of their great circles."""
+    centers = (np.arange(x.bins) + 0.5) / x.bins
+    masses = (to_float(sketch.bins_of_all_groups().mass[0])[index] for sketch in (x, y))
+    return _circle_densities(*((centers, mass, sketch.n) for mass, sketch in zip(masses, (x, y), strict=True)))
 
 
 def projected_densities(
     reference: NDArray[Any], window: NDArray[Any], frame: NDArray[np.floating[Any]]
 ) -> ProjectedDensities:
     """Densities of two validated samples (n, d) and (m, d) on the great circle of a frame (d, 2)."""
-    turns = [
+    positions = [
         backend_for(points).project(points, frame[None].astype(points.dtype, copy=False))[0].astype(np.float64)
         for points in (reference, window)
     ]
-    bandwidth = max(map(_bandwidth, turns))
-    on_grid = (np.arange(_GRID) + 0.5) / _GRID
-    return ProjectedDensities(on_grid, _smooth(turns[0], bandwidth), _smooth(turns[1], bandwidth), bandwidth)
+    return _circle_densities(*((turns, None, len(turns)) for turns in positions))
 
 
-def histogram_densities(
-    reference: NDArray[np.float64], window: NDArray[np.float64], n: int, m: int
-) -> ProjectedDensities:
-    """Densities of two samples of n and m points, given by the masses of bins (B,) of one great circle."""
-    turns = (np.arange(len(reference)) + 0.5) / len(reference)
-    bandwidth = max(_bandwidth(turns, mass, count) for mass, count in ((reference, n), (window, m)))
-    on_grid = (np.arange(_GRID) + 0.5) / _GRID
-    first, second = (_smooth(turns, bandwidth, mass) for mass in (reference, window))
-    return ProjectedDensities(on_grid, first, second, bandwidth)
+def _circle_densities(*samples: tuple[Floats, Floats | None, int]) -> ProjectedDensities:
+    """Densities of two samples, each given by angular positions, their masses, and its number of points.
 
-
-def _bandwidth(turns: NDArray[np.float64], mass: NDArray[np.float64] | None = None, n: int | None = None) -> float:
-    """Bandwidth in turns: half the rule of thumb for one normal peak, so that several peaks stay separate."""
-    n = len(turns) if n is None else n
-    length = min(float(np.abs(np.average(np.exp(2j * np.pi * turns), weights=mass))), 1.0)
-    spread = math.sqrt(-2 * math.log(length)) / (2 * math.pi) if length > 0 else math.inf
-    return max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(n, 0.2), 1 / _GRID)
-
-
-def _smooth(
-    turns: NDArray[np.float64], bandwidth: float, mass: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Kernel density on the grid: a histogram, multiplied with the kernel in Fourier space."""
-    counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, mass, minlength=_GRID)
-    decay = np.exp(-2 * (np.pi * bandwidth * np.arange(_GRID // 2 + 1)) ** 2)
-    smooth: NDArray[np.float64] = np.fft.irfft(np.fft.rfft(counts / counts.sum()) * decay, _GRID) * _GRID
-    return np.maximum(smooth, 0.0)
+    A density is a histogram, multiplied with the kernel in Fourier space.
+    """
+    bandwidths = []
+    for turns, mass, n in samples:
+        length = min(float(np.abs(np.average(np.exp(2j * np.pi * turns), weights=mass))), 1.0)
+        spread = math.sqrt(-2 * math.log(length)) / (2 * math.pi) if length > 0 else math.inf
+        # Half the rule of thumb for one normal peak, so that several peaks stay separate.
+        bandwidths.append(max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(n, 0.2), 1 / _GRID))
+    decay = np.exp(-2 * (np.pi * max(bandwidths) * np.arange(_GRID // 2 + 1)) ** 2)
+    densities = []
+    for turns, mass, _ in samples:
+        counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, mass, minlength=_GRID)
+        densities.append(np.maximum(np.fft.irfft(np.fft.rfft(counts / counts.sum()) * decay, _GRID) * _GRID, 0.0))
+    return ProjectedDensities((np.arange(_GRID) + 0.5) / _GRID, *densities, max(bandwidths))

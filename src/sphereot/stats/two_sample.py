@@ -5,7 +5,7 @@ distance is compared with those of random splits, and the test has its level exa
 sizes, the dimension and the number of great circles. The pool is projected and sorted once per great circle.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,15 +32,7 @@ from sphereot.stats._testing import (
 
 
 class LabelingSet(NamedTuple):
-    """Labelings that put equally many points into the first sample.
-
-    Attributes
-    ----------
-    labelings : Labelings
-        As the backends take them.
-    columns : array of int, shape (n_labelings,)
-        Which labelings of the test these are; the observed one is number 0.
-    """
+    """Labelings that put the same number of points into the first sample, and their numbers; 0 is the observed one."""
 
     labelings: Labelings
     columns: NDArray[np.intp]
@@ -109,20 +101,18 @@ class TwoSampleResult(NullTestResult):
         """Number of permutations."""
         return len(self.null)
 
-    def _of_groups(self) -> str:
-        return "" if self.n_groups is None else f" of {self.n_groups[0]} and {self.n_groups[1]} groups"
-
     @property
     def excess(self) -> float:
         """The statistic minus mean(null): SSW_p^p without what chance adds at these sizes; may be negative."""
         return self.statistic - float(np.mean(self.null))
 
     def __str__(self) -> str:
+        of_groups = "" if self.n_groups is None else f" of {self.n_groups[0]} and {self.n_groups[1]} groups"
         lines = [
             f"Two-sample permutation test on {cost_name(self.p)}: "
             f"{self.n:,} against {plural(self.m, 'point')} in dimension {self.dim}",
             f"  distance  {self.statistic:.6g}  (by chance {np.mean(self.null):.6g} ± {np.std(self.null):.2g}, "
-            f"{plural(self.permutations, 'permutation')}{self._of_groups()}, "
+            f"{plural(self.permutations, 'permutation')}{of_groups}, "
             f"{plural(self.n_projections, 'great circle')})",
             f"  effect    {self.effect:.2f} standard deviations, {self.ratio:.3g} times chance",
             f"  p-value   {self.p_value:.4g}",
@@ -221,66 +211,84 @@ def two_sample_test(
     n_circles = as_int("n_circles", n_circles, 0, "the number of great circles in the result")
     generator = independent_generator(seed, first)
     frames = choose_frames(n_projections, projections, first, seed, generator, method)
-    n, m = first.shape[0], second.shape[0]
-    n_groups = None
-    if groups is None:
-        sets = point_labelings(n, m, permutations, generator)
-    else:
-        of_x, of_y = as_groups(groups, ("x", "y"), (n, m))
-        n_groups = (int(of_x.max()) + 1, int(of_y.max()) + 1)
-        sets = group_labelings(np.concatenate([of_x, of_y + n_groups[0]]), n_groups[0], permutations, generator)
-    return permutation_result(to_numpy(first), to_numpy(second), p, sets, frames, n_circles, progress, n_groups)
+    labels = None if groups is None else as_groups(groups, ("x", "y"), (len(first), len(second)))
+    return permutation_result(
+        to_numpy(first), to_numpy(second), p, frames, permutations, generator, labels, n_circles, progress
+    )
 
 
 def permutation_result(
     x: NDArray[Any],
     y: NDArray[Any],
     p: float,
-    sets: Sequence[LabelingSet],
     frames: NDArray[Any],
-    n_circles: int,
-    progress: Progress,
-    n_groups: tuple[int, int] | None = None,
+    permutations: int,
+    generator: np.random.Generator,
+    groups: Sequence[NDArray[np.intp]] | None = None,
+    n_circles: int = 1,
+    progress: Progress = False,
 ) -> TwoSampleResult:
-    """`two_sample_test` of validated NumPy arrays on the great circles of `frames`, with given labelings."""
-    n, m = len(x), len(y)
+    """`two_sample_test` of validated NumPy arrays; `groups` are the results of `as_groups` for x and y."""
+    n_groups = None
+    if groups is None:
+        sets = point_labelings(len(x), len(y), permutations, generator)
+    else:
+        of_points, n_groups = pool_groups(*groups)
+        sets = group_labelings(of_points, n_groups[0], permutations, generator)
     pool = np.concatenate([x, y])
     frames = frames.astype(pool.dtype, copy=False)
-    total = np.zeros(sum(len(labeling_set.columns) for labeling_set in sets))
-    slice_costs, null_means, null_deviations = (np.empty(len(frames)) for _ in range(3))
-    with progress_bar(progress, "great circles", len(frames)) as show:
-        for block, costs in relabeled_costs(pool, sets, frames, p):
-            slice_costs[block] = costs[:, 0]
-            null_means[block], null_deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
-            for row in costs:  # one slice at a time, so that the sum does not depend on the size of a block
-                total += row
-            show(block.stop)
-    observed, *_ = total.tolist()
-    tolerance = cost_tolerance(float(np.finfo(pool.dtype).eps), p, n + m + len(frames))
-    relabeled = with_ties(total[1:], observed, tolerance)
-    null = relabeled / len(frames)
-    return TwoSampleResult(
-        statistic=observed / len(frames),
-        p_value=p_value(observed, relabeled),
-        null=null,
-        circles=most_differing(frames, slice_costs, null_means, null_deviations, n_circles),
-        slice_costs=slice_costs,
-        projections=frames,
-        n=n,
-        m=m,
+    return result_of_costs(
+        relabeled_costs(pool, sets, frames, p),
+        frames,
+        p,
+        tolerance=cost_tolerance(float(np.finfo(pool.dtype).eps), p, len(pool) + len(frames)),
+        sizes=(len(x), len(y)),
         n_groups=n_groups,
-        dim=int(pool.shape[1]),
-        p=p,
+        n_circles=n_circles,
+        progress=progress,
     )
 
 
-def most_differing(
-    frames: NDArray[Any], costs: NDArray[Any], means: NDArray[Any], deviations: NDArray[Any], count: int
-) -> tuple[DifferingCircle, ...]:
-    """The great circles with the largest effect, in descending order."""
-    effects = standardize(costs, means, deviations)
-    rows = np.argsort(-effects, kind="stable")[:count]
-    return tuple(DifferingCircle(frames[k], float(costs[k]), float(means[k]), float(deviations[k])) for k in rows)
+def result_of_costs(
+    blocks: Iterable[tuple[slice, NDArray[np.float64]]],
+    frames: NDArray[Any],
+    p: float,
+    *,
+    tolerance: float,
+    sizes: tuple[int, int],
+    n_groups: tuple[int, int] | None,
+    n_circles: int,
+    progress: Progress,
+) -> TwoSampleResult:
+    """The result of a test, from W_p^p on blocks of great circles under all labelings, the observed one first."""
+    total: Any = 0.0
+    slice_costs, means, deviations = (np.empty(len(frames)) for _ in range(3))
+    with progress_bar(progress, "great circles", len(frames)) as show:
+        for block, costs in blocks:
+            slice_costs[block] = costs[:, 0]
+            means[block], deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
+            for row in costs:  # one slice at a time, so that the sum does not depend on the size of a block
+                total = total + row
+            show(block.stop)
+    observed = float(total[0])
+    relabeled = with_ties(total[1:], observed, tolerance)
+    most_differing = np.argsort(-standardize(slice_costs, means, deviations), kind="stable")[:n_circles]
+    return TwoSampleResult(
+        statistic=observed / len(frames),
+        p_value=p_value(observed, relabeled),
+        null=relabeled / len(frames),
+        circles=tuple(
+            DifferingCircle(frames[k], float(slice_costs[k]), float(means[k]), float(deviations[k]))
+            for k in most_differing
+        ),
+        slice_costs=slice_costs,
+        projections=frames,
+        n=sizes[0],
+        m=sizes[1],
+        n_groups=n_groups,
+        dim=int(frames.shape[1]),
+        p=p,
+    )
 
 
 def point_labelings(n: int, m: int, permutations: int, generator: np.random.Generator) -> list[LabelingSet]:
@@ -303,7 +311,7 @@ def group_labelings(
     Parameters
     ----------
     groups : array of int, shape (n + m,)
-        The group of every point; those of the first sample are 0 to n_first - 1.
+        The group of every point; groups 0 to n_first - 1 are those of the first sample.
     n_first : int
         The number of groups in the first sample.
 
@@ -358,6 +366,12 @@ def as_groups(groups: Any, names: Sequence[str], sizes: Sequence[int]) -> list[N
             )
         result.append(inverse)
     return result
+
+
+def pool_groups(first: NDArray[np.intp], second: NDArray[np.intp]) -> tuple[NDArray[np.intp], tuple[int, int]]:
+    """The groups of pooled points, and the numbers of groups of both samples; groups of the first have low numbers."""
+    n_first, n_second = int(first.max()) + 1, int(second.max()) + 1
+    return np.concatenate([first, second + n_first]), (n_first, n_second)
 
 
 def relabeled_costs(
