@@ -1,22 +1,24 @@
 """Exact optimal transport on the circle R/Z (Section 3.1).
 
-The circle is measured in turns: coordinates in [0, 1), any real number taken modulo 1, and the distance of two points
-is min(|a - b|, 1 - |a - b|). "Exact" means the true minimum up to rounding: there is no epsilon and no iteration limit.
+Positions on the circle are in turns (1 turn = 360 degrees). They are in [0, 1); other numbers are taken modulo 1. The
+distance of two points is min(|a - b|, 1 - |a - b|). The optimal cost is exact up to rounding: there is no
+regularization and no iteration limit.
 """
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Generic, overload
 
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, ResultT, ScalarT
 from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns, in_precision_of_order
 from sphereot._backends import backend_for
-from sphereot._backends.protocol import Measure
+from sphereot._backends.protocol import Measure, Measures
 
 __all__ = ["CirclePlan", "transport_plan", "wasserstein", "wasserstein_uniform"]
 
 
-# NumPy gives a number for one circle and an array for several.
+# With NumPy, the result is a number for one circle and an array for several.
 @overload
 def wasserstein(
     u: NumpyArrayLike,
@@ -42,34 +44,34 @@ def wasserstein(
 def wasserstein(
     u: ArrayLike, v: ArrayLike, *, p: float = 2, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None
 ) -> Any:
-    """W_p^p between discrete measures on the circle.
+    """Compute W_p^p between two discrete measures on the circle.
 
     Parameters
     ----------
     u : array, shape (..., n)
-        Atoms of the first measure, in turns.
+        Atoms of the first measure: positions on the circle, in turns.
     v : array, shape (..., m)
-        Atoms of the second measure, in turns. Leading dimensions of `u` and `v` broadcast.
-    p : float
-        Order, from 1 to 16. Above 4 the computation and the result are in float64.
+        Atoms of the second measure, in turns. The leading dimensions of `u` and `v` broadcast.
+    p : float, default 2
+        Order of the distance, between 1 and 16. Above 4, the computation and the result are in float64.
     u_weights, v_weights : array, shape (n,) or (..., n), and (m,) or (..., m), optional
-        Nonnegative weights, scaled to a total of 1; equal weights by default.
+        Nonnegative weights, rescaled to sum to 1. By default, all atoms have the same weight.
 
     Returns
     -------
     array, shape (...,)
-        W_p^p (not rooted), in turns to the power p.
+        W_p^p in turns to the power p.
 
     See Also
     --------
-    transport_plan : which atom goes where.
-    wasserstein_uniform : against the uniform measure.
+    transport_plan : The optimal coupling of the atoms.
+    wasserstein_uniform : Distance to the uniform distribution.
 
     Notes
     -----
-    W_p^p is the minimum over the cut alpha of the integral of |F^-1(t) - G^-1(t + alpha)|^p, which is convex and
-    piecewise affine, so that its minimum is found exactly. For p = 1 it is the level-median formula of the paper, taken
-    over the whole circle.
+    W_p^p is the minimum over the cut alpha of the integral of |F^-1(t) - G^-1(t + alpha)|^p. The integral is convex and
+    piecewise affine in alpha, so its minimum is found exactly. For p = 1, this is the level-median formula of the
+    paper, over the whole circle.
 
     Examples
     --------
@@ -81,13 +83,7 @@ def wasserstein(
     array([0.     , 0.03625])
     """
     p = as_order(p)
-    first, second = _two_measures(as_turns("u", u), as_turns("v", v), u_weights, v_weights, p)
-    shape, u_rows, v_rows = _flat_batches(first, second)
-    atoms = first.points
-    if 0 in shape:
-        return namespace(atoms).zeros(shape, dtype=atoms.dtype, device=device(atoms))
-    costs = backend_for(atoms).circle_costs((u_rows, v_rows), p)
-    return namespace(costs).reshape(costs, shape) if shape else costs[0]
+    return _compute_costs(_two_measures(as_turns("u", u), as_turns("v", v), u_weights, v_weights, p), p)
 
 
 @overload
@@ -99,25 +95,26 @@ def wasserstein_uniform(u: ArrayT, *, p: float = ..., weights: ArrayLike | None 
 
 
 def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None = None) -> Any:
-    """W_p^p between a discrete measure on the circle and the uniform measure.
+    """Compute W_p^p between a discrete measure on the circle and the uniform distribution.
 
     Parameters
     ----------
     u : array, shape (..., n)
-        Atoms, in turns.
-    p : float
-        Order, from 1 to 16. For p = 2 the value has a closed form (Proposition 1), here with weights too.
+        Atoms: positions on the circle, in turns.
+    p : float, default 2
+        Order of the distance, between 1 and 16. For p = 2 the value has a closed form (Proposition 1), with weights
+        too.
     weights : array, shape (n,) or (..., n), optional
-        Nonnegative weights, scaled to a total of 1; equal weights by default.
+        Nonnegative weights, rescaled to sum to 1. By default, all atoms have the same weight.
 
     Returns
     -------
     array, shape (...,)
-        W_p^p (not rooted), in turns to the power p.
+        W_p^p in turns to the power p.
 
     Examples
     --------
-    n evenly spaced atoms each move 1/n of the mass by at most half of that: W_2^2 = 1 / (12 n^2).
+    The mass 1/n of each of n evenly spaced atoms moves by at most 1/(2n) turns, and W_2^2 = 1 / (12 n^2):
 
     >>> import numpy as np
     >>> from sphereot import circle
@@ -126,27 +123,23 @@ def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None
     """
     p = as_order(p)
     atoms = in_precision_of_order(as_turns("u", u), p)
-    shape, rows = _flat_batches(Measure(atoms, as_circle_weights("weights", weights, "u", atoms)))
-    if 0 in shape:
-        return namespace(atoms).zeros(shape, dtype=atoms.dtype, device=device(atoms))
-    costs = backend_for(atoms).circle_costs((rows,), p)
-    return namespace(costs).reshape(costs, shape) if shape else costs[0]
+    return _compute_costs([Measure(atoms, as_circle_weights("weights", weights, "u", atoms))], p)
 
 
 @dataclass(frozen=True)
 class CirclePlan(Generic[ResultT, ScalarT]):
-    """An optimal transport plan on the circle, as a list of pairs of atoms.
+    """Optimal transport plan on the circle, as a list of pairs of atoms.
 
     Attributes
     ----------
     source, target : array of int, shape (k,)
-        `mass[i]` goes from atom `source[i]` of u to atom `target[i]` of v.
+        `mass[i]` moves from atom `source[i]` of u to atom `target[i]` of v.
     mass : array, shape (k,)
         Positive masses with a total of 1; k is at most n + m.
     cost : array, shape ()
         W_p^p.
     cut : array, shape ()
-        The cut alpha: level t of u is matched with level t + alpha of v.
+        The cut alpha: cumulative weight t of u is matched with cumulative weight t + alpha of v.
     """
 
     source: ResultT
@@ -156,43 +149,22 @@ class CirclePlan(Generic[ResultT, ScalarT]):
     cut: ScalarT
 
 
-@overload
 def transport_plan(
-    u: NumpyArrayLike,
+    u: ArrayT | NumpyArrayLike,
     v: ArrayLike,
     *,
-    p: float = ...,
-    u_weights: ArrayLike | None = ...,
-    v_weights: ArrayLike | None = ...,
-) -> CirclePlan: ...
-
-
-@overload
-def transport_plan(
-    u: ArrayT,
-    v: ArrayLike,
-    *,
-    p: float = ...,
-    u_weights: ArrayLike | None = ...,
-    v_weights: ArrayLike | None = ...,
-) -> CirclePlan[ArrayT, ArrayT]: ...
-
-
-def transport_plan(
-    u: ArrayLike, v: ArrayLike, *, p: float = 2, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None
-) -> CirclePlan:
-    """Optimal transport plan between two discrete measures on the circle.
+    p: float = 2,
+    u_weights: ArrayLike | None = None,
+    v_weights: ArrayLike | None = None,
+) -> CirclePlan[ArrayT, ArrayT]:
+    """Compute an optimal transport plan between two discrete measures on the circle.
 
     Parameters
     ----------
-    u : array, shape (n,)
-        Atoms of the first measure, in turns.
-    v : array, shape (m,)
-        Atoms of the second measure, in turns.
-    p : float
-        Order, from 1 to 16.
-    u_weights, v_weights : array, shape (n,) and (m,), optional
-        Nonnegative weights, scaled to a total of 1; equal weights by default.
+    u, v : array, shape (n,) and (m,)
+        Atoms of the two measures: positions on the circle, in turns.
+    p, u_weights, v_weights
+        Order and weights, as in `wasserstein`; weights have the shapes (n,) and (m,).
 
     Returns
     -------
@@ -216,30 +188,39 @@ def transport_plan(
             raise ValueError(
                 f"{name}: shape is {tuple(turns.shape)}, but a plan needs one pair of measures, shape (n,)."
             )
-    first, second = _two_measures(atoms["u"], atoms["v"], u_weights, v_weights, p)
-    _, u_row, v_row = _flat_batches(first, second)
-    return CirclePlan(*backend_for(first.points).circle_plan(u_row, v_row, p))
+    measures = _two_measures(atoms["u"], atoms["v"], u_weights, v_weights, p)
+    _, u_row, v_row = _flatten_batches(measures)
+    return CirclePlan(*backend_for(u_row.points).circle_plan(u_row, v_row, p))
 
 
-def _two_measures(u: Array, v: Array, u_weights: Any, v_weights: Any, p: float) -> tuple[Measure, Measure]:
+def _two_measures(u: Array, v: Array, u_weights: Any, v_weights: Any, p: float) -> list[Measure]:
     """Measures of one library and dtype, from atoms and weights that may be None."""
     u, v = as_same_kind(u=u, v=v)
     xp = namespace(u)
     dtype = xp.result_type(u, v)
     u, v = (in_precision_of_order(xp.astype(t, dtype), p) for t in (u, v))
-    a = as_circle_weights("u_weights", u_weights, "u", u)
-    b = as_circle_weights("v_weights", v_weights, "v", v)
-    return Measure(u, a), Measure(v, b)
+    return [
+        Measure(u, as_circle_weights("u_weights", u_weights, "u", u)),
+        Measure(v, as_circle_weights("v_weights", v_weights, "v", v)),
+    ]
 
 
-def _flat_batches(*measures: Measure) -> Any:
+def _compute_costs(measures: Measures, p: float) -> Array:
+    """W_p^p of each row of one or two batches of measures."""
+    shape, *rows = _flatten_batches(measures)
+    atoms = measures[0].points
+    if 0 in shape:
+        return namespace(atoms).zeros(shape, dtype=atoms.dtype, device=device(atoms))
+    costs = backend_for(atoms).circle_costs(rows, p)
+    return namespace(costs).reshape(costs, shape) if shape else costs[0]
+
+
+def _flatten_batches(measures: Measures) -> Any:
     """The common leading shape, and each (turns, weights) as rows: turns (B, n), weights (B, n) or (1, n)."""
-    xp = namespace(measures[0][0])
+    xp = namespace(measures[0].points)
     lead: tuple[int, ...] = ()
-    for turns, weights in measures:
-        lead = _broadcast(lead, tuple(turns.shape[:-1]))
-        if weights is not None:
-            lead = _broadcast(lead, tuple(weights.shape[:-1]))
+    for array in (array for measure in measures for array in measure if array is not None):
+        lead = _broadcast(lead, tuple(array.shape[:-1]))
 
     def rows(array: Array) -> Array:
         return xp.reshape(xp.broadcast_to(array, (*lead, array.shape[-1])), (-1, array.shape[-1]))
@@ -252,10 +233,9 @@ def _flat_batches(*measures: Measure) -> Any:
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    size = max(len(left), len(right))
     shape = []
-    for i, j in zip((1,) * (size - len(left)) + left, (1,) * (size - len(right)) + right, strict=True):
+    for i, j in zip_longest(left[::-1], right[::-1], fillvalue=1):
         if i != j and 1 not in (i, j):
             raise ValueError(f"leading shapes {left} and {right} of the measures do not broadcast against each other.")
         shape.append(j if i == 1 else i)
-    return tuple(shape)
+    return tuple(shape[::-1])

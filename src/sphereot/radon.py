@@ -1,31 +1,22 @@
 """Spherical Radon transform, its dual, and the hemispherical transform (Section 3.3 and its appendix).
 
 The Radon transform of a density is the density of its projections on great circles, and SSW compares such densities
-(Proposition 3). At a turn z of the great circle of U it integrates over all points that project there: half of a great
-subsphere around Uz (Proposition 6). Functions on the sphere are Python functions of unit vectors, and integrals are
-Gauss rules on the half subsphere.
+(Proposition 3). At the position z on the great circle of U, it integrates over all points that project there: half of a
+great subsphere around Uz (Proposition 6). Functions on the sphere are Python functions of unit vectors, and integrals
+are Gauss rules on the half subsphere.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array, namespace, to_kind
-from sphereot._arrays.types import (
-    ArrayLike,
-    ArrayT,
-    Frame,
-    Frames,
-    Points,
-    ResultT,
-    Seed,
-    SupportsDLPack,
-)
+from sphereot._arrays.types import ArrayT, Frames, NumpyArrayLike, NumpyPoints, ResultT, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_points, as_slice_count, as_turns, require_same_kind
 from sphereot.slicing.circles import great_circles, project
 from sphereot.sphere.maps import log_area
@@ -37,62 +28,38 @@ _NODES = {4: 40, 5: 16}  # by dimension of the half sphere, so that a product ru
 _COORDINATES_PER_CALL = 1 << 22  # of the function: 32 MB
 
 
-@overload
-def radon_transform(
-    f: Callable[[ArrayT], SupportsDLPack],
-    projections: ArrayT,
-    turns: ArrayT,
-    *,
-    n_nodes: int | None = ...,
-    n_directions: int = ...,
-    seed: Seed = ...,
-) -> ArrayT: ...
-
-
-@overload
 def radon_transform(
     f: Callable[[Any], SupportsDLPack],
     projections: Frames,
-    turns: ArrayLike,
-    *,
-    n_nodes: int | None = ...,
-    n_directions: int = ...,
-    seed: Seed = ...,
-) -> Any: ...
-
-
-def radon_transform(
-    f: Callable[[Any], SupportsDLPack],
-    projections: Frames,
-    turns: ArrayLike,
+    turns: ArrayT | NumpyArrayLike,
     *,
     n_nodes: int | None = None,
     n_directions: int = 2048,
     seed: Seed = 0,
-) -> Any:
-    """Spherical Radon transform: integrals of a function over the points that project to given turns.
+) -> ArrayT:
+    """Compute the spherical Radon transform: integrals of a function over points with the same projection.
 
     Parameters
     ----------
     f : function of an array of unit vectors, shape (..., d) -> (...)
-        A density with respect to the surface measure of S^{d-1} (whose total is the area of the sphere), or any other
-        function.
+        A density with respect to the surface measure of S^{d-1}, or any other function.
     projections : array, shape (L, d, 2)
-        Orthonormal frames U, as `sphereot.great_circles` gives.
+        Orthonormal frames U of the great circles, as returned by `sphereot.great_circles`.
     turns : array, shape (n,) or (L, n)
-        Positions z on the great circles, in turns; the same on all circles, or separate ones for each.
+        Positions z on the great circles, in turns: the same for all great circles, or separate ones for each.
     n_nodes : int, optional
-        Gauss nodes in each angle of the half subsphere; the last has twice as many. Polynomials of degree up to
-        2 n_nodes - 1 are integrated exactly for d up to 6. By default 48, but 40 for d = 5 and 16 for d = 6.
-    n_directions, seed : int; int, generator or None
-        From d = 7 on: the least number of directions orthogonal to the circle to sum over, and the seed of their random
-        rotations. See Notes.
+        Number of Gauss nodes in each angle of the half subsphere; the last angle has twice this number. For d up to 6,
+        polynomials of degree up to 2 n_nodes - 1 are integrated exactly. The default is 40 for d = 5, 16 for d = 6, and
+        else 48.
+    n_directions, seed : int, default 2048; int, generator or None, default 0
+        For d of 7 or more: the smallest number of directions orthogonal to the great circle, and the seed of their
+        random rotations. See Notes.
 
     Returns
     -------
     array, shape (L, n)
-        For a density f, the density of the projected measure with respect to turns: 1 for the uniform density 1 / area.
-        Divide by 2 pi for densities in radians.
+        For a density f, the density of its projection with respect to turns: 1 if f is uniform. Divide by 2 pi for
+        densities in radians.
 
     Notes
     -----
@@ -100,24 +67,24 @@ def radon_transform(
 
         R f(z, U) = 2 pi int f(x) <x, Uz> dx   over   {x in S^{d-1} : P^U(x) = z},
 
-    with the surface measure of the half great subsphere. The paper's equation writes the integral over S^{d-1} with an
-    indicator, which has measure zero; what its Propositions 2 and 3 need is the disintegration of the surface measure
-    along P^U. The weight <x, Uz> = |U^T x| makes it one: it is one over the length of the gradient of the projection
-    (coarea formula), to the first power in every dimension. The factor 2 pi is for turns.
+    with the surface measure of the half great subsphere. The paper's equation has an integral over S^{d-1} with an
+    indicator, whose support has measure zero. Its Propositions 2 and 3 need the disintegration of the surface measure
+    along P^U. This requires the weight <x, Uz> = |U^T x|, the inverse of the length of the gradient of the projection
+    (coarea formula). The factor 2 pi is for turns.
 
-    The transform of an even function has period half a turn, that of an odd one changes sign after half a turn. No
-    continuous function but 0 has the transform 0. (Fix a hyperplane F and let e = Uz vary over its directions: the even
-    part of f on F has cosine transform 0, and so is 0. Then f is odd, and the integrals of f(x) x over all great
-    subspheres vanish; since the Minkowski-Funk transform is injective on even functions, every f(x) x_i is 0.) So the
-    kernel that Proposition 4 describes contains no continuous density; "null over all hyperplanes" must be read as a
-    statement on the density on each hyperplane, since every measure with a density, the uniform one too, is null there.
+    The transform of an even function has period half a turn; the transform of an odd function changes sign after half a
+    turn. A continuous function with transform 0 is 0. Proof: fix a hyperplane F and let e = Uz vary over its
+    directions. The even part of f on F has cosine transform 0, so it is 0, and f is odd. Then the integrals of f(x) x
+    over all great subspheres vanish. The Minkowski-Funk transform is injective on even functions, so every f(x) x_i is
+    0. The kernel in Proposition 4 therefore contains no continuous density. Its condition "null over all hyperplanes"
+    concerns the density on each hyperplane, because every measure with a density is null there.
 
-    From d = 7 on, a product rule has too many nodes. The polar angle keeps its Gauss rule; the directions at right
-    angles to the great circle are the axes of randomly rotated orthonormal bases, which integrate polynomials of degree
-    3 exactly and others without bias, with an error that falls like 1 / sqrt(n_directions). For von Mises-Fisher
-    densities and 2048 directions, the median error relative to the peak is about 1e-5 for kappa = 1 and 0.03 for
-    kappa = 10; ``python -m benchmarks.radon`` measures it. For concentrated densities in high dimensions, project a
-    sample instead. Up to d = 5 the error is below 1e-12 for kappa up to 100.
+    For d of 7 or more, a product rule would have too many nodes. The polar angle keeps its Gauss rule. The directions
+    orthogonal to the great circle are the axes of randomly rotated orthonormal bases. They integrate polynomials of
+    degree 3 exactly and other functions without bias, with an error that falls like 1 / sqrt(n_directions). For von
+    Mises-Fisher densities and 2048 directions, the median error relative to the peak is about 1e-5 for kappa = 1 and
+    0.03 for kappa = 10 (``python -m benchmarks.radon``). For concentrated densities in high dimensions, project a
+    sample instead. Up to d = 5, the error is below 1e-12 for kappa up to 100.
     `sphereot.distributions.projected_von_mises_fisher_density` is the transform of these densities in any dimension.
 
     Examples
@@ -141,40 +108,19 @@ def radon_transform(
     sides = _complement(frames)
     each = xp.broadcast_to(given, (count, given.shape[-1]))
     poles = [_on_circle(frames[i, :, :], each[i, :]) for i in range(count)]
-    return 2.0 * math.pi * xp.stack([_integrals(f, poles[i], sides[i, :, :], rule) for i in range(count)])
-
-
-@overload
-def dual_radon_transform(
-    g: Callable[[ArrayT, ArrayT], SupportsDLPack],
-    x: ArrayT,
-    *,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    seed: Seed = ...,
-) -> ArrayT: ...
-
-
-@overload
-def dual_radon_transform(
-    g: Callable[[Any, Any], SupportsDLPack],
-    x: Points,
-    *,
-    n_projections: int | None = ...,
-    projections: Frames | None = ...,
-    seed: Seed = ...,
-) -> Any: ...
+    transform: ArrayT = 2.0 * math.pi * xp.stack([_integrals(f, poles[i], sides[i, :, :], rule) for i in range(count)])
+    return transform
 
 
 def dual_radon_transform(
     g: Callable[[Any, Any], SupportsDLPack],
-    x: Points,
+    x: ArrayT | NumpyPoints,
     *,
     n_projections: int | None = None,
     projections: Frames | None = None,
     seed: Seed = None,
-) -> Any:
-    """Dual Radon transform (back-projection): mean of a function on great circles over the projections of a point.
+) -> ArrayT:
+    """Compute the dual Radon transform (back-projection): the mean of a function over the projections of a point.
 
     Parameters
     ----------
@@ -182,12 +128,8 @@ def dual_radon_transform(
         A function g(z, U) on the circle times V_{d,2}.
     x : array, shape (n, d)
         Unit vectors.
-    n_projections : int, optional
-        The number L of great circles to average over; 200 by default.
-    projections : array, shape (L, d, 2), optional
-        Orthonormal frames of the great circles, as `sphereot.great_circles` gives; drawn independently by default.
-    seed : int, generator or None
-        Source of randomness of the great circles, as in `sphereot.ssw`.
+    n_projections, projections, seed
+        Great circles and their seed, as in `sphereot.ssw`; drawn independently by default.
 
     Returns
     -------
@@ -197,8 +139,8 @@ def dual_radon_transform(
     Notes
     -----
     R* is the dual of the Radon transform (Proposition 2): the mean over U of the integral of R f(z, U) g(z, U) over one
-    turn equals the integral of f(x) R* g(x) over the sphere. It holds for each great circle by itself, so also for the
-    means over a finite set of them.
+    turn equals the integral of f(x) R* g(x) over the sphere. This holds for each great circle, and so for the mean over
+    any set of great circles.
 
     Examples
     --------
@@ -216,40 +158,19 @@ def dual_radon_transform(
         frames = as_frames(projections, points)
         as_slice_count(n_projections, frames)
     turns = project(points, frames)
-    return namespace(points).mean(_check_shape("g", g(turns, frames), tuple(turns.shape)), axis=0)
-
-
-@overload
-def hemispherical_transform(
-    f: Callable[[ArrayT], SupportsDLPack],
-    directions: ArrayT,
-    *,
-    n_nodes: int | None = ...,
-    n_directions: int = ...,
-    seed: Seed = ...,
-) -> ArrayT: ...
-
-
-@overload
-def hemispherical_transform(
-    f: Callable[[Any], SupportsDLPack],
-    directions: Points,
-    *,
-    n_nodes: int | None = ...,
-    n_directions: int = ...,
-    seed: Seed = ...,
-) -> Any: ...
+    means: ArrayT = namespace(points).mean(_check_shape("g", g(turns, frames), tuple(turns.shape)), axis=0)
+    return means
 
 
 def hemispherical_transform(
     f: Callable[[Any], SupportsDLPack],
-    directions: Points,
+    directions: ArrayT | NumpyPoints,
     *,
     n_nodes: int | None = None,
     n_directions: int = 2048,
     seed: Seed = 0,
-) -> Any:
-    """Hemispherical transform: integrals of a function over the hemispheres around given directions.
+) -> ArrayT:
+    """Compute the hemispherical transform: integrals of a function over hemispheres.
 
     Parameters
     ----------
@@ -258,7 +179,7 @@ def hemispherical_transform(
     directions : array, shape (n, d)
         Unit vectors: the centers of the hemispheres.
     n_nodes, n_directions, seed
-        As in `radon_transform`; the product rule is used up to d = 5.
+        Integration rule, as in `radon_transform`; the product rule is used up to d = 5.
 
     Returns
     -------
@@ -272,8 +193,8 @@ def hemispherical_transform(
 
         R f(z, U) = 2 pi H[y -> f(By) <y, B^T Uz>](B^T Uz)   on S^{d-2}.
 
-    The paper prints it without the weight, like R. For an even function H f is half of its total integral in every
-    direction (Rubin, 1999), so that H cannot tell even functions of the same total apart, while R can.
+    The paper prints it without the weight, like R. For an even function, H f is half of its total integral in every
+    direction (Rubin, 1999). So H does not distinguish even functions of the same total, but R does.
 
     Examples
     --------
@@ -286,7 +207,8 @@ def hemispherical_transform(
     rule = _rule(centers.shape[1], 0, n_nodes, n_directions, seed)
     sides = _complement(centers[:, :, None])
     each = [_integrals(f, centers[i : i + 1, :], sides[i, :, :], rule) for i in range(centers.shape[0])]
-    return namespace(centers).concat(each)
+    transform: ArrayT = namespace(centers).concat(each)
+    return transform
 
 
 @dataclass(frozen=True)
@@ -305,31 +227,24 @@ class IntegrationSet(Generic[ResultT]):
     weights: ResultT
 
 
-@overload
 def integration_set(
-    frame: ArrayT, turn: float, *, n_nodes: int | None = ..., n_directions: int = ..., seed: Seed = ...
-) -> IntegrationSet[ArrayT]: ...
-
-
-@overload
-def integration_set(
-    frame: Frame, turn: float, *, n_nodes: int | None = ..., n_directions: int = ..., seed: Seed = ...
-) -> IntegrationSet: ...
-
-
-def integration_set(
-    frame: Frame, turn: float, *, n_nodes: int | None = None, n_directions: int = 2048, seed: Seed = 0
-) -> IntegrationSet:
-    """Integration rule on the half great subsphere {x : P^U(x) = z} of the Radon transform (Proposition 6).
+    frame: ArrayT | Sequence[Sequence[float]],
+    turn: float,
+    *,
+    n_nodes: int | None = None,
+    n_directions: int = 2048,
+    seed: Seed = 0,
+) -> IntegrationSet[ArrayT]:
+    """Return the integration rule on the half great subsphere {x : P^U(x) = z} of the Radon transform (Proposition 6).
 
     Parameters
     ----------
     frame : array, shape (d, 2)
         Orthonormal frame U.
     turn : float
-        The position z on the great circle, in turns.
+        Position z on the great circle, in turns.
     n_nodes, n_directions, seed
-        As in `radon_transform`.
+        Integration rule, as in `radon_transform`.
 
     Returns
     -------

@@ -65,11 +65,6 @@ def great_circles(
     array, shape (L, d, 2)
         Frames U with U^T U = I.
 
-    Raises
-    ------
-    ValueError
-        If there is less than one projection or two dimensions, or the method is unknown, or `jax.jit` gets no seed.
-
     Notes
     -----
     For every method, each single frame spans a uniformly distributed plane, so the mean over great circles is unbiased.
@@ -154,22 +149,21 @@ def torch_operators() -> Any:
     """Define the operators of torch that draw great circles, and return their namespace."""
     import torch
 
-    arguments = "SymInt n_projections, SymInt dim, str method, "
-    random = (torch.Tag.nondeterministic_seeded,)
-    first = torch.library.custom_op(
+    arguments = "SymInt n_projections, SymInt dim, str method, SymInt"
+    draw = torch.library.custom_op(
         "sphereot::great_circles",
         _draw,
+        schema=f"({arguments}? seed, Tensor like) -> Tensor",
         mutates_args=(),
-        schema=f"({arguments}SymInt? seed, Tensor like) -> Tensor",
-        tags=random,
+        tags=(torch.Tag.nondeterministic_seeded,),
     )
-    following = torch.library.custom_op(
+    draw_next = torch.library.custom_op(
         "sphereot::next_great_circles",
         _draw_and_count,
+        schema=f"({arguments} seed, Tensor(a!) draws, Tensor like) -> Tensor",
         mutates_args=("draws",),
-        schema=f"({arguments}SymInt seed, Tensor(a!) draws, Tensor like) -> Tensor",
     )
-    for operator in (first, following):
+    for operator in (draw, draw_next):
         operator.register_fake(_empty_frames)
         operator.register_vmap(lambda *args, operator=operator: _draw_for_members(operator, *args))
     return torch.ops.sphereot

@@ -1,4 +1,4 @@
-"""Drawing the frames of great circles: independent, in orthogonal blocks, or well placed (Section 3.2).
+"""Drawing the frames of great circles: independent, in orthogonal blocks, or evenly spread (Section 3.2).
 
 A great circle is the intersection of the sphere with a plane, and a plane is an orthonormal frame U in V_{d,2}.
 """
@@ -11,24 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import (
-    Array,
-    device,
-    full_precision,
-    in_host_memory,
-    namespace,
-    to_kind,
-)
+from sphereot._arrays.libraries import Array, device, full_precision, in_host_memory, namespace, to_kind
 from sphereot._arrays.random import fresh_generator, is_own_generator, normal_source, require_seed_when_staged
 
 _LARGEST_SPREAD_SETS = {16: 200, 64: 128}  # by highest dimension: spreading L planes costs L^2 d
-_HIGHEST_SPREAD_DIM = max(
-    _LARGEST_SPREAD_SETS
-)  # Spreading saves about 2 L / d^2 of what blocks leave: ever less, and it costs more.
+# Spreading saves about 2 L / d^2 of the variance that blocks leave: less in higher dimension, and it costs more.
+_HIGHEST_SPREAD_DIM = max(_LARGEST_SPREAD_SETS)
 
 
 def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:
-    """Frames (L, d, 2) of great circles in the library, dtype and device of `like`; see `sphereot.great_circles`."""
+    """Draw frames (L, d, 2) in the library, dtype and device of `like`; see `sphereot.great_circles`."""
     if seed is None:
         seed = fresh_generator(like)
     if is_own_generator(seed):
@@ -43,13 +35,22 @@ def draw_frames(n_projections: int, dim: int, method: str, seed: Any, like: Arra
 
 
 def frames_from_normals(draw: Callable[..., Array], n_projections: int, dim: int, method: str) -> Array:
-    """Frames (L, d, 2) by a method from a function `draw(shape)` of standard normal numbers."""
+    """Draw frames (L, d, 2) by a method, from a function `draw(shape)` of standard normal numbers."""
     if method == "iid":
         return independent_frames(draw, n_projections, dim)
-    # In the plane all great circles are one; up to d/2 planes, orthogonal ones are as far apart as planes can be.
-    if method == "quasi" and dim > 2 and n_projections > dim // 2:
-        return _well_placed(draw, n_projections, dim)
-    return _orthogonal_blocks(draw, n_projections, dim)
+    half = dim // 2
+    # In the plane there is only one great circle. Up to d/2 planes, orthogonal ones are as far apart as planes can be.
+    if method == "quasi" and dim > 2 and n_projections > half:
+        if dim <= _HIGHEST_SPREAD_DIM:
+            return _draw_spread(draw, [n_projections], dim)
+        if dim % 2 == 0 and n_projections % half > 0:
+            n_balanced = half + n_projections % half  # an incomplete block together with a complete one
+            frames = _rotate(draw, [harmonic_planes(n_balanced, dim)])
+            if n_balanced == n_projections:
+                return frames
+            blocks = _draw_orthogonal_blocks(draw, n_projections - n_balanced, dim)
+            return namespace(frames).concat([frames, blocks], axis=0)
+    return _draw_orthogonal_blocks(draw, n_projections, dim)
 
 
 def independent_frames(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
@@ -58,52 +59,35 @@ def independent_frames(draw: Callable[..., Array], n_frames: int, dim: int) -> A
     return _gram_schmidt(gaussian[:, 0, :], gaussian[:, 1, :])
 
 
-def _orthogonal_blocks(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
-    """Frames in blocks whose projectors sum to a multiple of the identity; the last block may be cut short."""
+def _draw_orthogonal_blocks(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
+    """Draw frames in blocks whose projectors sum to a multiple of the identity; the last block may be incomplete."""
     block = dim // 2 if dim % 2 == 0 else dim
     n_blocks = -(-n_frames // block)
     block = min(block, n_frames)
     axes = haar_matrices(draw, n_blocks, dim, min(2 * n_frames, dim))
     xp = namespace(axes)
-    # Axes 0 1, 2 3, ... and, in odd dimension, once more around: the first planes of a cut block stay orthogonal.
+    # Axes 0 1, 2 3, ...; in odd dimension a second time around. The first planes of a block stay orthogonal.
     around = xp.arange(2 * block, device=device(axes)) % dim
     frames = xp.reshape(xp.take(axes, around, axis=2), (n_blocks, dim, block, 2))
     return xp.reshape(xp.permute_dims(frames, (0, 2, 1, 3)), (n_blocks * block, dim, 2))[:n_frames, :, :]
 
 
 def replicate_frames(draw: Callable[..., Array], sizes: Sequence[int], dim: int, method: str) -> Array:
-    """Frames of several independent sets, one after the other."""
+    """Draw the frames of several independent sets, one after the other."""
     if method == "quasi" and 2 < dim <= _HIGHEST_SPREAD_DIM and min(sizes) > dim // 2:
-        return _spread(draw, sizes, dim)
+        return _draw_spread(draw, sizes, dim)
     sets = [frames_from_normals(draw, size, dim, method) for size in sizes]
     return namespace(sets[0]).concat(sets, axis=0)
 
 
-def _well_placed(draw: Callable[..., Array], n_frames: int, dim: int) -> Array:
-    """Spread frames in low dimension; in high dimension orthogonal blocks, a cut and a whole one balanced."""
-    if dim <= _HIGHEST_SPREAD_DIM:
-        return _spread(draw, [n_frames], dim)
-    block = dim // 2
-    if dim % 2 == 1 or n_frames % block == 0:
-        return _orthogonal_blocks(draw, n_frames, dim)
-    n_balanced = block + n_frames % block
-    balanced = _rotated(draw, [harmonic_planes(n_balanced, dim)])
-    if n_balanced == n_frames:
-        return balanced
-    return namespace(balanced).concat([balanced, _orthogonal_blocks(draw, n_frames - n_balanced, dim)], axis=0)
-
-
-def _spread(draw: Callable[..., Array], sizes: Sequence[int], dim: int) -> Array:
-    """Well-placed frames of several sizes; more than fit in a set go in several, which are rotated independently."""
+def _draw_spread(draw: Callable[..., Array], sizes: Sequence[int], dim: int) -> Array:
+    """Draw evenly spread sets of several sizes; a size too large for a set becomes several sets."""
     largest = next(size for highest, size in _LARGEST_SPREAD_SETS.items() if dim <= highest)
-    parts: list[int] = []
-    for size in sizes:
-        n_sets = -(-size // largest)
-        parts += [size // n_sets + (i < size % n_sets) for i in range(n_sets)]
-    return _rotated(draw, [spread_planes(size, dim) for size in parts])
+    parts = [len(part) for size in sizes for part in np.array_split(np.arange(size), -(-size // largest))]
+    return _rotate(draw, [spread_planes(size, dim) for size in parts])
 
 
-def _rotated(draw: Callable[..., Array], sets: list[NDArray[np.float64]]) -> Array:
+def _rotate(draw: Callable[..., Array], sets: list[NDArray[np.float64]]) -> Array:
     """Rotate each set of frames by an independent random rotation, so that each frame is uniform."""
     dim = sets[0].shape[1]
     rotations = haar_matrices(draw, len(sets), dim, dim)
@@ -114,13 +98,13 @@ def _rotated(draw: Callable[..., Array], sets: list[NDArray[np.float64]]) -> Arr
         fixed = xp.asarray(sets[first], dtype=rotations.dtype, device=device(rotations))
         images = rotations[first : first + 1 + len(others), None, :, :] @ fixed[None, ...]
         rotated.append(xp.reshape(images, (-1, *shape[1:])))
-    frames = rotated[0] if len(rotated) == 1 else xp.concat(rotated, axis=0)
+    frames = xp.concat(rotated, axis=0)
     # Some accelerators multiply matrices in less than the array's precision; the frames must be orthonormal to it.
     return _gram_schmidt(frames[..., 0], frames[..., 1])
 
 
 def haar_matrices(draw: Callable[..., Array], n_matrices: int, dim: int, n_columns: int) -> Array:
-    """First columns of Haar orthogonal matrices, shape (n_matrices, dim, n_columns)."""
+    """Draw the first columns of uniform (Haar) orthogonal matrices, shape (n_matrices, dim, n_columns)."""
     gaussian = draw((n_matrices, dim, n_columns))
     xp = namespace(gaussian)
     q, r = xp.linalg.qr(gaussian)
@@ -132,23 +116,22 @@ def haar_matrices(draw: Callable[..., Array], n_matrices: int, dim: int, n_colum
 def _gram_schmidt(first: Array, second: Array) -> Array:
     """Orthonormal frames, shape (L, d, 2), of the planes through two vectors each, shapes (L, d)."""
     xp = namespace(first)
-    first = _unit(first)
-    for _ in range(2):  # The second pass takes away what cancellation left of `first` in nearly parallel pairs.
-        second = _unit(second - xp.vecdot(first, second)[:, None] * first)
+
+    def normalize(vectors: Array) -> Array:
+        return vectors / xp.sqrt(xp.vecdot(vectors, vectors))[:, None]
+
+    first = normalize(first)
+    for _ in range(2):  # The second pass removes what cancellation left of `first` in nearly parallel pairs.
+        second = normalize(second - xp.vecdot(first, second)[:, None] * first)
     return xp.stack([first, second], axis=-1)
 
 
-def _unit(vectors: Array) -> Array:
-    xp = namespace(vectors)
-    return vectors / xp.sqrt(xp.vecdot(vectors, vectors))[:, None]
-
-
-# Four times as many steps take a further fifth to two fifths off the variance of SSW for d = 4 to 8, and nothing that
-# can be measured at d = 32.
+# Four times this number of steps reduces the variance of SSW by a further fifth to two fifths for d = 4 to 8, and by
+# nothing that can be measured at d = 32.
 _STEPS = 30
 
-# Coarse beside the rounding errors of a step, 1e-15, so that these hardly ever change a rounded number; fine beside the
-# distances of the planes.
+# Coarse compared with the rounding errors of a step, 1e-15, which hardly ever change a rounded number; fine compared
+# with the distances of the planes.
 _GRID = 2.0**16
 _DIGITS_OF_STEP = 6
 
@@ -157,15 +140,15 @@ _DIGITS_OF_STEP = 6
 def spread_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
     """Frames, shape (n_planes, dim, 2), of planes far apart from each other; always the same. Callers must not write.
 
-    Needs dim >= 3: in the plane all frames span the same circle, and no distance is left to maximize.
+    It needs dim >= 3: in the plane all frames span the same circle, and there is no distance to maximize.
     """
     gaussian = np.random.RandomState([n_planes, dim]).standard_normal((2, n_planes, dim))
-    frames = best_frames = _on_grid(_orthonormal(gaussian))
+    frames = best_frames = _place_on_grid(gaussian)
     energy, slope = _energy_and_slope(frames)
     best_energy = energy
     step = 0.5 / n_planes  # The slope is a sum over all other planes.
     for iteration in range(_STEPS):
-        moved = _on_grid(_orthonormal(frames - step * slope))
+        moved = _place_on_grid(frames - step * slope)
         energy, moved_slope = _energy_and_slope(moved)
         if energy < best_energy:  # These steps are fast because they do not descend every time.
             best_energy, best_frames = energy, moved
@@ -179,7 +162,9 @@ def spread_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
     return np.ascontiguousarray(np.moveaxis(best_frames, 0, -1))
 
 
-def _on_grid(frames: NDArray[np.float64]) -> NDArray[np.float64]:
+def _place_on_grid(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Orthonormalize n pairs of vectors, shape (2, n, d), and round them."""
+    frames = np.ascontiguousarray(np.moveaxis(_gram_schmidt(*pairs), -1, 0))
     rounded: NDArray[np.float64] = np.round(frames * _GRID) / _GRID
     return rounded
 
@@ -213,10 +198,3 @@ def _energy_and_slope(frames: NDArray[np.float64]) -> tuple[float, NDArray[np.fl
     within_plane = np.einsum("aid,bid->abi", frames, slope)
     slope -= np.einsum("abi,aid->bid", within_plane, frames)
     return -float(np.sum(distance)), slope
-
-
-def _orthonormal(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gram-Schmidt of n pairs of vectors, shape (2, n, d)."""
-    first = pairs[0] / np.linalg.norm(pairs[0], axis=1, keepdims=True)
-    second = pairs[1] - np.sum(first * pairs[1], axis=1, keepdims=True) * first
-    return np.stack([first, second / np.linalg.norm(second, axis=1, keepdims=True)])

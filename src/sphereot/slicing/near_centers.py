@@ -132,55 +132,42 @@ class CenterMixture:
         if dim == 3 and self.block is None:  # angles around the center that are spread for neighbors in u
             angles = 2 * np.pi * ((generator.random() + _GOLDEN_TURN * np.arange(n)) % 1)
             cosine, sine = np.cos(angles), np.sin(angles)
-            tangent = np.stack([np.stack([cosine, -sine], axis=-1), np.stack([sine, cosine], axis=-1)], axis=1)
+            tangent = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), -1, 0)
         else:
             tangent = _draw_tangent_frames(n, dim - 1, generator)
         frames = np.concatenate([np.zeros((n, 1, 2)), tangent], axis=1)
         frames[:, :, 0] *= np.sqrt(1 - squared)[:, None]
         frames[:, 0, 0] = np.sqrt(squared)
-        # These frames are around the first axis. A reflection maps that axis to the center, or to its equivalent
-        # opposite point.
+        # These frames are around the first axis. A reflection maps that axis to the center or to its opposite point.
         normals = np.where(self.centers[:, :1] > 0, self.centers, -self.centers)
         normals[:, 0] += 1.0
-        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-        normal = normals[k]
+        normal = (normals / np.linalg.norm(normals, axis=1, keepdims=True))[k]
         frames -= 2 * normal[:, :, None] * np.einsum("ni,nij->nj", normal, frames)[:, None, :]
         return frames
 
     def _density(self, frames: Floats, centers: NDArray[np.intp], u: Floats) -> Floats:
         """The density of the mixture relative to the uniform distribution of great circles."""
-        probabilities = self._probabilities(frames)
+        lengths = np.sum(np.einsum("kd,ndj->knj", self.centers, frames) ** 2, axis=2)
+        probabilities = probability_of_length(lengths, self.centers.shape[1])
         probabilities[centers, np.arange(len(u))] = u
         heights = self.shares / np.diff(self.edges, axis=1)
         last = self.shares.shape[1] - 1
-        # Edges are powers of the lowest one, so that the stratum of a probability follows from its logarithm.
+        # Edges are powers of the lowest one, so the stratum of a probability follows from its logarithm.
         powers = np.log(np.maximum(probabilities, 1e-300)) / np.log(self.edges[:, 1:2])
         strata = np.clip(np.floor(1 + last * (1 - powers)), 0, last).astype(np.intp)
         density: Floats = np.sum(np.take_along_axis(heights, strata, axis=1), axis=0)
         return density
 
-    def _probabilities(self, frames: Floats) -> Floats:
-        """The probabilities u of every center and great circle, shape (K, n)."""
-        lengths = np.sum(np.einsum("kd,ndj->knj", self.centers, frames) ** 2, axis=2)
-        return probability_of_length(lengths, self.centers.shape[1])
-
 
 class DisplacedPoints(NamedTuple):
-    """Model of the cost for samples whose points nearly coincide.
-
-    Attributes
-    ----------
-    mixture : CenterMixture
-        Great circles, most of them in proportion to the cost of the model.
-    mean : float
-        The mean cost of the model over all great circles.
-    rare : float
-        The part of the mean squared cost from great circles that uniform draws are unlikely to meet.
-    """
+    """Model of the cost for samples whose points nearly coincide."""
 
     mixture: CenterMixture
+    """Great circles, most of them in proportion to the cost of the model."""
     mean: float
+    """The mean cost of the model over all great circles."""
     rare: float
+    """The part of the mean squared cost from great circles that uniform draws are unlikely to meet."""
 
 
 def displaced_points(
@@ -196,10 +183,8 @@ def displaced_points(
     masses : array, shape (K,)
         Weights of the points, which add up to 1 for both samples together.
     p : float
-    n_draws : int
-        Number of great circles of an estimate.
-    n_points : int
-        Number of points of both samples.
+    n_draws, n_points : int
+        Numbers of great circles of an estimate, and of points of both samples.
     """
     dim = points.shape[1]
     if dim < 3 or not np.any((distances > 0) & (masses > 0)):
