@@ -16,6 +16,7 @@
 #include "circle/breakpoints.hpp"
 #include "circle/cut_search.hpp"
 #include "circle/general_weights.hpp"
+#include "circle/level_walk.hpp"
 #include "circle/powers.hpp"
 #include "circle/unequal_sizes.hpp"
 #include "support/real.hpp"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sketch/integer_turns.hpp"
+#include "sketch/limbs.hpp"
 #include "slicing/gemm.hpp"
 #include "support/compiler.hpp"
 #include "support/parallel.hpp"
@@ -25,10 +26,6 @@ namespace sphereot {
 
 // The offset of a point in its bin is an integer in [0, 2^16).
 inline constexpr int offset_bits = 16;
-
-// Masses of weighted points have two limbs: high 2^-16 + low 2^-64 with low < 2^48.
-inline constexpr int limb_bits = 48;
-inline constexpr std::uint64_t limb_mask = (std::uint64_t{1} << limb_bits) - 1;
 
 // Squared lengths of projections below which points are counted: there rounding moves them farther on the circle.
 inline constexpr std::size_t near_count = 3;
@@ -262,16 +259,9 @@ private:
                                    }
                            }
                        });
-        carry(mass, mass + lower, bins);
-        carry(moment, moment + lower, bins);
-        carry(near, near + lower_near, near_count);
-    }
-
-    static void carry(std::uint64_t* high, std::uint64_t* low, std::size_t count) {
-        for (std::size_t j = 0; j < count; ++j) {
-            high[j] += low[j] >> limb_bits;
-            low[j] &= limb_mask;
-        }
+        carry_limbs(mass, mass + lower, bins);
+        carry_limbs(moment, moment + lower, bins);
+        carry_limbs(near, near + lower_near, near_count);
     }
 
     static constexpr std::uint64_t offsets = std::uint64_t{1} << offset_bits;
