@@ -257,4 +257,4 @@ def test_signatures_are_those_in_the_source():
     assert list(signature.parameters)[:3] == ["x", "y", "p"]
     assert signature.parameters["p"].kind is inspect.Parameter.KEYWORD_ONLY
     assert signature.parameters["p"].default == 2
-    assert sphereot.ssw.__doc__.startswith("Spherical Sliced-Wasserstein distance")
+    assert sphereot.ssw.__doc__.startswith("Compute the Spherical Sliced-Wasserstein distance")

@@ -44,7 +44,7 @@ def traced_gradient(x, y, frames):
     y, frames = jax.numpy.asarray(y), jax.numpy.asarray(frames)
     measures = (Measure(jax.numpy.asarray(x)), Measure(y))
     wanted = (Wanted(True, False), Wanted(False, False))
-    return np.asarray(_traced.gradients(measures, frames, 2.0, wanted)[1][0][0])
+    return np.asarray(_traced.costs_and_gradients(measures, frames, 2.0, None, wanted)[1][0][0])
 
 
 BACKENDS = ["kernel", "portable", "jax.numpy"]

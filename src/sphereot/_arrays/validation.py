@@ -1,7 +1,7 @@
 """Input validation.
 
-Each function returns its argument as a finite floating array of the expected shape, or raises an error that says how to
-fix the call.
+Each function returns its argument as a finite floating array of the expected shape, or raises an error that explains
+how to fix the call.
 """
 
 import math
@@ -50,7 +50,7 @@ _MISSING_TEXTS = {"", "nan", "NaN"}  # numbers that are read as labels, from fil
 
 
 class InvalidValuesError(ValueError):
-    """Values of points or weights are not valid: NaN, infinity, other lengths than 1, negative weights."""
+    """Error for invalid values of points or weights: NaN, infinity, other lengths than 1, negative weights."""
 
 
 def require_same_kind(**arrays: Array | None) -> None:
@@ -74,9 +74,9 @@ def require_same_kind(**arrays: Array | None) -> None:
 
 
 def as_same_kind(**arrays: Array) -> list[Any]:
-    """The named arrays, of one library and on one device; NumPy arrays beside those of JAX are converted, as jnp does.
+    """Return the named arrays; they must be of one library and on one device, or a mixture of NumPy and JAX.
 
-    None is kept.
+    NumPy arrays are converted to arrays of JAX, as jnp does. None is kept.
     """
     if all(type(array) is np.ndarray for array in arrays.values()):
         return list(arrays.values())
@@ -89,7 +89,7 @@ def as_same_kind(**arrays: Array) -> list[Any]:
 
 
 def _as_kind_of(points: Array, name: str, array: Array) -> Array:
-    """An array beside `points`, of their library: NumPy arrays and those of JAX are converted to each other."""
+    """Return an array of the library of `points`: arrays of NumPy and JAX are converted to each other."""
     # First without a look at JAX, which torch.compile cannot follow.
     if is_numpy(points):
         # Under a trace an array of JAX has no values to convert.
@@ -101,9 +101,9 @@ def _as_kind_of(points: Array, name: str, array: Array) -> Array:
 
 
 def _as_array(name: str, value: Any, unit: str | None = None) -> Array:
-    """An array of any library unchanged; nested sequences of numbers as a NumPy array.
+    """Return an array of any library unchanged, and nested sequences of numbers as a NumPy array.
 
-    Angles of astropy are converted to `unit`; without it only numbers without a unit are accepted.
+    Angles of astropy are converted to `unit`. Without `unit`, only numbers without a unit are accepted.
     """
     if isinstance(value, np.ma.MaskedArray):
         whole = f"np.ma.compress_rows({name})" if value.ndim == 2 else f"{name}.compressed()"
@@ -146,7 +146,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _as_numbers(name: str, value: Any, *, one_is_vector: bool, unit: str | None = None) -> Array:
-    """An array, also of the numbers in a table, (n, k), or (n,) of a single column if `one_is_vector`."""
+    """Return an array, also from the numbers of a table, (n, k), or (n,) of a single column if `one_is_vector`."""
     if not _is_array(value):
         value = numbers_of_table(name, value, one_is_vector=one_is_vector, unit=unit)
     return _as_array(name, value, unit)
@@ -155,15 +155,13 @@ def _as_numbers(name: str, value: Any, *, one_is_vector: bool, unit: str | None 
 def _as_floating(name: str, array: Array) -> Array:
     """Convert to float32 or float64; half types are widened, other dtypes are an error."""
     xp = namespace(array)
+    if is_half(array.dtype):
+        return xp.astype(array, xp.float32)
     if not xp.isdtype(array.dtype, "real floating"):
-        if is_half(array.dtype):
-            return xp.astype(array, xp.float32)
         raise TypeError(
             f"{name}: dtype is {array.dtype}, but a real floating dtype is needed; convert first, "
             f"e.g. {name}.astype('float64')."
         )
-    if is_half(array.dtype):
-        return xp.astype(array, xp.float32)
     # Long doubles and other byte orders are floating too, but no backend computes in them.
     return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
 
@@ -176,9 +174,8 @@ def as_points(
 ) -> Array:
     """Validate points: unit vectors of shape (n, d), in float32 or float64; tables and other containers are read.
 
-    A container that holds weights too is refused, since they would be ignored, unless `weighted` says that the caller
-    reads them (`own_weights`) or that weights do not matter to it. `remedy` is what the caller offers for points of
-    other lengths, such as an option.
+    With `weighted`, the container may hold weights, because the caller reads them (`own_weights`) or does not need
+    them. `remedy` is what the caller offers for points of other lengths, such as an option.
     """
     names: list[str] = []
     if columns is not None or not _is_array(value):
@@ -215,14 +212,14 @@ def _nan_unless_unit(rows: Array, half: bool) -> Array:
 
 
 def _nan_unless(valid: Array, rows: Array) -> Array:
-    """`rows` (..., n) with NaN in place of those that are not valid; their derivatives are NaN too."""
+    """Replace rows (..., n) that are not valid by NaN; their derivatives are NaN too."""
     xp = namespace(rows)
     factors = xp.where(valid, xp.ones_like(valid, dtype=rows.dtype), xp.nan)
     return rows * factors[..., None]
 
 
 def own_weights(weights: Any, points: Any) -> Any:
-    """Weights of a sample: the argument if it is given, else those that the container of its points holds."""
+    """Return the weights of a sample if they are given, else the weights in the container of its points."""
     return weights_of_container(points) if weights is None and not _is_array(points) else weights
 
 
@@ -231,13 +228,9 @@ def as_samples(
 ) -> list[tuple[Any, Any]]:
     """Validate named samples of points with their weights: of one library, device, dtype and dimension.
 
-    `weights` has a name and a value, which may be None, for each sample. Without it, samples that hold weights of their
-    own are refused. Orders p above 4 need float64.
+    `weights` has a name and a value, which may be None, for each sample. Without it, samples with their own weights are
+    an error. Orders p above 4 need float64.
     """
-    if weights is None:
-        masses: list[tuple[str, Any]] = [("weights", None)] * len(samples)
-    else:
-        masses = [(k, own_weights(value, x)) for (k, value), x in zip(weights.items(), samples.values(), strict=True)]
     points = [as_points(name, x, weighted=weights is not None) for name, x in samples.items()]
     if len(points) > 1:
         points = as_same_kind(**dict(zip(samples, points, strict=True)))
@@ -249,11 +242,14 @@ def as_samples(
         dtype = xp.result_type(*points)
         points = [xp.astype(x, dtype, copy=False) for x in points]
     points = [in_precision_of_order(x, p) for x in points]
-    return [(x, as_weights(key, value, name, x)) for name, x, (key, value) in zip(samples, points, masses, strict=True)]
+    if weights is None:
+        return [(x, None) for x in points]
+    named = zip(samples.items(), points, weights.items(), strict=True)
+    return [(x, as_weights(key, own_weights(value, given), name, x)) for (name, given), x, (key, value) in named]
 
 
 def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str] = (), remedy: str = "") -> None:
-    """Raise unless points (n, d) have unit length; `names` are those of all columns of a table, if they are points."""
+    """Raise an error unless points (n, d) have unit length; `names` are all columns of a table, if they are points."""
     if have_unit_length(points, half):
         return
     xp = namespace(points)
@@ -264,10 +260,15 @@ def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str
     finite = xp.all(xp.isfinite(points), axis=-1)
     fit = finite & (xp.abs(lengths - 1.0) <= tolerance)
     row = int(xp.argmin(xp.astype(fit, xp.int8)))
+    or_columns = (
+        f"if not all columns ({listed(names)}) are coordinates, name those that are with columns= of "
+        "sphereot.sphere.from_table, or "
+        if names
+        else ""
+    )
     if not bool(finite[row]):
-        or_columns = f"{_other_columns(names)}, or " if names else ""
         raise InvalidValuesError(f"{name}: row {row} holds NaN or infinity; {or_columns}remove or fix such rows.")
-    if points.shape[0] > 1 and _all_unit(points.T, tolerance):
+    if points.shape[0] > 1 and have_unit_length(points.T, half):
         raise ValueError(
             f"{name}: shape is {tuple(points.shape)} and the columns are unit vectors, but points are rows of an array "
             f"of shape (n, d); pass {name}.T."
@@ -275,44 +276,25 @@ def _require_unit_rows(name: str, points: Array, half: bool, names: Sequence[str
     length = float(lengths[row])
     shown = f"{length:.4g}" if f"{length:.4g}" != "1" else f"1 {'+' if length > 1 else '-'} {abs(length - 1):.1e}"
     mostly_unit = 2 * int(xp.sum(xp.astype(fit, xp.int64))) > points.shape[0]
-    if not mostly_unit and _look_like_degrees(points):
+    largest = xp.max(xp.abs(points), axis=0)
+    is_like_degrees = (
+        points.shape[1] == 2
+        and bool(xp.all(largest <= 360))
+        and bool(xp.any(largest <= 90))
+        and bool(xp.any(largest > 2 * math.pi))  # others are more likely vectors of the plane
+    )
+    if is_like_degrees and not mostly_unit:
         raise InvalidValuesError(
             f"{name}: row {row} has length {shown}, but points must be unit vectors; convert longitudes and "
             f"latitudes in degrees with sphereot.sphere.from_lonlat({name})."
         )
     if length == 0.0:
         raise InvalidValuesError(f"{name}: row {row} is the zero vector, which has no direction; remove such rows.")
-    others = "".join(f"{other}, or " for other in (_other_columns(names) if names else "", remedy) if other)
+    or_remedy = f"{remedy}, or " if remedy else ""
     raise InvalidValuesError(
-        f"{name}: row {row} has length {shown}, but points must be unit vectors; {others}normalize them first "
-        f"with sphereot.sphere.normalize({name})."
+        f"{name}: row {row} has length {shown}, but points must be unit vectors; {or_columns}{or_remedy}normalize them "
+        f"first with sphereot.sphere.normalize({name})."
     )
-
-
-def _other_columns(names: Sequence[str]) -> str:
-    """What to do if not all columns of a table are coordinates."""
-    return (
-        f"if not all columns ({listed(names)}) are coordinates, name those that are with columns= of "
-        "sphereot.sphere.from_table"
-    )
-
-
-def _all_unit(rows: Array, tolerance: float) -> bool:
-    xp = namespace(rows)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(xp.all(xp.abs(xp.sum(rows * rows, axis=-1) - 1.0) <= 2.0 * tolerance))
-
-
-def _look_like_degrees(points: Array) -> bool:
-    """Whether pairs of numbers can be longitudes and latitudes, in this order or the other.
-
-    Pairs within 2 pi of 0 are more likely vectors of the plane.
-    """
-    if points.shape[1] != 2:
-        return False
-    xp = namespace(points)
-    largest = xp.max(xp.abs(points), axis=0)
-    return bool(xp.all(largest <= 360)) and bool(xp.any(largest <= 90)) and bool(xp.any(largest > 2 * math.pi))
 
 
 def as_vectors(name: str, value: Any) -> Array:

@@ -14,15 +14,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sphereot
 from sphereot import circle
 from sphereot._backends import native as _native
-from sphereot._backends.protocol import Measure
+from sphereot._backends.protocol import Measure, Wanted
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 kernel = importlib.import_module("sphereot._backends.native.backend")
-host = importlib.import_module("sphereot._backends.jax.callbacks")
+backend = importlib.import_module("sphereot._backends.jax.backend")
 traced = importlib.import_module("sphereot._backends.jax.traced")
 
-ALL, POINTS = kernel.Wanted(True, True), kernel.Wanted(True, False)
+ALL, POINTS, NOTHING = Wanted(True, True), Wanted(True, False), Wanted(False, False)
 ORDERS = [1.0, 1.5, 2.0, 3.0]
 
 
@@ -308,8 +308,10 @@ def test_traced_gradients_equal_those_of_the_kernel(sample, p):
     both = (Measure(x, a), Measure(y, b))
     for measures in (both, both[:1]) if p in (1.5, 2) else (both,):
         wanted = (ALL,) * len(measures)
-        value, gradients = compiled(lambda m, f: traced.gradients(m, f, p, wanted))(measures, frames)  # noqa: B023
-        expected_value, expected = host.gradients(measures, frames, p, wanted)
+        value, gradients = compiled(lambda m, f: traced.costs_and_gradients(m, f, p, None, wanted))(  # noqa: B023
+            measures, frames
+        )
+        expected_value, expected = backend._value_and_gradients(measures, frames, p, None, wanted)
         assert_allclose(value, expected_value, rtol=1e-10)
         for got, wants in zip(jax.tree.leaves(gradients), jax.tree.leaves(expected), strict=True):
             assert_allclose(got, wants, rtol=1e-7, atol=1e-12)
@@ -320,19 +322,22 @@ def test_traced_blocks_add_up(sample, monkeypatch):
     x, y, a, _, frames = in_jax(*sample)
     three = (Measure(x, a), Measure(y), Measure(y[:4]))
     whole = compiled(lambda f: traced.slice_costs(three[:1], f, 2.0))(frames)
-    square = host.pairwise_means(three, frames, 1.0) if _native.available else None
+    square = backend.pairwise_costs(three, frames, 1.0) if _native.available else None
     monkeypatch.setattr(traced, "TURNS_PER_BLOCK", 4 * 17)
     assert_allclose(compiled(lambda f: traced.slice_costs(three[:1], f, 2.0))(frames), whole, rtol=1e-12)
-    assert_allclose(compiled(lambda f: traced.costs(three[:1], f, 2.0))(frames), jnp.mean(whole), rtol=1e-12)
+    mean, _ = compiled(lambda f: traced.costs_and_gradients(three[:1], f, 2.0, None, (NOTHING,)))(frames)
+    assert_allclose(mean, jnp.mean(whole), rtol=1e-12)
     if square is not None:
         monkeypatch.setattr(traced, "TURNS_PER_BLOCK", 4 * 33)
-        assert_allclose(compiled(lambda f: traced.pairwise_means(three, f, 1.0))(frames), square, rtol=1e-10)
+        assert_allclose(compiled(lambda f: traced.pairwise_costs(three, f, 1.0))(frames), square, rtol=1e-10)
 
 
 def test_traced_weight_gradient_is_a_subgradient(rng):
     """At equal weights the cost has a kink: any change of the weights costs at least what the gradient predicts."""
     u, v, ones = jnp.asarray(rng.random((8, 4))), jnp.asarray(rng.random((8, 4))), jnp.ones((8, 4))
-    gradients = compiled(lambda u, v, a, b: traced.gradients((Measure(u, a), Measure(v, b)), None, 3.0, (ALL, ALL)))
+    gradients = compiled(
+        lambda u, v, a, b: traced.costs_and_gradients((Measure(u, a), Measure(v, b)), None, 3.0, None, (ALL, ALL))
+    )
     cost, ((_, da), (_, db)) = gradients(u, v, ones, ones)
     for _ in range(100):
         a, b = (4 * rng.dirichlet(np.ones(4) / 2, size=8) for _ in range(2))
@@ -341,13 +346,17 @@ def test_traced_weight_gradient_is_a_subgradient(rng):
         assert (moved >= foretold - 1e-12).all()
 
 
-@pytest.mark.parametrize("module", [pytest.param(host, marks=needs_kernel), traced], ids=["kernel", "traced"])
+@pytest.mark.parametrize(
+    "compute",
+    [pytest.param(backend._value_and_gradients, marks=needs_kernel), traced.costs_and_gradients],
+    ids=["kernel", "traced"],
+)
 @pytest.mark.parametrize("p", [1.0, 2.0])
-def test_gradients_are_finite_everywhere(module, p):
+def test_gradients_are_finite_everywhere(compute, p):
     """At coincident points, antipodes, and points orthogonal to a slice, which get gradient 0 from it."""
     x = jnp.asarray([[1.0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 0, 1], [0, 0, -1], [0, 1, 0]])
     frames = jnp.asarray(np.stack([np.eye(3)[:, :2], np.eye(3)[:, 1:]]))
-    gradients = compiled(lambda x, y, f: module.gradients((Measure(x), Measure(y)), f, p, (POINTS, POINTS)))
+    gradients = compiled(lambda x, y, f: compute((Measure(x), Measure(y)), f, p, None, (POINTS, POINTS)))
     for y in (x, -x, x[::-1]):
         value, ((dx, _), (dy, _)) = gradients(x, y, frames)
         assert np.isfinite(value)

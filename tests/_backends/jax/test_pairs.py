@@ -42,11 +42,12 @@ def test_platform_is_chosen_when_lowering(sample):
 def test_equals_the_kernel_and_array_code(sample, unbiased):
     """Value and both gradients: those of the kernel, to the bit, and those of automatic differentiation."""
     value, gradients = jax.jit(jax.value_and_grad(cost, argnums=(0, 1)), static_argnums=2)(*sample, unbiased)
-    expected, parts = pair_gradients(Measure(*map(np.asarray, sample)), Wanted(True, True), unbiased=unbiased)
+    expected, (parts,) = pair_gradients(Measure(*map(np.asarray, sample)), Wanted(True, True), unbiased=unbiased)
     assert float(value) == expected
     for gradient, part in zip(gradients, parts, strict=True):
         assert_allclose(gradient, part, rtol=0, atol=0)
-    array_value, array_parts = traced.pair_gradients([Measure(*sample)], None, unbiased, Wanted(True, True))
+    wanted = (Wanted(True, True),)
+    array_value, (array_parts,) = traced.costs_and_gradients([Measure(*sample)], None, 2.0, unbiased, wanted)
     assert_allclose(value, array_value, rtol=0, atol=1e-14)
     for gradient, part in zip(gradients, array_parts, strict=True):
         assert_allclose(gradient, part, rtol=0, atol=1e-13)

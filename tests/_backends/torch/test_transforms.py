@@ -10,8 +10,7 @@ from helpers.tensors import points, weights
 
 import sphereot
 from sphereot import circle
-from sphereot._backends.torch import operators as ops
-from sphereot.slicing.circles import torch_operators
+from sphereot._backends.torch.operators import cost_operator
 from sphereot.torch import SSWLoss, UniformityLoss, array_api_backend
 
 ORDERS = [1, 1.5, 2, 3]
@@ -23,17 +22,19 @@ def test_operators_pass_opcheck():
     frames = sphereot.great_circles(4, 3, seed=0, like=x.detach())
     a, b = weights(6, grad=True), weights(5, grad=True)
     u, v = torch.rand(3, 6, dtype=torch.float64), torch.rand(3, 5, dtype=torch.float64)
-    torch.library.opcheck(ops._MEAN_COST.registered, (x, y, None, None, frames, 2.0, [True, False, True, False]))
-    torch.library.opcheck(ops._MEAN_COST.registered, (x, y, a, b, frames, 1.5, [True, True, True, True]))
-    torch.library.opcheck(ops._MEAN_COST.registered, (x, y, a, b, frames, 8.0, [True, True, True, True]))
-    torch.library.opcheck(ops._MEAN_COST_UNIFORM.registered, (x, a, frames, 2.0, [True, True]))
-    torch.library.opcheck(ops._MEAN_COST_UNIFORM.registered, (x, a, frames, 8.0, [True, True]))
-    torch.library.opcheck(
-        ops._CIRCLE_COSTS.registered, (u.requires_grad_(), v, None, None, 2.0, [True, False, False, False])
-    )
-    torch.library.opcheck(ops._CIRCLE_COSTS_UNIFORM.registered, (u, None, 2.0, [True, False]))
+    for inputs in (
+        (x, None, y, None, frames, 2.0, [True, False, True, False], None),
+        (x, a, y, b, frames, 1.5, [True, True, True, True], None),
+        (x, a, y, b, frames, 8.0, [True, True, True, True], None),
+        (x, a, None, None, frames, 2.0, [True, True, False, False], None),
+        (x, a, None, None, frames, 8.0, [True, True, False, False], None),
+        (u.requires_grad_(), None, v, None, None, 2.0, [True, False, False, False], None),
+        (u, None, None, None, None, 2.0, [True, False, False, False], None),
+        (x, a, None, None, None, 2.0, [True, True, False, False], False),
+    ):
+        torch.library.opcheck(cost_operator, inputs)
     draws = torch.zeros((), dtype=torch.int64)
-    torch.library.opcheck(torch_operators().next_great_circles.default, (4, 3, "iid", 0, draws, x.detach()))
+    torch.library.opcheck(torch.ops.sphereot.next_great_circles.default, (4, 3, "iid", 0, draws, x.detach()))
 
 
 @pytest.mark.parametrize("path", ["native", "portable"])
@@ -192,7 +193,7 @@ def test_checkpoints_and_batched_gradients(block_size):
 def test_half_types_compiled():
     """The dtype of the great circles at run time is the one that the graph was compiled for."""
     x, y = (points(20, 3, seed=s).bfloat16() for s in range(2))
-    torch.library.opcheck(torch_operators().great_circles.default, (5, 3, "iid", 0, x))
+    torch.library.opcheck(torch.ops.sphereot.great_circles.default, (5, 3, "iid", 0, x))
     loss = SSWLoss(seed=0, fixed=True)
     value = loss(x, y)
     assert torch.compile(loss, backend="aot_eager")(x, y) == value

@@ -54,7 +54,10 @@ def weight_gradients(measures: Measures, frames: Array, p: float) -> Sequence[Ar
     """The gradients (n,) of `mean_cost` between two measures in their weights, which are ones by default."""
     xp = namespace(frames)
     weighted = [Measure(x, xp.ones_like(x[:, 0]) if a is None else a) for x, a in measures]
-    parts = [circle.weight_gradients(*on_circles(weighted, block), p) for block in blocks(frames, weighted)]
+    parts = []
+    for block in blocks(frames, weighted):
+        u, v = on_circles(weighted, block)
+        parts.append(circle.weight_gradients(u, v, p))
     return [sum(xp.sum(rows, axis=0) for rows in of_one) / frames.shape[0] for of_one in zip(*parts, strict=True)]
 
 
@@ -70,7 +73,9 @@ def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = 
 
 def circle_costs(measures: Measures, p: float) -> Array:
     """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
-    return circle.circle_cost(*measures, p) if len(measures) == 2 else circle.circle_cost_uniform(measures[0], p)
+    if len(measures) == 1:
+        return circle.circle_cost_uniform(measures[0], p)
+    return circle.circle_cost(measures[0], measures[1], p)
 
 
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:

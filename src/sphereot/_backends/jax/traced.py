@@ -31,19 +31,16 @@ from sphereot._backends.protocol import Measure, Measures, Wanted, n_atoms
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
 
-def costs(measures: Measures, frames: Array | None, p: float) -> Array:
-    """W_p^p of rows of turns, (B,), where `frames` is None; else the mean over the slices of points."""
-    if frames is None:
-        return circle_costs(measures, p)
+def costs_and_gradients(
+    measures: Measures, frames: Array | None, p: float, unbiased: bool | None, wanted: Sequence[Wanted]
+) -> tuple[Array, Gradients]:
+    """A cost and its gradients in points and weights of each measure; a gradient that is not wanted is None.
 
-    def of_block(block: Array) -> Array:
-        return jnp.sum(circle_costs(_sliced(measures, block), p))
-
-    return _summed(of_block, frames, measures) / frames.shape[0]
-
-
-def gradients(measures: Measures, frames: Array | None, p: float, wanted: Sequence[Wanted]) -> tuple[Array, Gradients]:
-    """`costs`, and the gradients in the points and weights of each measure; None where not wanted."""
+    The cost is that of all pairs of points unless `unbiased` is None, else the mean over the great circles of frames,
+    or the costs of rows of turns if there are no frames.
+    """
+    if unbiased is not None:
+        return _with_gradients(partial(_pair_cost, unbiased=unbiased), measures, wanted)
     if frames is None:
         return _row_gradients(measures, p, wanted)
 
@@ -56,47 +53,29 @@ def gradients(measures: Measures, frames: Array | None, p: float, wanted: Sequen
         )
         return jnp.sum(values), by_points
 
-    mean: tuple[Array, Gradients] = jax.tree.map(lambda t: t / frames.shape[0], _summed(of_block, frames, measures))
+    mean: tuple[Array, Gradients] = jax.tree.map(lambda t: t / frames.shape[0], _sum_blocks(of_block, frames, measures))
     return mean
 
 
 def slice_costs(measures: Measures, frames: Array, p: float) -> Array:
     """W_p^p on each great circle, (L,)."""
-    blocks, rest = _blocks(frames, measures)
-    last = circle_costs(_sliced(measures, rest), p)
+    blocks, rest = _split(frames, measures)
+    last = circle_costs(_slice(measures, rest), p)
     if not len(blocks):
         return last
-    costs = jax.lax.map(lambda block: circle_costs(_sliced(measures, block), p), blocks)
+    costs = jax.lax.map(lambda block: circle_costs(_slice(measures, block), p), blocks)
     return jnp.concat([jnp.reshape(costs, (-1,)), last])
 
 
-def pairwise_means(measures: Measures, frames: Array, p: float) -> Array:
+def pairwise_costs(measures: Measures, frames: Array, p: float) -> Array:
     """Means over the slices of the costs of the pairs i < j, in order; each measure is projected once per block."""
 
     def of_block(block: Array) -> Array:
-        rows = _sliced(measures, block)
+        rows = _slice(measures, block)
         return jnp.stack([jnp.sum(circle_costs(pair, p)) for pair in combinations(rows, 2)])
 
-    mean: Array = _summed(of_block, frames, measures) / frames.shape[0]
+    mean: Array = _sum_blocks(of_block, frames, measures) / frames.shape[0]
     return mean
-
-
-def pair_cost(measures: Measures, frames: None, unbiased: bool) -> Array:
-    """SSW_2^2 of one measure to the uniform distribution, without slices."""
-    (measure,) = measures
-    points, shares = unit_points(measure.points), shares_of(measure)
-    # A block of rows is computed again for the derivative, so that never all pairs are held.
-    sums = [jax.checkpoint(partial(block_sum, rows=rows))(points, shares) for rows in row_blocks(points)]
-    return cost_of_sum(jnp.sum(jnp.stack(sums)), shares, unbiased)
-
-
-def pair_gradients(
-    measures: Measures, frames: None, unbiased: bool, wanted: Wanted
-) -> tuple[Array, tuple[Array | None, Array | None]]:
-    """`pair_cost`, and its gradients in points and weights; None where not wanted."""
-    value, pull_back = jax.vjp(lambda measure: pair_cost((measure,), frames, unbiased), measures[0])
-    ((by_points, by_weights),) = pull_back(jnp.ones_like(value))
-    return value, (by_points if wanted.points else None, by_weights if wanted.weights else None)
 
 
 def project(x: Array, frames: Array) -> Array:
@@ -121,30 +100,45 @@ def project(x: Array, frames: Array) -> Array:
     return turns - jnp.where(turns >= 1, 1, 0).astype(x.dtype)  # -1e-9 + 1 rounds to 1
 
 
-# ---- rows of turns, one circle per row ----
+# ---- costs with gradients ----
+
+
+def _pair_cost(measures: Measures, unbiased: bool) -> Array:
+    points, shares = unit_points(measures[0].points), shares_of(measures[0])
+    # A block of rows is computed again for the derivative, so that memory never holds all pairs.
+    sums = [jax.checkpoint(partial(block_sum, rows=rows))(points, shares) for rows in row_blocks(points)]
+    return cost_of_sum(jnp.sum(jnp.stack(sums)), shares, unbiased)
 
 
 def _row_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tuple[Array, Gradients]:
     """Costs (B,) of rows of turns (B, n) with weights (B, n), and their gradients."""
-    turns, weights = zip(*measures, strict=True)
-
-    def values(turns: Sequence[Array], weights: Sequence[Array | None]) -> Array:
-        return circle_costs(tuple(map(Measure, turns, weights)), p)
-
-    value, pull_back = jax.vjp(values, turns, weights)
-    by_turns, by_weights = pull_back(jnp.ones_like(value))
+    value, gradients = _with_gradients(partial(circle_costs, p=p), measures, wanted)
     if len(measures) == 2 and any(wants.weights for wants in wanted):
-        by_weights = weight_gradients(*measures, p)
+        potentials = weight_gradients(measures[0], measures[1], p)
+        gradients = tuple(
+            (du, None if da is None else potential) for (du, da), potential in zip(gradients, potentials, strict=True)
+        )
+    return value, gradients
+
+
+def _with_gradients(
+    cost: Callable[[Measures], Array], measures: Measures, wanted: Sequence[Wanted]
+) -> tuple[Array, Gradients]:
+    """A cost and the gradients of its sum by automatic differentiation."""
+    if not any(map(any, wanted)):
+        return cost(measures), ((None, None),) * len(measures)
+    value, pull_back = jax.vjp(cost, tuple(measures))
+    (gradients,) = pull_back(jnp.ones_like(value))
     return value, tuple(
-        (du if wants.points else None, da if wants.weights else None)
-        for du, da, wants in zip(by_turns, by_weights, wanted, strict=True)
+        (by_points if wants.points else None, by_weights if wants.weights else None)
+        for (by_points, by_weights), wants in zip(gradients, wanted, strict=True)
     )
 
 
 # ---- block by block ----
 
 
-def _sliced(measures: Measures, block: Array) -> Measures:
+def _slice(measures: Measures, block: Array) -> Measures:
     """The measures on the great circles of a block."""
     return _rows(measures, [project(x, block) for x, _ in measures])
 
@@ -157,18 +151,18 @@ def _rows(measures: Measures, turns: Sequence[Array]) -> Measures:
     )
 
 
-def _summed(of_block: Callable[[Array], Any], frames: Array, measures: Measures) -> Any:
-    """The sum of `of_block` over blocks of slices, whatever arrays it gives."""
+def _sum_blocks(of_block: Callable[[Array], Any], frames: Array, measures: Measures) -> Any:
+    """The sum of `of_block`, a tree of arrays, over blocks of slices."""
 
     def add(total: Any, block: Array) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, of_block(block)), None
 
-    blocks, rest = _blocks(frames, measures)
+    blocks, rest = _split(frames, measures)
     last = of_block(rest)
     return jax.lax.scan(add, last, blocks)[0] if len(blocks) else last
 
 
-def _blocks(frames: Array, measures: Measures) -> tuple[Array, Array]:
+def _split(frames: Array, measures: Measures) -> tuple[Array, Array]:
     """The frames as blocks of one size, (k, size, d, 2), and the rest, at least one and at most `size` frames."""
     n_slices = frames.shape[0]
     max_size = max(1, TURNS_PER_BLOCK // n_atoms(measures))

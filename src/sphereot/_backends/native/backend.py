@@ -11,7 +11,7 @@ from sphereot._arrays.libraries import take_root
 from sphereot._backends import native
 from sphereot._backends.array_api.circle import matched_pairs
 from sphereot._backends.native import Floats
-from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, Wanted
+from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, Wanted, n_atoms
 from sphereot._backends.uniform_kernel import LARGEST, variance_polynomials
 
 # Points times permutations per call of the kernel: some seconds on one core, so that progress can be reported.
@@ -49,7 +49,7 @@ def project(x: Floats, frames: Floats) -> Floats:
 def slice_costs(measures: Measures, frames: Floats, p: float) -> NDArray[np.float64]:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
     out = np.empty(len(frames))
-    atoms, dim = sum(len(x) for x, _ in measures), measures[0].points.shape[1]
+    atoms, dim = n_atoms(measures), frames.shape[1]
     solve = native.kernel.costs if len(measures) == 2 else native.kernel.costs_uniform
     for block, sliced, _ in blocks(measures, frames):
         solve(*sliced, p, native.threads_for(out[block].size * atoms, dim), out[block])
@@ -78,11 +78,14 @@ def weight_gradients(measures: Measures, frames: Floats, p: float) -> list[NDArr
 
 def pairwise_costs(measures: Measures, frames: Floats, p: float, *, root: bool = False) -> Floats:
     """`mean_cost` of the pairs i < j, in order; each measure is projected and sorted once per slice."""
-    dtype = measures[0].points.dtype
     total = np.zeros(len(measures) * (len(measures) - 1) // 2)
-    for costs in _pairwise_rows(measures, frames, p):
-        total += costs
-    means: Floats = take_root((total / frames.shape[0]).astype(dtype, copy=False), p, root)
+    for block, sliced, _ in blocks(measures, frames, max_slices=max(1, PLANAR_BYTES // (8 * len(total)))):
+        costs = np.empty((block.stop - block.start, len(total)))
+        threads = native.threads_for(len(costs) * n_atoms(measures), frames.shape[1])
+        native.kernel.costs_pairwise(sliced, p, threads, costs)
+        for row in costs:  # added slice by slice, so that the sum does not depend on the blocks
+            total += row
+    means: Floats = take_root((total / len(frames)).astype(measures[0].points.dtype, copy=False), p, root)
     return means
 
 
@@ -90,11 +93,8 @@ def circle_costs(measures: Measures, p: float) -> Floats:
     """W_p^p on the circle, row by row, shape (B,): between two measures, or of one to the uniform measure."""
     turns = measures[0].points
     out = np.empty(turns.shape[0])
-    threads = native.threads_for(sum(measure.points.size for measure in measures))
-    if len(measures) == 1:
-        native.kernel.costs_uniform(*from_turns(measures), p, threads, out)
-    else:
-        native.kernel.costs(*from_turns(measures), p, threads, out)
+    solve = native.kernel.costs if len(measures) == 2 else native.kernel.costs_uniform
+    solve(*from_turns(measures), p, native.threads_for(sum(u.size for u, _ in measures)), out)
     return out.astype(turns.dtype, copy=False)
 
 
@@ -102,19 +102,20 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
     # A turn just below 1 may round to 0 on the kernel's grid. That is the same point of the circle, but it is then the
     # first atom instead of the last, and a cut counts from the first.
-    u, v = (Measure(_on_grid(turns), weights) for turns, weights in (u, v))
+    on_grid = []
+    for turns, weights in (u, v):
+        rounded = np.empty(turns.shape, turns.dtype)
+        native.kernel.turns(*from_turns([Measure(turns)]), native.threads_for(turns.size), rounded)
+        on_grid.append(Measure(rounded, weights))
     cut = np.empty(1)  # float64, like the levels whose difference it is
-    native.kernel.cuts(*from_turns([u, v]), p, native.threads_for(u.points.size + v.points.size), cut)
-    return Plan(*matched_pairs(u, v, cut), circle_costs([u, v], p)[0], cut[0])
+    native.kernel.cuts(*from_turns(on_grid), p, native.threads_for(u.points.size + v.points.size), cut)
+    return Plan(*matched_pairs(on_grid[0], on_grid[1], cut), circle_costs(on_grid, p)[0], cut[0])
 
 
 def relabeled_costs(
     pool: Floats, labelings: Labelings, frames: Floats, p: float
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """W_p^p on each great circle between the two samples that each labeling makes of a pooled sample (N, d).
-
-    Yields blocks of great circles with their costs under all labelings, shape (block, n_labelings).
-    """
+    """W_p^p between the two samples of each labeling, in blocks of great circles, (block, n_labelings)."""
     bits, count, n_first = labelings
     work = count * len(pool)
     max_slices = min(POINTS_PER_CALL // work, PLANAR_BYTES // (8 * count))
@@ -138,33 +139,36 @@ def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Floa
     return out
 
 
-def _on_grid(turns: Floats) -> Floats:
-    """Turns (B, n) rounded to the grid of the kernel, in [0, 1)."""
-    out = np.empty(turns.shape, turns.dtype)
-    native.kernel.turns(*from_turns([Measure(turns)]), native.threads_for(turns.size), out)
-    return out
-
-
-def _pairwise_rows(measures: Measures, frames: Floats, p: float) -> Iterator[NDArray[np.float64]]:
-    """Yield the costs of all pairs per slice; summed slice by slice, the result does not depend on the blocks."""
-    pairs = len(measures) * (len(measures) - 1) // 2
-    atoms = sum(len(x) for x, _ in measures)
-    for block, sliced, _ in blocks(measures, frames, max_slices=max(1, PLANAR_BYTES // (8 * pairs))):
-        out = np.empty((block.stop - block.start, pairs))
-        native.kernel.costs_pairwise(sliced, p, native.threads_for(out.shape[0] * atoms, frames.shape[1]), out)
-        yield from out
-
-
 # ---- gradients ----
+
+
+def costs_and_gradients(
+    measures: Measures, frames: Floats | None, p: float, unbiased: bool | None, wanted: Sequence[Wanted]
+) -> tuple[Any, list[Gradient]]:
+    """A cost and its gradients in points and weights of each measure; a gradient that is not wanted is None.
+
+    The cost is `pair_cost` unless `unbiased` is None, else `mean_cost`, or `circle_costs` if there are no frames.
+    """
+    if unbiased is not None:
+        return pair_gradients(measures[0], wanted[0], unbiased=unbiased)
+    if any(map(any, wanted)):
+        if frames is None:
+            return circle_gradients(measures, p, wanted)
+        return mean_gradients(measures, frames, p, wanted)
+    value = circle_costs(measures, p) if frames is None else mean_cost(measures, frames, p)
+    return value, [(None, None)] * len(measures)
 
 
 def circle_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tuple[Floats, list[Gradient]]:
     """W_p^p (B,) of each row, as `circle_costs`, and its gradients in turns and weights, (B, n) for each measure."""
     turns = measures[0].points
     out = np.empty(turns.shape[0])
-    gradients = [_row_gradients(measure.points, wants) for measure, wants in zip(measures, wanted, strict=True)]
+    gradients: list[Gradient] = [
+        (np.empty(u.shape, u.dtype) if wants.points else None, np.empty(u.shape) if wants.weights else None)
+        for (u, _), wants in zip(measures, wanted, strict=True)
+    ]
     differentiate = native.kernel.differentiate if len(measures) == 2 else native.kernel.differentiate_uniform
-    threads = native.threads_for(sum(measure.points.size for measure in measures))
+    threads = native.threads_for(sum(u.size for u, _ in measures))
     arrays = [array for pair in gradients for array in pair]
     differentiate(*from_turns(measures), p, 1.0, len(out), threads, out, *arrays)
     return out.astype(turns.dtype, copy=False), gradients
@@ -174,49 +178,30 @@ def mean_gradients(
     measures: Measures, frames: Floats, p: float, wanted: Sequence[Wanted]
 ) -> tuple[float, list[Gradient]]:
     """SSW_p^p, as `mean_cost`, and its gradients in points (n, d) and weights (n,) of each measure."""
-    n_slices, dim = len(frames), measures[0].points.shape[1]
-    call = native.kernel.differentiate if len(measures) == 2 else native.kernel.differentiate_uniform
+    n_slices, dim = frames.shape[:2]
+    differentiate = native.kernel.differentiate if len(measures) == 2 else native.kernel.differentiate_uniform
     costs = np.empty(n_slices)
-    atoms = sum(len(x) for x, _ in measures)
-    total: list[Gradient] = []
+    total: list[Any] = []  # the gradients in points and weights of the first measure, then of the second
     for block, sliced, planar in blocks(measures, frames, with_gradients=True):
         count = block.stop - block.start
-        planes: Sequence[Floats | None] = planar or [None] * len(measures)
-        outputs = [_output(x, plane, wants) for (x, _), plane, wants in zip(measures, planes, wanted, strict=True)]
-        groups = _groups(count, dim, measures, bool(planar))
-        threads = native.threads_for(count * atoms, dim)
-        gradients = [array for pair in outputs for array in pair]
-        call(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *gradients)
+        part: list[Any] = []
+        for k, ((x, _), wants) in enumerate(zip(measures, wanted, strict=True)):
+            # The gradient of a planar point overwrites the point, which the kernel does not read again.
+            by_points = planar[k] if planar else np.empty(x.shape, x.dtype)
+            part += [by_points if wants.points else None, np.empty(len(x)) if wants.weights else None]
+        threads = native.threads_for(count * n_atoms(measures), dim)
+        groups = _count_groups(count, dim, measures, bool(planar))
+        differentiate(*sliced, p, 1.0 / n_slices, groups, threads, costs[block], *part)
         if planar:
-            outputs = [(_pulled_back(points, frames[block]), weights) for points, weights in outputs]
-        total = [_added(*pairs) for pairs in zip(total, outputs, strict=True)] if total else outputs
-    return float(np.add.reduce(costs)) / n_slices, total
+            # A planar point is U^T x, so the gradient in x is the sum over slices of U times the planar gradient.
+            columns = frames[block].transpose(0, 2, 1).reshape(-1, dim)
+            part[::2] = [None if q is None else q.reshape(len(columns), -1).T @ columns for q in part[::2]]
+        total = [None if b is None else a + b for a, b in zip(total, part, strict=True)] if total else part
+    return float(np.add.reduce(costs)) / n_slices, list(zip(total[::2], total[1::2], strict=True))
 
 
-def _output(x: Floats, planar: Floats | None, wanted: Wanted) -> Gradient:
-    """Allocate the arrays of the requested gradients."""
-    points = None
-    if wanted.points:  # The gradient of a planar point overwrites the point, which the kernel does not read again.
-        points = np.empty(x.shape, x.dtype) if planar is None else planar
-    return points, np.empty(len(x)) if wanted.weights else None
-
-
-def _pulled_back(planar: Floats | None, frames: Floats) -> Floats | None:
-    """Gradient in the points from that in the planar points U^T x: the sum over slices of U times the latter."""
-    if planar is None:
-        return None
-    rows = frames.transpose(0, 2, 1).reshape(-1, frames.shape[1])
-    points: Floats = planar.reshape(len(rows), -1).T @ rows
-    return points
-
-
-def _added(first: Gradient, second: Gradient) -> Gradient:
-    points, weights = (None if a is None or b is None else a + b for a, b in zip(first, second, strict=True))
-    return points, weights
-
-
-def _groups(n_slices: int, dim: int, measures: Measures, planar: bool) -> int:
-    """The number of partial sums over slices; it depends on sizes alone, so threads cannot change a result."""
+def _count_groups(n_slices: int, dim: int, measures: Measures, planar: bool) -> int:
+    """The number of partial sums over slices. It depends only on sizes, so threads cannot change a result."""
     if planar:
         return min(MAX_GROUPS, n_slices)
     size = sum(int(x.nbytes) for x, _ in measures)
@@ -224,25 +209,25 @@ def _groups(n_slices: int, dim: int, measures: Measures, planar: bool) -> int:
     return min(n_slices, max(2, min(MAX_GROUPS, by_length, GROUP_BYTES // size)))
 
 
-def _row_gradients(u: Floats, wanted: Wanted) -> tuple[Any, Any]:
-    return np.empty(u.shape, u.dtype) if wanted.points else None, np.empty(u.shape) if wanted.weights else None
-
-
-# ---- all pairs of points ----
-
-
-def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) -> tuple[float, Gradient]:
-    """`pair_cost` with its gradients in points and weights; None where not wanted."""
-    x, raw_weights = np.ascontiguousarray(measure.points), measure.weights
+def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) -> tuple[float, list[Gradient]]:
+    """`pair_cost` and its gradients in points and weights, as the gradients of the only measure."""
+    x = np.ascontiguousarray(measure.points)
     n, dim = x.shape
     smooth, logarithmic = (
         np.asarray(coefficients) / (8 * np.pi**2) for coefficients in variance_polynomials(dim, x.dtype == np.float64)
     )
-    total = 1.0 if raw_weights is None else float(np.sum(raw_weights, dtype=np.float64))
-    weights = None if raw_weights is None else np.asarray(raw_weights, np.float64) / total
+    weights, total = None, 1.0
+    if measure.weights is not None:
+        total = float(np.sum(measure.weights, dtype=np.float64))
+        weights = np.asarray(measure.weights, np.float64) / total
     gradient = np.empty_like(x) if wanted.points else None
     potentials = np.empty(n) if wanted.weights else None
-    groups = _groups_of_tiles(n, dim, x.itemsize) if wanted.points else min(MAX_GROUPS, -(-n // TILE_SIZE))
+    # The number of partial sums depends only on sizes, so threads cannot change a result.
+    tiles = -(-n // TILE_SIZE)
+    groups = min(MAX_GROUPS, tiles)
+    if wanted.points:
+        by_memory = max(2, GROUP_BYTES_OF_PAIRS // x.nbytes)
+        groups = min(max(2, tiles // 4), MAX_GROUPS, by_memory, tiles * (tiles + 1) // 2)
     threads = native.threads_for(n * n // PAIRS_PER_POINT)
     cost = native.kernel.sum_pairs(x, weights, smooth, logarithmic, groups, threads, gradient, potentials)
     shares = np.full(n, 1.0 / n) if weights is None else weights
@@ -254,20 +239,9 @@ def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) 
         cost = (cost - LARGEST * squares) / rest
         gradient = None if gradient is None else gradient / x.dtype.type(rest)
         slope = None if slope is None else (slope - 2 * shares * (LARGEST - cost)) / rest
-    return cost, (gradient, None if slope is None else _of_raw_weights(slope, shares, total))
-
-
-def _of_raw_weights(slope: NDArray[np.float64], shares: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """The gradient in weights of any total, from the one in weights of total 1."""
-    centered: NDArray[np.float64] = (slope - np.sum(shares * slope)) / total
-    return centered
-
-
-def _groups_of_tiles(n: int, dim: int, itemsize: int) -> int:
-    """The number of partial sums. It depends on sizes alone, so that threads cannot change a result."""
-    tiles = -(-n // TILE_SIZE)
-    by_memory = max(2, GROUP_BYTES_OF_PAIRS // (n * dim * itemsize))
-    return int(min(max(2, tiles // 4), MAX_GROUPS, by_memory, tiles * (tiles + 1) // 2))
+    if slope is not None:  # in weights of any total, from the one in weights of total 1
+        slope = (slope - np.sum(shares * slope)) / total
+    return cost, [(gradient, slope)]
 
 
 # ---- inputs of the kernel ----
@@ -283,7 +257,7 @@ def blocks(
     """
     n_slices, first = len(frames), measures[0].points
     dim = first.shape[1]
-    atoms = sum(len(x) for x, _ in measures)
+    atoms = n_atoms(measures)
     weights = [weight_rows(a) for _, a in measures]
     by_slice = dim <= LARGEST_DIM_BY_SLICE
     by_tile = not by_slice and dim * atoms <= MAX_COORDINATES_BY_TILE

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sphereot._arrays.libraries import aligned, full_precision, is_torch_traced, take_root
+from sphereot._arrays.libraries import full_precision, is_torch_traced, take_root
 from sphereot._arrays.validation import as_int
 from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
@@ -26,9 +26,13 @@ from sphereot._backends.array_api.circle import circle_cut, matched_pairs
 from sphereot._backends.array_api.circle import weight_gradients as weight_gradients_of_rows
 from sphereot._backends.native import backend as kernel
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
-from sphereot._backends.torch import operators
-from sphereot._backends.torch.derivatives import differentiable_once, requires_grad
-from sphereot._backends.torch.pairs import has_tangent, is_differentiated_again, portable_pair_cost
+from sphereot._backends.torch.derivatives import (
+    differentiable_once,
+    has_tangent,
+    is_differentiated_again,
+    requires_grad,
+)
+from sphereot._backends.torch.operators import as_numpy, kernel_cost, portable_pair_cost
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def _kernel_serves(tensor: Tensor) -> bool:
 def slice_costs(measures: Measures, frames: Tensor, p: float) -> Tensor:
     """W_p^p on each great circle, shape (L,): between two measures, or of one to the uniform measure."""
     if not _differentiated(measures) and _kernel_serves(frames):
-        return torch.from_numpy(kernel.slice_costs(_in_numpy(measures), *_numpy(frames), p))
+        return torch.from_numpy(kernel.slice_costs(_in_numpy(measures), *as_numpy(frames), p))
     return _in_blocks(p, measures, frames)
 
 
@@ -88,7 +92,7 @@ def mean_cost(
     block where array-API code computes.
     """
     if _kernel_serves(measures[0].points):
-        value = operators.mean_cost(measures, frames, p)
+        value = kernel_cost(measures, frames, p)
     else:
         value = _mean_in_blocks(measures, frames, p, block_size)
     return torch.as_tensor(take_root(value, p, root))
@@ -100,14 +104,14 @@ def pair_cost(measure: Measure, *, unbiased: bool = False) -> Tensor:
     It has derivatives of every order in points and weights, and forward-mode ones.
     """
     if _kernel_serves(measure.points) and not (is_differentiated_again(measure) or has_tangent(measure)):
-        return operators.pair_cost(measure, unbiased=unbiased)
+        return kernel_cost([measure], None, 2.0, unbiased)
     return portable_pair_cost(measure, unbiased=unbiased)
 
 
 def weight_gradients(measures: Measures, frames: Tensor, p: float) -> Sequence[Tensor]:
     """The gradients (n,) of `mean_cost` between two measures in their weights, which are ones by default."""
     if _kernel_serves(frames):
-        gradients = kernel.weight_gradients(_in_numpy(measures), *_numpy(frames), p)
+        gradients = kernel.weight_gradients(_in_numpy(measures), *as_numpy(frames), p)
         return [torch.from_numpy(gradient) for gradient in gradients]
     with torch.no_grad():
         return array_api.weight_gradients(measures, frames, p)
@@ -116,7 +120,7 @@ def weight_gradients(measures: Measures, frames: Tensor, p: float) -> Sequence[T
 def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool = False) -> Tensor:
     """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
     if _kernel_serves(frames) and not _differentiated(measures):
-        (frames_array,) = _numpy(frames)
+        (frames_array,) = as_numpy(frames)
         return torch.from_numpy(kernel.pairwise_costs(_in_numpy(measures), frames_array, p, root=root))
     return torch.stack([mean_cost(pair, frames, p, root=root) for pair in combinations(measures, 2)])
 
@@ -124,7 +128,7 @@ def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool =
 def circle_costs(measures: Measures, p: float) -> Tensor:
     """W_p^p on the circle, row by row, differentiable in the turns and in the weights."""
     if _kernel_serves(measures[0].points):
-        return operators.circle_costs(measures, p)
+        return kernel_cost(measures, None, p)
     return _row_costs(measures, p)
 
 
@@ -143,7 +147,7 @@ def relabeled_costs(pool: Tensor, labelings: Labelings, frames: Tensor, p: float
     if not _kernel_serves(pool):
         yield from array_api.relabeled_costs(pool, labelings, frames, p)
         return
-    points, frames_array = _numpy(pool, frames)
+    points, frames_array = as_numpy(pool, frames)
     for block, costs in kernel.relabeled_costs(points, labelings, frames_array, p):
         yield block, torch.from_numpy(costs)
 
@@ -153,7 +157,7 @@ def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Tens
     points = [measure.points for measure in measures]
     if not _kernel_serves(points[0]):
         return array_api.resampled_costs(measures, repeats, frames, p)
-    *arrays, frames_array = _numpy(*points, frames)
+    *arrays, frames_array = as_numpy(*points, frames)
     return torch.from_numpy(kernel.resampled_costs([Measure(array) for array in arrays], repeats, frames_array, p))
 
 
@@ -174,7 +178,7 @@ def _row_costs(measures: Measures, p: float) -> Tensor:
         return costs
     with torch.no_grad():
         constant = [Measure(u.detach(), None if a is None else a.detach()) for u, a in measures]
-        potentials = weight_gradients_of_rows(*constant, p)
+        potentials = weight_gradients_of_rows(constant[0], constant[1], p)
     for (_, a), potential in zip(measures, potentials, strict=True):
         if a is not None:
             costs = costs + (potential * (a - a.detach())).sum(dim=-1)
@@ -247,8 +251,4 @@ def _differentiated(measures: Measures) -> bool:
 
 
 def _in_numpy(measures: Measures) -> list[Measure]:
-    return [Measure(*_numpy(*measure)) for measure in measures]
-
-
-def _numpy(*tensors: Tensor | None) -> Any:
-    return [None if t is None else aligned(t.detach().numpy()) for t in tensors]
+    return [Measure(*as_numpy(*measure)) for measure in measures]
