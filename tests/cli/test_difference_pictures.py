@@ -12,7 +12,7 @@ from helpers.cli import run
 from numpy.testing import assert_allclose
 
 from sphereot import plotting, sphere
-from sphereot.plotting import difference
+from sphereot.plotting import difference, globe
 
 DIM = 24
 
@@ -90,8 +90,8 @@ def test_plane_from_fewer_circles(tmp_path):
 def test_globe_outlines_the_regions(halves, tmp_path, monkeypatch):
     """The page gets the regions of the map, names both kinds of lines, and states shares and level."""
     calls = []
-    write = plotting.globe_page
-    monkeypatch.setattr(plotting, "globe_page", lambda *args, **kw: calls.append(kw) or write(*args, **kw))
+    write = globe.globe_page
+    monkeypatch.setattr(globe, "globe_page", lambda *args, **kw: calls.append(kw) or write(*args, **kw))
     done = run("test", *halves, "--map", tmp_path / "map.html")
     assert done.exit_code == 0, done.output
     regions = calls[0]["regions"]

@@ -140,7 +140,7 @@ FAULTS = {
     "no window": ([], [], "none was given, and neither --report nor --metrics"),
     "two windows, one label": (["mon.sketch", "tue.sketch"], ["--label", "x"], "names one window, but 2 were given"),
     "missing file": (["thu.sketch"], [], "thu.sketch: No such file"),
-    "weights": (["mon.parquet"], ["--weights", "document"], "takes none"),
+    "weights": (["mon.parquet"], ["--weights", "document"], "is not supported by tests"),
     "few permutations": (["mon.sketch"], ["--permutations", "99"], "no p-value can reach the level"),
     "label and time": (["mon.sketch"], ["--label", "x", "--time", "2026-03-01"], "leave out --time or --label"),
     "time of a column": (["mon.sketch"], ["--time", "created"], "'created' is not a time; give one such as 2026-03-01"),

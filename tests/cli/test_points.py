@@ -17,7 +17,6 @@ pl = pytest.importorskip("polars")
 from helpers.cli import run, save_points
 
 import sphereot
-from sphereot import datasets
 
 X = sphere_sample(np.random.default_rng(0), 60, 3)
 
@@ -158,7 +157,7 @@ def test_a_reader_that_fails_in_an_unforeseen_way(folder, monkeypatch):
     def broken(path, **_):
         raise IndexError("tuple index out of range")
 
-    monkeypatch.setattr(datasets, "read_points", broken)
+    monkeypatch.setattr("sphereot.datasets.files.read_points", broken)
     done = run_on("good.npy", "distance")
     assert done.exit_code == 2
     assert done.stderr == "Error: good.npy: cannot be read (IndexError: tuple index out of range).\n"

@@ -72,17 +72,23 @@ def build_app() -> "Typer":
         pass
 
     def info() -> None:
-        """Show version, backend (compiled kernel or array-API code), instruction set and number of threads.
+        """Show the version, the backend and the number of threads.
 
-        Example: sphereot info
+        The backend is compiled or array-API code. The compiled one also has an instruction set, such as avx2.
+
+        Show them:
+            sphereot info
         """
         typer.echo(str(sphereot.info()))
 
     def add(group: typer.Typer, panel: str | None, **commands: Callable[..., None]) -> None:
         for name, command in commands.items():
-            # Each paragraph on one line: typer would keep the line breaks of the source.
-            paragraphs = [" ".join(text.split()) for text in (inspect.getdoc(command) or "").split("\n\n")]
-            group.command(name, help="\n\n".join(paragraphs), rich_help_panel=panel)(command)
+            paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+            examples = [text for text in paragraphs if "\n    " in text]
+            # Other paragraphs are put on one line each: typer would keep the line breaks of the source.
+            prose = [" ".join(text.split()) for text in paragraphs if text not in examples]
+            text = "\n\n".join([*prose, "[bold]Examples:[/bold]", *examples])
+            group.command(name, help=text, rich_help_panel=panel)(command)
 
     compared = {"distance": distance, "pairwise": pairwise, "test": two_samples, "uniformity": uniformity}
     add(app, "Compare files of points", **compared, drift=drift, sketch=sketch, monitor=monitor)

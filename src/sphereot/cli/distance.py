@@ -8,117 +8,86 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereot import pairwise_ssw_estimate, ssw_estimate
 from sphereot._arrays.validation import as_method
 from sphereot._support.text import cost_unit, plural, printable
 from sphereot._support.units import Lengths, finite_or_none, format_with_error
-from sphereot.cli.files import (
-    SKETCH_NOTE,
-    any_sketch,
-    file_summary,
-    input_files,
-    load_sketch,
-    read_files,
-    sketch_file,
-    status,
-)
-from sphereot.cli.options import (
-    AsJson,
-    FirstFile,
-    Method,
-    OrderByData,
-    Projections,
-    ReadOptions,
-    SecondFile,
-    Seed,
-    Unit,
-    WeightedReadOptions,
-    order_for,
-    refuse_for_sketches,
-)
-from sphereot.cli.show import command, for_reader, lengths_for, print_json
+from sphereot.cli import files as reader
+from sphereot.cli import options as opt
+from sphereot.cli import show
+from sphereot.distance import pairwise_ssw_estimate, ssw_estimate
 
 if TYPE_CHECKING:
-    from sphereot import SSWEstimate
     from sphereot.datasets import PointSet
-    from sphereot.sketch import Sketch
 
-_NEAR_CHANCE = 1.5  # times the value of two samples of one distribution: below it, the bootstrap is not reliable
+_NEAR_CHANCE = 1.5  # times the value expected for equal distributions: below it, the bootstrap is not reliable
 
 RelativeTolerance = Annotated[
     float | None,
-    typer.Option(
-        "--rtol",
-        help="Double the number of great circles until the standard error is at most this fraction of the value.",
-    ),
+    typer.Option(help="Largest relative standard error. The number of great circles is doubled until it is reached."),
 ]
-EstimateMethod = Annotated[
-    str | None,
-    typer.Option(
-        "--method",
-        help="How great circles are drawn: quasi (well placed), orthogonal, iid, or importance (more often near the "
-        "poles of tight samples). Default: the best for the data.",
-        show_default=False,
-    ),
-]
-MaxProjections = Annotated[int, typer.Option("--max-projections", help="Largest number of great circles with --rtol.")]
+MaxProjections = Annotated[int, typer.Option(help="Largest number of great circles with --rtol.")]
 
 
-@command()
+@show.command()
 def distance(
     context: typer.Context,
-    a: FirstFile,
-    b: SecondFile,
-    reading: WeightedReadOptions,
-    p: OrderByData = None,
-    projections: Projections = 200,
-    method: EstimateMethod = None,
+    a: opt.FirstFile,
+    b: opt.SecondFile,
+    reading: opt.WeightedReadOptions,
+    p: opt.OrderByData = None,
+    projections: opt.Projections = 200,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="How to draw the great circles: quasi (evenly spread), orthogonal, iid (independent), or importance "
+            "(more often near the poles of concentrated samples).",
+            show_default="the best for the data",
+        ),
+    ] = None,
     rtol: RelativeTolerance = None,
     max_projections: MaxProjections = 100_000,
     bootstrap: Annotated[
         int | None,
         typer.Option(
-            "--bootstrap",
-            help="Number of resamples of the points, for an interval over their draw and the level of chance: 200.",
-            show_default=False,
+            help="Number of resamples of the points, such as 200: show a 95% confidence interval, and the distance "
+            "to expect if the distributions are equal."
         ),
     ] = None,
-    seed: Seed = 0,
-    unit: Unit = None,
-    as_json: AsJson = False,
+    seed: opt.Seed = 0,
+    unit: opt.Unit = None,
+    as_json: opt.AsJson = False,
 ) -> None:
-    """Spherical Sliced-Wasserstein distance between the points of two files.
+    """Compute the distance between two samples.
 
-    Each row of a file is a point on the sphere. The command prints SSW_p^p and its root SSW_p, in turns (a great circle
-    has length 1) and, on S^2, in degrees; --unit chooses another. SSW_1, the default for locations, is the mean
-    displacement along great circles. SSW_2 is none: it weighs the few circles on which a point moves far, and for
-    points 10 degrees apart it is 14.8 degrees.
-    The standard error after ± is that from the choice of great circles only, not from the sampling of the points.
-    A row that is not a point ends the command with exit code 2 and a message with file and line. Nothing is unpickled.
+    Each row of a file is a point on the sphere. The command prints SSW_p^p and its root, the distance SSW_p, in turns
+    (1 turn = 360 degrees) and, on S^2, also in degrees. SSW_1, the default for locations, is the mean displacement
+    along great circles. SSW_2 is not a displacement: it gives more weight to the great circles on which points move
+    far.
 
-    Two samples of unit vectors: sphereot distance a.npy b.npy
+    The standard error after ± is from the choice of great circles only, not from the sampling of the points. Use
+    --bootstrap for a confidence interval, or `sphereot test` to test whether the distributions differ.
 
-    Directions of embeddings: sphereot distance old.parquet new.parquet --columns embedding --normalize
+    Compare two samples of unit vectors:
+        sphereot distance a.npy b.npy
 
-    Columns with a common prefix, to one percent: sphereot distance a.csv b.csv --prefix x_ --rtol 0.01
+    Compare the directions of embeddings, to one percent:
+        sphereot distance old.parquet new.parquet --columns embedding --normalize --rtol 0.01
 
-    Locations on the earth: sphereot distance quakes.csv fires.geojson --lonlat --unit km
+    Compare locations on the earth, with weights:
+        sphereot distance then.csv now.csv --lonlat --weights population --unit km
 
-    With an interval over the draw of the points: sphereot distance a.npy b.npy --bootstrap 200
+    Read all files that match a pattern as one sample:
+        sphereot distance then.parquet 'now/**/*.parquet' --columns embedding
 
-    The rows of many files as one sample: sphereot distance then.parquet 'now/**/*.parquet' --columns embedding
-
-    Cities, weighted, for a script: sphereot distance then.csv now.csv --lonlat --weights population --json
-
-    A stored summary and new data: sphereot distance 2025.sketch today.npy
+    Compare a stored summary with new data:
+        sphereot distance 2025.sketch today.npy
     """
-    p = order_for(p, reading)
-    if any_sketch([a, b]):
-        _refuse_for_sketches(context, reading, [a, b])
-        print_pairs([a, b], reading, p, unit=unit, as_json=as_json)
+    p = opt.order_for(p, reading)
+    if reader.any_sketch([a, b]):
+        _print_sketches(context, [a, b], reading, p, unit, as_json)
         return
-    with status("Reading ..."):
-        x, y = read_files([a, b], reading)
+    with reader.status("Reading ..."):
+        x, y = reader.read_files([a, b], reading)
     estimate = ssw_estimate(
         x.points,
         y.points,
@@ -133,7 +102,7 @@ def distance(
         progress=True,
         bootstrap=bootstrap,
     )
-    lengths = lengths_for(p, x.points.shape[1], unit)
+    lengths = show.lengths_for(p, x.points.shape[1], unit)
     root = (estimate.distance, estimate.distance_standard_error)
     note, count = _note(lengths, [estimate.standard_error]), estimate.n_projections
     if as_json:
@@ -142,20 +111,31 @@ def distance(
         record |= {"method": estimate.method, "n_replicates": estimate.n_replicates, "reliable": estimate.reliable}
         if bootstrap is not None:
             record |= {"sampling_interval": list(estimate.sampling_interval()), "noise_floor": estimate.noise_floor}
-        print_json({**record, "seed": seed, "files": [_file_record(x), _file_record(y)]})
+        show.print_json({**record, "seed": seed, "files": [_file_record(x), _file_record(y)]})
         return
-    drawn = f"({count} great circles, {estimate.method})"
+    drawn, name = f"({count} great circles, {estimate.method})", show.for_reader(f"SSW_{p:g}")
     if p == 1:  # the distance is its own power
-        typer.echo(for_reader(f"SSW_1 = {lengths.roots_with_error(*root)}   {drawn}"))
+        typer.echo(f"{name} = {lengths.roots_with_error(*root)}   {drawn}")
     else:
-        power, name = for_reader(lengths.name), for_reader(f"SSW_{p:g}")
+        power = show.for_reader(lengths.name)
         shown = format_with_error(estimate.value, estimate.standard_error)
-        typer.echo(f"{power} = {shown} {for_reader(cost_unit(p))}   {drawn}")
+        typer.echo(f"{power} = {shown} {show.for_reader(cost_unit(p))}   {drawn}")
         typer.echo(f"{name:<{len(power)}} = {lengths.roots_with_error(*root)}")
     if bootstrap is not None:
-        _print_sampling(estimate, lengths)
-    typer.echo(for_reader(note))
-    typer.echo(f"{file_summary(x)}\n{file_summary(y)}")
+        low, high, chance = (
+            lengths.units[-1].per_turn * lengths.turns(value)
+            for value in (*estimate.sampling_interval(), estimate.noise_floor)
+        )
+        shown = lengths.units[-1].name
+        typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {shown} with probability 95%.")
+        typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {shown}.")
+        if low <= 0 or estimate.value <= _NEAR_CHANCE * estimate.noise_floor:
+            typer.echo(
+                "The distance is about that of chance, where the interval is not reliable: it holds for distributions "
+                "that differ. Ask sphereot test whether they do."
+            )
+    typer.echo(show.for_reader(note))
+    typer.echo(f"{reader.file_summary(x)}\n{reader.file_summary(y)}")
     _warn_if_inaccurate(rtol, [(estimate.value, estimate.standard_error)], count)
     if not estimate.reliable:
         typer.echo(
@@ -165,46 +145,46 @@ def distance(
         )
 
 
-@command()
+@show.command()
 def pairwise(
     context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Two or more samples: files (as for distance), folders and addresses; a quoted pattern is one sample "
-            "per match.",
-            show_default=False,
+            help="Two or more samples: files (as for `distance`), folders and URLs. A quoted pattern gives one sample "
+            "per file."
         ),
     ],
-    reading: WeightedReadOptions,
-    p: OrderByData = None,
-    projections: Projections = 200,
-    method: Method = "quasi",
+    reading: opt.WeightedReadOptions,
+    p: opt.OrderByData = None,
+    projections: opt.Projections = 200,
+    method: opt.Method = "quasi",
     rtol: RelativeTolerance = None,
     max_projections: MaxProjections = 100_000,
-    seed: Seed = 0,
-    unit: Unit = None,
-    as_json: AsJson = False,
+    seed: opt.Seed = 0,
+    unit: opt.Unit = None,
+    as_json: opt.AsJson = False,
 ) -> None:
-    """Distances between all pairs of several files, on shared great circles.
+    """Compute the distances between all pairs of samples.
 
-    Each file is read once, and projected and sorted once per great circle, so many pairs take little more time than
-    their files. Files and options are those of `sphereot distance`.
+    All pairs share the same great circles, and each file is read, projected and sorted once. Many pairs therefore take
+    little more time than their files. The output numbers the samples, [0], [1] and so on, and lists one pair per line.
 
-    The days of a week: sphereot pairwise monday.npy tuesday.npy wednesday.npy
+    Compare three days:
+        sphereot pairwise monday.npy tuesday.npy wednesday.npy
 
-    All files of a folder, as JSON: sphereot pairwise cities/*.csv --lonlat --json
+    Compare all files of a folder, with JSON output for a script:
+        sphereot pairwise cities/*.csv --lonlat --json
     """
-    files = input_files(files)
+    files = reader.input_files(files)
     if len(files) < 2:
         raise ValueError(f"FILES: got {len(files)}, but pairs need at least two files; give another one.")
-    p = order_for(p, reading)
-    if any_sketch(files):
-        _refuse_for_sketches(context, reading, files)
-        print_pairs(files, reading, p, unit=unit, as_json=as_json)
+    p = opt.order_for(p, reading)
+    if reader.any_sketch(files):
+        _print_sketches(context, files, reading, p, unit, as_json)
         return
-    with status("Reading ..."):
-        sets = read_files(files, reading)
+    with reader.status("Reading ..."):
+        sets = reader.read_files(files, reading)
     estimate = pairwise_ssw_estimate(
         [points.points for points in sets],
         p=p,
@@ -218,60 +198,28 @@ def pairwise(
     )
     values, errors, count = estimate.values.tolist(), estimate.standard_errors.tolist(), estimate.n_projections
     distances, distance_errors = estimate.distances.tolist(), estimate.distance_standard_errors.tolist()
-    lengths = lengths_for(p, sets[0].points.shape[1], unit)
+    lengths = show.lengths_for(p, sets[0].points.shape[1], unit)
     pairs = list(combinations(range(len(sets)), 2))
     note = _note(lengths, [errors[i][j] for i, j in pairs])
     if as_json:
-        in_unit = {}
+        record: dict[str, Any] = {"values": values}
+        record["standard_errors"] = [[finite_or_none(error) for error in row] for row in errors]
         if lengths.unit is not None:
             scaled = [[lengths.unit.per_turn * value for value in row] for row in distances]
-            in_unit = {"unit": unit, "distances": scaled}
-        print_json(
-            {
-                "values": values,
-                "standard_errors": [[finite_or_none(error) for error in row] for row in errors],
-                **in_unit,
-                "note": note,
-                "p": p,
-                "n_projections": count,
-                "method": estimate.method,
-                "n_replicates": estimate.n_replicates,
-                "seed": seed,
-                "files": [_file_record(points) for points in sets],
-            }
-        )
+            record |= {"unit": unit, "distances": scaled}
+        record |= {"note": note, "p": p, "n_projections": count, "method": estimate.method}
+        record |= {"n_replicates": estimate.n_replicates, "seed": seed, "files": [_file_record(x) for x in sets]}
+        show.print_json(record)
         return
     for k, points in enumerate(sets):
-        typer.echo(f"[{k}] {file_summary(points)}")
+        typer.echo(f"[{k}] {reader.file_summary(points)}")
     head = "SSW_1" if p == 1 else f"{lengths.name} in {cost_unit(p)}, and SSW_{p:g}"
-    typer.echo(for_reader(f"{head}; {count} great circles, {estimate.method}"))
+    typer.echo(show.for_reader(f"{head}; {count} great circles, {estimate.method}"))
     for i, j in pairs:
         power = "" if p == 1 else f"{format_with_error(values[i][j], errors[i][j]):<26} "
         typer.echo(f"[{i}] [{j}]  {power}{lengths.roots_with_error(distances[i][j], distance_errors[i][j])}")
-    typer.echo(for_reader(note))
+    typer.echo(show.for_reader(note))
     _warn_if_inaccurate(rtol, [(values[i][j], errors[i][j]) for i, j in pairs], count)
-
-
-def _refuse_for_sketches(context: typer.Context, reading: WeightedReadOptions, paths: Sequence[Path]) -> None:
-    mixed = any(path.suffix != ".sketch" for path in paths)  # the options of reading are for the data files
-    circles = ("projections", "method", "rtol", "max_projections", "bootstrap", "seed")
-    refuse_for_sketches(context, None if mixed else reading, *circles)
-
-
-def _print_sampling(estimate: "SSWEstimate", lengths: Lengths) -> None:
-    """Print the interval over the draw of the points, and what two samples of one distribution would have."""
-    unit = lengths.units[-1]
-    low, high, chance = (
-        unit.per_turn * lengths.turns(value) for value in (*estimate.sampling_interval(), estimate.noise_floor)
-    )
-    name = for_reader(f"SSW_{lengths.p:g}")
-    typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {unit.name} with probability 95%.")
-    typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {unit.name}.")
-    if low <= 0 or estimate.value <= _NEAR_CHANCE * estimate.noise_floor:
-        typer.echo(
-            "The distance is about that of chance, where the interval is not reliable: it holds for distributions that "
-            "differ. Ask sphereot test whether they do."
-        )
 
 
 def _note(lengths: Lengths, errors: Sequence[float]) -> str:
@@ -305,36 +253,40 @@ def _file_record(points: "PointSet") -> dict[str, Any]:
     }
 
 
-# ---- sketches in place of data files, mixed with data files too ----
-
-
-def print_pairs(
-    paths: Sequence[Path], reading: ReadOptions, p: float, *, unit: str | None = None, as_json: bool
+def _print_sketches(
+    context: typer.Context,
+    paths: Sequence[Path],
+    reading: opt.WeightedReadOptions,
+    p: float,
+    unit: str | None,
+    as_json: bool,
 ) -> None:
-    """Print the distances of all pairs of files; data files are summarized as the first sketch is."""
+    """Print the distances of all pairs of files, of which some are sketches; data files are summarized like the first.
+
+    Options for great circles and, without a data file, for reading are an error.
+    """
     from sphereot.sketch import pairwise
 
-    sketches = _read_sketches(paths, reading)
-    lengths = lengths_for(p, sketches[0].dim, unit)
+    mixed = any(path.suffix != ".sketch" for path in paths)
+    circles = ("projections", "method", "rtol", "max_projections", "bootstrap", "seed")
+    opt.refuse_for_sketches(context, None if mixed else reading, *circles)
+    loaded = {path: reader.load_sketch(path) for path in paths if path.suffix == ".sketch"}
+    first = next(iter(loaded.values()))
+    sketches = [
+        loaded[path] if path in loaded else reader.sketch_file(path, reading, first, of=(index, len(paths)))
+        for index, path in enumerate(paths)
+    ]
+    lengths = show.lengths_for(p, first.dim, unit)
     distances = pairwise(sketches, p=p)
     values, bounds = distances.value.tolist(), distances.error_bound.tolist()
-    files = [{"path": str(path), "points": sketch.n} for path, sketch in zip(paths, sketches, strict=True)]
     if as_json:
-        record = {"values": values, "error_bounds": bounds, "unit": "turns", "p": p, "note": SKETCH_NOTE}
-        print_json({**record, "n_projections": sketches[0].n_projections, "bins": sketches[0].bins, "files": files})
+        files = [{"path": str(path), "points": sketch.n} for path, sketch in zip(paths, sketches, strict=True)]
+        record = {"values": values, "error_bounds": bounds, "unit": "turns", "p": p, "note": reader.SKETCH_NOTE}
+        show.print_json({**record, "n_projections": first.n_projections, "bins": first.bins, "files": files})
         return
     for k, path in enumerate(paths):
         typer.echo(f"[{k}] {printable(str(path))}: {plural(sketches[k].n, 'point')}")
+    name = show.for_reader(f"SSW_{p:g}")
     for i, j in combinations(range(len(paths)), 2):
-        name = for_reader(f"SSW_{p:g}")
         typer.echo(f"[{i}] [{j}]  {name} = {lengths.roots_with_error(values[i][j], bounds[i][j])}")
-    typer.echo(SKETCH_NOTE)
-
-
-def _read_sketches(paths: Sequence[Path], reading: ReadOptions) -> "list[Sketch]":
-    loaded = {path: load_sketch(path) for path in paths if path.suffix == ".sketch"}
-    first = next(iter(loaded.values()))
-    return [
-        loaded[path] if path in loaded else sketch_file(path, reading, first, of=(index, len(paths)))
-        for index, path in enumerate(paths)
-    ]
+    typer.echo(reader.SKETCH_NOTE)

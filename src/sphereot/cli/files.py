@@ -1,4 +1,4 @@
-"""Reading the files of points that a command gets: samples, labels, and windows of time."""
+"""Read the files that a command gets: samples, labels, sketches, and windows of time."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sphereot._arrays.validation import require_labels
+from sphereot._arrays.validation import require_labels, require_same_dim
 from sphereot._support.text import natural_order, plural, printable
 from sphereot.cli.options import ReadOptions
 
@@ -24,8 +24,8 @@ REMEDY_GROUPS = "Name the column of the group of each row with --groups."
 """What to do about rows that depend on each other, in a test that permutes groups."""
 
 SKETCH_NOTE = (
-    "± is a bound of the error of the sketches on their great circles; the choice of great circles and the sampling of "
-    "the points come on top."
+    "± is a bound of the error of the sketches on their great circles. It does not contain the errors from the choice "
+    "of great circles and from the sampling of the points."
 )
 """What the error of a distance between sketches is."""
 
@@ -41,8 +41,6 @@ def read_files(
     seed: int = 0,
 ) -> "list[PointSet]":
     """Read files that will be compared: all of one dimension, with their columns in the same order."""
-    from sphereot._arrays.validation import require_same_dim
-
     sets: list[PointSet] = []
     for index, path in enumerate(paths):
         arguments = reading.for_file(index, len(paths))
@@ -57,19 +55,24 @@ def read_files(
     return sets
 
 
-def read_batches(
-    path: Path, reading: ReadOptions, labels: Sequence[str] = (), *, of: tuple[int, int] = (0, 1)
-) -> "Iterator[PointSet]":
-    """The points of a file in parts; `of` is its number, and that of all files."""
-    from sphereot import datasets
+def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
+    import numpy as np
 
-    return datasets.iter_points(path, **reading.for_file(*of), labels=labels)
+    from sphereot.datasets import read_points
+
+    if str(path) == "-" or path.is_fifo() or path.is_char_device():
+        raise ValueError(f"{path}: is a stream, but files are read more than once; save it to a file first.")
+    try:
+        with np.errstate(invalid="ignore"):  # NumPy warns of numbers in damaged files
+            return read_points(path, **arguments)
+    except (ValueError, TypeError, OSError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # most likely the file is damaged: name it
+        raise ValueError(f"{path}: cannot be read ({type(error).__name__}: {error}).") from error
 
 
 def input_files(paths: Sequence[Path]) -> list[Path]:
-    """Files in the order in which they are given; but if that is the order of the alphabet, week2 before week10.
-
-    Patterns such as week*.npy, which a shell leaves alone inside quotes, stand for the files they match.
+    """Expand patterns such as 'week*.npy'; put week2 before week10 if the files are in the order of the alphabet.
 
     >>> [path.name for path in input_files([Path("week10.npy"), Path("week2.npy")])]
     ['week2.npy', 'week10.npy']
@@ -86,7 +89,7 @@ def any_sketch(paths: Sequence[Path]) -> bool:
 
 
 def load_sketch(path: Path) -> "Sketch":
-    """A sketch from a file or an address; of a pattern, the sum of the sketches that it matches."""
+    """A sketch from a file or a URL; for a pattern, the sum of the sketches that it matches."""
     from sphereot.datasets.addresses import expand_patterns, local_copy
     from sphereot.sketch import Sketch
 
@@ -115,38 +118,21 @@ def sketch_file(
 
     With `groups` it has as many groups as the other, by the values of a column; without a column every row is a group.
     """
+    from sphereot.datasets import iter_points
     from sphereot.sketch import Sketch
 
     layout = like.layout
     count = layout.groups if groups else 1
     sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method, groups=count)
-    for batch in read_batches(path, reading, () if column is None else (column,), of=of):
+    for batch in iter_points(path, **reading.for_file(*of), labels=() if column is None else (column,)):
         if batch.points.shape[1] != layout.dim:
             raise ValueError(
                 f"{path}: points have dimension {batch.points.shape[1]}, but the sketches have {layout.dim}; choose "
                 "the columns with --columns."
             )
-        grouped: Sequence[Any] | None = None
-        if groups:
-            grouped = range(sketch.n, sketch.n + len(batch)) if column is None else texts(batch, column)
-        sketch.update(batch.points, batch.weights, grouped)
+        rows = range(sketch.n, sketch.n + len(batch)) if groups else None
+        sketch.update(batch.points, batch.weights, rows if column is None else texts(batch, column))
     return sketch
-
-
-def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
-    import numpy as np
-
-    from sphereot import datasets
-
-    if str(path) == "-" or path.is_fifo() or path.is_char_device():
-        raise ValueError(f"{path}: is a stream, but files are read more than once; save it to a file first.")
-    try:
-        with np.errstate(invalid="ignore"):  # NumPy warns of numbers in damaged files
-            return datasets.read_points(path, **arguments)
-    except (ValueError, TypeError, OSError, MemoryError, ImportError):
-        raise
-    except Exception as error:  # most likely the file is damaged: name it
-        raise ValueError(f"{path}: cannot be read ({type(error).__name__}: {error}).") from error
 
 
 def file_summary(points: "PointSet") -> str:
@@ -165,21 +151,18 @@ def note_repeated_locations(sets: "Sequence[PointSet]", remedy: str) -> None:
     """Print a note if many points of a file have the location of another one: tests need independent points."""
     import numpy as np
 
-    def count_repeated(points: "PointSet") -> int:
+    for points in sets:
         hashes = np.fromiter((hash(row.tobytes()) for row in points.points), np.int64, len(points))
         counts = np.unique(hashes, return_counts=True)[1]
-        return int(counts[counts > 1].sum())
-
-    repeated, points = max(
-        ((count_repeated(points), points) for points in sets), key=lambda pair: pair[0] / len(pair[1])
-    )
-    if repeated > _MANY_REPEATED * len(points):
-        typer.echo(
-            f"Note: {repeated:,} of the {plural(len(points), 'point')} of {printable(str(points.path))} have the same "
-            "location as another point. The test assumes independent points. If rows of one location depend on each "
-            f"other (one station, document or user), the p-value is too small. {remedy}",
-            err=True,
-        )
+        repeated = int(counts[counts > 1].sum())
+        if repeated > _MANY_REPEATED * len(points):
+            typer.echo(
+                f"Note: {repeated:,} of the {plural(len(points), 'point')} of {printable(str(points.path))} have the "
+                "same location as another point. The test assumes independent points. If rows of one location depend "
+                f"on each other (one station, document or user), the p-value is too small. {remedy}",
+                err=True,
+            )
+            return
 
 
 @contextmanager
@@ -194,19 +177,8 @@ def status(message: str) -> Iterator[None]:
         yield
 
 
-def refuse_weights(weights: str | None, command: str) -> None:
-    """Raise an error that explains why a test takes no weights, and what to do instead."""
-    if weights is not None:
-        raise ValueError(
-            f"--weights: `sphereot {command}` takes none, because its p-value is for points of equal weight; with "
-            "weights it would also react to a change of the weights. Leave --weights out. Where a weight counts "
-            "independent observations, repeat the row as often. `sphereot distance --weights` gives the weighted "
-            "distance, without a test."
-        )
-
-
 def texts(batch: Any, column: str) -> list[str]:
-    """The values of a column as text; an error if one is missing."""
+    """The values of a column as text; an error if a value is missing."""
     require_labels(f"{batch.path}: column {column!r}", batch.labels[column])
     return [str(label) for label in batch.labels[column].tolist()]
 
@@ -224,12 +196,10 @@ def periods(points: "PointSet", time: str, every: str) -> list[str]:
     from sphereot.datasets.time_windows import period_labels
 
     try:
-        labels: list[str] = period_labels(texts(points, time), every).tolist()
+        return list(map(str, period_labels(texts(points, time), every)))
     except ValueError as error:
-        message = str(error)
-        remedy = message.replace("times:", f"{points.path}: column {time!r},").replace("every:", "--every:")
-        raise ValueError(remedy) from error
-    return labels
+        message = str(error).replace("times:", f"{points.path}: column {time!r},").replace("every:", "--every:")
+        raise ValueError(message) from error
 
 
 def divide_by_time(
@@ -237,16 +207,14 @@ def divide_by_time(
 ) -> "tuple[PointSet, list[PointSet], list[str]]":
     """The reference, the windows in the order of time, and their names.
 
-    Without other files the first period of the reference's file is the reference, and the others are the windows. A
-    window may have points of several files; they have the label `LOCATION` besides their own, and the numbers of their
-    rows in the files.
+    Without other files, the first period of the reference's file is the reference, and the others are the windows. A
+    window may have points of several files. It has the label `LOCATION`, and the numbers of its rows in the files.
     """
     import numpy as np
 
     parts = sets or [reference]
-    numbers = [np.arange(len(part)) if part.rows is None else np.asarray(part.rows) for part in parts]
     origin = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-    rows = np.concatenate(numbers)
+    rows = np.concatenate([np.arange(len(part)) if part.rows is None else np.asarray(part.rows) for part in parts])
     points = np.concatenate([part.points for part in parts])
     lonlat = [part.lonlat for part in parts if part.lonlat is not None]
     degrees = np.concatenate(lonlat) if lonlat else None
@@ -254,10 +222,10 @@ def divide_by_time(
     suffixes = [f" of {part.path.name}" if len(parts) > 1 else "" for part in parts]
     labels[LOCATION] = np.array([f"row {row}{suffixes[k]}" for row, k in zip(rows, origin, strict=True)])
     names = np.concatenate([periods(part, time, every) for part in parts])
-    windows = []
-    for name in sorted(set(names.tolist())):
+    windows = {}
+    for name in np.unique(names).tolist():
         chosen = np.flatnonzero(names == name)
-        window = replace(
+        windows[name] = replace(
             parts[origin[chosen[0]]],
             points=points[chosen],
             lonlat=None if degrees is None else degrees[chosen],
@@ -266,10 +234,8 @@ def divide_by_time(
             total=len(chosen),
             rows=rows[chosen],
         )
-        windows.append((str(name), window))
     if not sets:
-        (_, first), *windows = windows
-        if not windows:
+        if len(windows) < 2:
             raise ValueError(f"--every: all points are of one {every}; choose a shorter time, or give a reference.")
-        reference = replace(first, dropped=reference.dropped)
-    return reference, [window for _, window in windows], [name for name, _ in windows]
+        reference = replace(windows.pop(min(windows)), dropped=reference.dropped)
+    return reference, list(windows.values()), list(windows)

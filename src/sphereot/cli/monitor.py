@@ -1,135 +1,111 @@
 """`sphereot monitor`: test windows for drift as they come, for months, against a stored reference."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sphereot._support.atomic_write import write_text
 from sphereot._support.text import printable
 from sphereot._support.units import TURNS, UNITS
-from sphereot.cli.files import input_files, load_sketch, refuse_weights, sketch_file, status
-from sphereot.cli.options import AsJson, NonnegativeSeed, NoWeights, Order, ReadOptions, Unit
-from sphereot.cli.show import (
-    EXIT_DRIFT,
-    command,
-    drift_for_reader,
-    for_reader,
-    lengths_for,
-    monitor_text,
-    names_missing_extra,
-    require_writable,
-    warnings_in_one_line,
-)
+from sphereot.cli import files as reader
+from sphereot.cli import options as opt
+from sphereot.cli import show
 
 if TYPE_CHECKING:
     from sphereot.stats import DriftMonitor
 
 
-@command()
+@show.command()
 def monitor(
-    reference: Annotated[
-        Path, typer.Argument(help="The reference: a sketch with groups, made by `sphereot sketch`.", show_default=False)
-    ],
+    reference: Annotated[Path, typer.Argument(help="Reference: a sketch with groups, created by `sphereot sketch`.")],
     history: Annotated[
-        Path, typer.Option("--history", help="File with the results so far, made or continued.", show_default=False)
+        Path, typer.Option(help="File with the results of all windows. It is created by the first run, then continued.")
     ],
-    reading: ReadOptions,
+    reading: opt.UnweightedReadOptions,
     windows: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="New windows, in their order: sketches with groups, or data (files as for drift, folders, addresses); "
-            "a quoted pattern is one window per match.",
-            show_default=False,
+            help="New windows, in their order: sketches with groups, or data (files as for `drift`, folders, URLs). A "
+            "quoted pattern gives one window per file."
         ),
     ] = None,
     alpha: Annotated[
         float,
-        typer.Option("--alpha", help="Level: probability of any alarm in --horizon windows if there is no drift."),
+        typer.Option(help="Probability of one or more false alarms in any --horizon windows in a row, without drift."),
     ] = 0.05,
-    horizon: Annotated[int, typer.Option("--horizon", help="Number of windows that share the level.", min=1)] = 365,
+    horizon: Annotated[int, typer.Option(help="Number of windows for which --alpha holds.", min=1)] = 365,
     permutations: Annotated[
         int | None,
-        typer.Option(
-            "--permutations", help="Permutations of a window that differs.", show_default="4 x horizon / alpha"
-        ),
+        typer.Option(help="Number of permutations if the p-value is small.", show_default="4 x horizon / alpha"),
     ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            help="For data files: column with the document, user or session of each point.",
-            show_default="every row by itself",
-        ),
-    ] = None,
+    groups: opt.Groups = None,
     label: Annotated[
         str | None,
-        typer.Option(
-            "--label", help="Label of the window, if there is one.", show_default="name of the file and the date"
-        ),
+        typer.Option(help="Label of the window, if there is only one.", show_default="name of the file and the date"),
     ] = None,
     time: Annotated[
         str | None,
         typer.Option(
-            "--time",
-            help="Time of the windows for their labels, ISO 8601: for windows of the past, or jobs that are repeated.",
+            help="Date or time for the labels, in ISO 8601, if the windows are from the past or a job is repeated.",
             show_default="today, in UTC",
         ),
     ] = None,
     wait: Annotated[
-        float, typer.Option("--wait", help="Seconds to wait while another process writes to the history.", min=0)
+        float, typer.Option(help="Seconds to wait while another process writes to the history.", min=0)
     ] = 60.0,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check every line of the history, without a new window.")
+        bool, typer.Option("--verify", help="Check every line of the history, without a window.")
     ] = False,
     metrics: Annotated[
-        Path | None,
-        typer.Option(
-            "--metrics", help="Also write the state for Prometheus (textfile collector), .prom.", show_default=False
-        ),
+        Path | None, typer.Option(help="Write metrics for the textfile collector of Prometheus (.prom).")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Also write the history as an HTML page that opens from disk.")
-    ] = None,
-    p: Order = 1.0,
-    seed: NonnegativeSeed = 0,
-    weights: NoWeights = None,
-    unit: Unit = None,
-    as_json: AsJson = False,
+    report: opt.Report = None,
+    p: opt.Order = 1.0,
+    seed: opt.NonnegativeSeed = 0,
+    unit: opt.Unit = None,
+    as_json: opt.AsJson = False,
 ) -> None:
-    """Test new windows for drift from a stored reference, day by day, with a bound on false alarms over time.
+    r"""Test new windows for drift every day, with few false alarms.
 
-    Every window is tested against the reference by permutations of whole groups, at level alpha / horizon: in any
-    --horizon windows in a row, the probability of a false alarm is at most --alpha. Results are appended to the
-    history, which is small and has all that the report needs. A window whose points the history has is not tested
-    again, so that a job can be repeated. The exit code is 0 without drift in the new windows, 3 with drift, and 2 after
-    an error; the metrics say when the last success and the last error were.
+    Each window is compared with the reference by permutations of whole groups, at the level alpha / horizon. In any
+    --horizon windows in a row, the probability of a false alarm is at most --alpha. Without --groups, each row of a
+    data file is a group.
 
-    Once: sphereot sketch last-month/ -o reference.sketch --columns embedding --groups document --projections 64
-    --bins 512
+    The result of each window is appended to the history, which contains all that a report needs. A window whose points
+    are already in the history is not tested again, so a job can be repeated. With --json, the command prints one line
+    of JSON per new window.
 
-    Every day: sphereot monitor reference.sketch today.parquet --columns embedding --groups document --history
-    drift.jsonl --metrics /var/lib/node_exporter/drift.prom --report drift.html
+    Exit codes: 0 no drift in the new windows, 3 drift, 2 error. The metrics contain the times of the last success and
+    of the last error.
 
-    The page again, without a new window: sphereot monitor reference.sketch --history drift.jsonl --report drift.html
+    Create the sketch of the reference once:
+        sphereot sketch last-month/ -o reference.sketch --columns embedding --groups document \
+            --projections 64 --bins 512
 
-    Check the history: sphereot monitor reference.sketch --history drift.jsonl --verify
+    Test the new file every day:
+        sphereot monitor reference.sketch today.parquet --columns embedding --groups document \
+            --history drift.jsonl --metrics /var/lib/node_exporter/drift.prom --report drift.html
 
-    With --json, one line of JSON per new window.
+    Write the report again, without a new window:
+        sphereot monitor reference.sketch --history drift.jsonl --report drift.html
+
+    Check the history:
+        sphereot monitor reference.sketch --history drift.jsonl --verify
     """
     from sphereot.stats import DriftMonitor
+    from sphereot.stats.prometheus import failure_text
 
-    refuse_weights(weights, "monitor")
     for option, output in (("--history", history), ("--metrics", metrics), ("--report", report)):
-        if output is not None:
-            require_writable(option, [output], [reference, *(windows or [])])
+        show.require_writable(option, [output], [reference, *(windows or [])])
     results = []
-    with _errors_in_metrics(metrics, history.stem), warnings_in_one_line():
-        paths = input_files(windows or [])
-        labels = _labels(paths, label, time)
+    try:
+        paths = reader.input_files(windows or [])
+        labels = _choose_labels(paths, label, time)
         if verify and paths:
             raise ValueError("--verify: checks the history alone; test windows in another call.")
         if not (paths or verify or metrics or report):
@@ -140,35 +116,37 @@ def monitor(
                 "--groups ...`."
             )
         if report is not None:
-            with names_missing_extra("plot"):  # before the work, not after it
-                from sphereot.report import monitor_page
-        first = load_sketch(reference)
-        lengths = lengths_for(p, first.dim, unit)
+            from sphereot.report import monitor_page  # an error here, before the work, if a package is missing
+        first = reader.load_sketch(reference)
+        lengths = show.lengths_for(p, first.dim, unit)
         watching = DriftMonitor(
             first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed, wait=wait
         )
         for index, (path, name) in enumerate(zip(paths, labels, strict=True)):
-            with status(f"Testing {printable(path.name)} ..."):
+            with reader.status(f"Testing {printable(path.name)} ..."):
                 if path.suffix == ".sketch":
-                    window = load_sketch(path)
+                    window = reader.load_sketch(path)
                 else:
-                    window = sketch_file(path, reading, first, of=(index, len(paths)), groups=True, column=groups)
-                results.append(watching.check(window, label=name, name=path.stem))
+                    window = reader.sketch_file(
+                        path, reading, first, of=(index, len(paths)), groups=True, column=groups
+                    )
+                result = watching.check(window, label=name, name=path.stem)
+            results.append(result)
             if as_json:
-                record = {name: value for name, value in results[-1].as_record().items() if name != "densities"}
-                record |= lengths.record(lengths.turns(results[-1].value))
+                record = result.as_record() | lengths.record(lengths.turns(result.value))
+                del record["densities"]
                 typer.echo(json.dumps(record, allow_nan=False))
             else:
-                typer.echo(monitor_text(results[-1], lengths))
+                typer.echo(show.monitor_text(result, lengths))
             _write_metrics(metrics, watching, history.stem)  # an error of a later window keeps this state
         if results and not as_json and p != 1 and lengths.units != [TURNS]:
-            typer.echo(for_reader(lengths.meaning))
+            typer.echo(show.for_reader(lengths.meaning))
         if verify:
             typer.echo(f"{printable(str(history))}: {watching.verify()}")
         if not paths:
             _write_metrics(metrics, watching, history.stem)
         if report is not None:
-            with status("Writing the report ..."):
+            with reader.status("Writing the report ..."):
                 monitor_page(
                     report,
                     watching,
@@ -179,17 +157,22 @@ def monitor(
             if not as_json:
                 typer.echo(f"Report: {printable(str(report))}")
         if not paths and not verify and not as_json:
-            typer.echo(drift_for_reader(watching.summary, watching.p))
+            typer.echo(show.drift_for_reader(watching.summary, watching.p))
+    except Exception:
+        if metrics is not None:  # an alert can fire
+            with suppress(OSError):  # the first error is the one to report
+                write_text(metrics, failure_text(_read_metrics(metrics), history.stem))
+        raise
     if any(result.drifted for result in results):
-        raise typer.Exit(EXIT_DRIFT)
+        raise typer.Exit(show.EXIT_DRIFT)
 
 
-def _labels(paths: Sequence[Path], label: str | None, time: str | None) -> list[str | None]:
-    """The labels that the options ask for; None where the monitor chooses one by the name of the file and the date."""
+def _choose_labels(paths: Sequence[Path], label: str | None, time: str | None) -> list[str | None]:
+    """The labels that the options ask for, or None if the monitor makes one of the name of the file and the date."""
     if label is not None:
         if len(paths) != 1:
             raise ValueError(
-                f"--label: names one window, but {len(paths)} were given; test them one by one, or leave it out."
+                f"--label: names one window, but {len(paths)} were given; test them separately, or leave it out."
             )
         if time is not None:
             raise ValueError("--time: is part of the default label; leave out --time or --label.")
@@ -206,29 +189,13 @@ def _labels(paths: Sequence[Path], label: str | None, time: str | None) -> list[
     return [f"{path.stem} {time}" for path in paths]
 
 
-@contextmanager
-def _errors_in_metrics(metrics: Path | None, name: str) -> Iterator[None]:
-    """Note an error in the metrics, so that an alert can fire."""
-    try:
-        yield
-    except Exception:
-        if metrics is not None:
-            from sphereot._support.atomic_write import write_text
-            from sphereot.stats.prometheus import failure_text
-
-            with suppress(OSError):  # the first error is the one to report
-                write_text(metrics, failure_text(_text_of(metrics), name))
-        raise
-
-
 def _write_metrics(metrics: Path | None, monitor: "DriftMonitor", name: str) -> None:
-    from sphereot._support.atomic_write import write_text
     from sphereot.stats.prometheus import prometheus_text
 
     if metrics is not None:
-        write_text(metrics, prometheus_text(monitor, name, previous=_text_of(metrics)))
+        write_text(metrics, prometheus_text(monitor, name, previous=_read_metrics(metrics)))
 
 
-def _text_of(metrics: Path) -> str:
+def _read_metrics(metrics: Path) -> str:
     """The metrics that were written before, if there are any."""
     return metrics.read_text(encoding="utf-8", errors="replace") if metrics.is_file() else ""

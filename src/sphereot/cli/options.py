@@ -6,70 +6,55 @@ from typing import Annotated, Any
 
 import typer
 
-_READING = "Reading the files"
 _NONE = "-"
-_SEED_HELP = "Seed of the random numbers: the same seed gives the same result."
+_ORDER = "Order of the distance, from 1 to 16. Clusters that move affect order 1 most, a change of spread order 2."
+_SEED = "Seed of the random numbers. The same seed gives the same result."
 
 SAMPLE = (
-    "a file (.csv, .csv.gz, .tsv, .txt, .jsonl, .feather, .parquet, .npy, .npz, .geojson, .pt or .safetensors), a "
-    "folder or quoted pattern of files of one kind, read as one sample, or an address such as s3://bucket/a.parquet"
+    "a file, a folder or quoted pattern of files of one type, which are read as one sample, or a URL such as "
+    "s3://bucket/a.parquet. Types: CSV (also .csv.gz), TSV, JSON Lines, Feather, Parquet, GeoJSON, .npy, .npz, .pt, "
+    ".safetensors"
 )
 """What an argument for one sample may be, for its help."""
 
-Sample = Annotated[Path, typer.Argument(help=f"The points: {SAMPLE}.", show_default=False)]
-FirstFile = Annotated[Path, typer.Argument(help=f"The first sample: {SAMPLE}.", show_default=False)]
-SecondFile = Annotated[Path, typer.Argument(help="The second sample, given like the first.", show_default=False)]
-Order = Annotated[float, typer.Option("--p", help="Order p of the distance, from 1 to 16.")]
-OrderByData = Annotated[
-    float | None,
-    typer.Option(
-        "--p", help="Order p of the distance, from 1 to 16.", show_default="2; 1 for locations, with --lonlat"
-    ),
-]
-Projections = Annotated[int, typer.Option("--projections", help="Number of great circles.")]
+Sample = Annotated[Path, typer.Argument(help=f"The sample: {SAMPLE}.")]
+FirstFile = Annotated[Path, typer.Argument(help=f"First sample: {SAMPLE}.")]
+SecondFile = Annotated[Path, typer.Argument(help="Second sample, in the same form as the first.")]
+Order = Annotated[float, typer.Option(help=_ORDER)]
+OrderByData = Annotated[float | None, typer.Option(help=_ORDER, show_default="2, or 1 with --lonlat")]
+Projections = Annotated[int, typer.Option(help="Number of great circles.")]
 Method = Annotated[
-    str, typer.Option("--method", help="How great circles are drawn: quasi (well placed), orthogonal or iid.")
+    str, typer.Option(help="How to draw the great circles: quasi (evenly spread), orthogonal, or iid (independent).")
 ]
-Seed = Annotated[int, typer.Option("--seed", help=_SEED_HELP)]
-NonnegativeSeed = Annotated[int, typer.Option("--seed", help=_SEED_HELP, min=0)]
-NoWeights = Annotated[str | None, typer.Option("--weights", help="Refused: tests take no weights.", hidden=True)]
+Seed = Annotated[int, typer.Option(help=_SEED)]
+NonnegativeSeed = Annotated[int, typer.Option(help=_SEED, min=0)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one line, or indented on a terminal.")]
-Frames = Annotated[
-    bool, typer.Option("--frames", help="With --json: also print the frames of great circles, d x 2 numbers each.")
-]
+Frames = Annotated[bool, typer.Option("--frames", help="With --json, include the frame (d x 2) of each great circle.")]
 Groups = Annotated[
     str | None,
-    typer.Option(
-        "--groups",
-        help="Column with the document, user or session of each point: whole groups are permuted.",
-        show_default=False,
-    ),
+    typer.Option(help="Column with the document, user or session of each row. Tests permute whole groups of rows."),
 ]
-Time = Annotated[
-    str | None,
-    typer.Option(
-        "--time", help="Column with the time of each point: one window per --every, from all files.", show_default=False
-    ),
-]
+Time = Annotated[str | None, typer.Option(help="Column with the time of each row. Requires --every.")]
 Every = Annotated[
     str | None,
-    typer.Option(
-        "--every", help="With --time: hour, day, week (from Monday), month, quarter or year.", show_default=False
-    ),
+    typer.Option(help="Length of a window: hour, day, week (from Monday), month, quarter or year. Requires --time."),
 ]
+Report = Annotated[
+    Path | None, typer.Option(help="Write an HTML report to this file. It opens without a network connection.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming an interrupted run.")]
 Unit = Annotated[
     str | None,
     typer.Option(
-        "--unit",
-        help="Unit of distances: turns, degrees, radians or km (on the earth).",
+        help="Unit of distances: turns (1 turn = 360 degrees), degrees, radians, or km on the earth.",
         show_default="turns, and degrees on S^2",
     ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback if an error occurs.")]
 
 
-def _reading(name: str, help_text: str) -> Any:
-    return typer.Option(name, help=help_text, rich_help_panel=_READING)
+def _reading(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel="Reading files")
 
 
 @dataclass(frozen=True)
@@ -79,24 +64,16 @@ class ReadOptions:
     columns: Annotated[
         list[str] | None,
         _reading(
-            "--columns",
-            "Columns of the coordinates: names, or numbers from 0, as in x,y,z. Given once, or once per file; - for a "
-            "file whose columns are found by their names.",
+            "Names or numbers (from 0) of the coordinate columns, as in x,y,z, or one column of lists. Give it once, "
+            "or once per file; - finds the columns of a file by their names."
         ),
     ] = None
-    prefix: Annotated[
-        str | None, _reading("--prefix", "Take all columns whose names begin with this text as coordinates.")
-    ] = None
-    key: Annotated[str | None, _reading("--key", "Name of the array in a .npz, .pt or .safetensors file.")] = None
-    lonlat: Annotated[
-        bool,
-        _reading(
-            "--lonlat", "Coordinates are longitude and latitude in degrees, in columns of these names or --columns."
-        ),
-    ] = False
-    normalize: Annotated[bool, _reading("--normalize", "Scale rows to unit length.")] = False
+    prefix: Annotated[str | None, _reading("Use all columns whose names start with this text.")] = None
+    key: Annotated[str | None, _reading("Name of the array in a .npz, .pt or .safetensors file.")] = None
+    lonlat: Annotated[bool, _reading("The coordinates are longitude and latitude in degrees.", "--lonlat")] = False
+    normalize: Annotated[bool, _reading("Scale every row to unit length.", "--normalize")] = False
     drop_bad: Annotated[
-        bool, _reading("--drop-bad", "Leave out and count rows that cannot be points, instead of ending with an error.")
+        bool, _reading("Skip and count rows that are not valid points. By default they are an error.", "--drop-bad")
     ] = False
 
     def for_file(self, index: int = 0, count: int = 1) -> dict[str, Any]:
@@ -107,10 +84,16 @@ class ReadOptions:
         ['Laenge', 'Breite']
         """
         arguments = dict(vars(self))
-        columns = _of_file("--columns", self.columns, index, count)
-        arguments["columns"] = None if columns is None else columns.split(",")
-        if "weights" in arguments:
-            arguments["weights"] = _of_file("--weights", arguments["weights"], index, count)
+        for name in arguments.keys() & {"columns", "weights"}:  # given once for all files, or once per file
+            values = arguments[name]
+            if values and len(values) not in (1, count):
+                raise ValueError(
+                    f"--{name}: given {len(values)} times for {count} files; give it once, or once per file."
+                )
+            value = values[index if len(values) > 1 else 0] if values else _NONE
+            arguments[name] = None if value == _NONE else value
+        if arguments["columns"] is not None:
+            arguments["columns"] = arguments["columns"].split(",")
         return arguments
 
 
@@ -120,18 +103,23 @@ class WeightedReadOptions(ReadOptions):
 
     weights: Annotated[
         list[str] | None,
-        _reading("--weights", "Column of the weights. Given once, or once per file; - for a file without weights."),
+        _reading("Column of the weights. Give it once, or once per file; - for a file without weights."),
     ] = None
 
 
-def _of_file(option: str, values: list[str] | None, index: int, count: int) -> str | None:
-    """The value of an option that is given once for all files, or once per file; None where it is not, or is "-"."""
-    if not values:
-        return None
-    if len(values) not in (1, count):
-        raise ValueError(f"{option}: given {len(values)} times for {count} files; give it once, or once per file.")
-    value = values[0] if len(values) == 1 else values[index]
-    return None if value == _NONE else value
+@dataclass(frozen=True)
+class UnweightedReadOptions(ReadOptions):
+    """How to read files for a test, which accepts no weights."""
+
+    weights: Annotated[list[str] | None, typer.Option(hidden=True)] = None
+
+    def __post_init__(self) -> None:
+        if self.weights:
+            raise ValueError(
+                "--weights: is not supported by tests, which assume that all points have equal weight. If a weight is "
+                "a number of independent observations, repeat the row that many times. For a weighted distance "
+                "without a test, use `sphereot distance --weights`."
+            )
 
 
 def order_for(p: float | None, reading: ReadOptions) -> float:
@@ -151,6 +139,6 @@ def refuse_for_sketches(context: typer.Context, reading: ReadOptions | None, *na
     ]
     if given:
         raise ValueError(
-            f"{', '.join(given)}: cannot be given for sketches, which have no rows, and the great circles and groups "
-            "they were made with. `sphereot sketch` makes others: its --help lists options such as --projections."
+            f"{', '.join(given)}: cannot be given for sketches, whose rows, great circles and groups are fixed. To "
+            "create a sketch with other options, such as --projections, see `sphereot sketch --help`."
         )

@@ -9,7 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -28,24 +28,22 @@ EXIT_DRIFT = 3
 """Exit code of a test that has found drift."""
 
 IMAGE_TYPES = (".png", ".pdf", ".svg")
-"""Endings of the images that commands write."""
+"""Extensions of the images that commands write."""
 
-_FAILURE = 2
-_EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 _COLUMN = re.compile(r"\bSSW_[\d^]+(?=  )")  # in a table: what follows must stay where it is
 
 
 def command(extra: str = "data") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command: bad files and arguments end it with one line on stderr and exit code 2.
 
-    The option `--debug`, which is added, shows the traceback instead. Other errors are errors of the program: Python
-    shows their traceback, with exit code 1. A parameter `reading` becomes one option per field of its type, a
+    The option `--debug` is added, which shows the traceback instead. Other errors are errors of the program: Python
+    shows their traceback, with exit code 1. A parameter `reading` becomes one option for each field of its type, a
     `ReadOptions`.
 
     Parameters
     ----------
-    extra : str
-        The extra of sphereot that has the packages of this command; the message names it where one is missing.
+    extra : str, default "data"
+        Extra of sphereot that installs the packages of this command, for the message if one is missing.
 
     Examples
     --------
@@ -59,80 +57,76 @@ def command(extra: str = "data") -> Callable[[Callable[..., None]], Callable[...
     ['columns', 'prefix', 'key', 'lonlat', 'normalize', 'drop_bad', 'seed', 'debug']
     """
 
+    def option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+        return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        parameters = dict(inspect.signature(function, eval_str=True).parameters)
-        options: dict[str, inspect.Parameter] = {}
-        kind: Any = parameters["reading"].annotation if "reading" in parameters else None
-        if kind is not None:
+        parameters: list[inspect.Parameter] = []
+        kind: Any = None
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+            if name != "reading":
+                parameters.append(parameter)
+                continue
+            kind = parameter.annotation
             types = get_type_hints(kind, include_extras=True)
-            options = {field.name: _option(field.name, field.default, types[field.name]) for field in fields(kind)}
+            parameters += [option(field.name, field.default, types[field.name]) for field in fields(kind)]
+        parameters.append(option("debug", False, Debug))
 
         @functools.wraps(function)
         def run(debug: bool = False, **arguments: Any) -> None:
-            if kind is not None:
-                arguments["reading"] = kind(**{name: arguments.pop(name) for name in options if name in arguments})
-            with one_line_errors(*_EXPECTED, debug=debug), names_missing_extra(extra, debug=debug):
-                if debug:
+            try:
+                if kind is not None:
+                    names = [field.name for field in fields(kind) if field.name in arguments]
+                    arguments["reading"] = kind(**{name: arguments.pop(name) for name in names})
+                with nullcontext() if debug else warnings_in_one_line():
                     function(**arguments)
-                else:
-                    with warnings_in_one_line():
-                        function(**arguments)
+            except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+                if isinstance(error, BrokenPipeError) and error.filename is None:  # as in `sphereot ... | head -1`
+                    raise
+                if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("sphereot"):
+                    raise
+                if debug:
+                    traceback.print_exc()
+                else:  # names of files and columns may hold line breaks and bytes that are not text
+                    typer.echo(f"Error: {printable(error_text(error, extra))}", err=True)
+                raise typer.Exit(2) from error
 
-        expanded: list[inspect.Parameter] = []
-        for name, parameter in parameters.items():
-            expanded += options.values() if name == "reading" else [parameter]
-        expanded.append(_option("debug", False, Debug))
-        run.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
 
 
-def _option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+def error_text(error: Exception, extra: str) -> str:
+    """What was wrong, in one line; `extra` installs the packages of the command.
+
+    >>> error_text(FileNotFoundError(2, "No such file or directory", "a.npy"), "data")
+    'a.npy: No such file or directory.'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    text = str(error) or ("there is not enough memory." if isinstance(error, MemoryError) else type(error).__name__)
+    if not isinstance(error, ImportError) or isinstance(error.__cause__, ModuleNotFoundError):
+        return text  # the message of a missing package that `require` imports names its extra
+    reason = text.splitlines()[0]
+    if isinstance(error, ModuleNotFoundError):
+        return f"this command needs more packages: pip install 'sphereot[{extra}]' ({reason})."
+    # Such as a shared library for which there is not enough memory.
+    return f"a package cannot be loaded ({reason}); free memory, or pip install 'sphereot[{extra}]' again."
 
 
 @contextmanager
-def one_line_errors(*kinds: type[Exception], debug: bool = False) -> Iterator[None]:
-    """Turn errors of these kinds into one line on stderr and exit code 2; typer ends silently if stdout was closed."""
-    try:
+def warnings_in_one_line() -> Iterator[None]:
+    """Show each warning as one line on stderr, without the line of source code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"Warning: {printable(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CheckpointWarning)
+        warnings.showwarning = show
         yield
-    except kinds as error:
-        if isinstance(error, BrokenPipeError) and error.filename is None:  # as in `sphereot ... | head -1`
-            raise
-        if isinstance(error, OSError) and error.strerror:
-            text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-        elif isinstance(error, MemoryError) and not str(error):
-            text = "there is not enough memory."
-        else:
-            text = str(error) or type(error).__name__
-        _report(printable(text), debug)  # names of files and columns may hold line breaks and bytes that are not text
-        raise typer.Exit(_FAILURE) from error
-
-
-@contextmanager
-def names_missing_extra(extra: str, debug: bool = False) -> Iterator[None]:
-    """Turn an ImportError into one line on stderr that names the extra to install, and exit code 2."""
-    try:
-        yield
-    except ImportError as error:
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("sphereot"):
-            raise
-        reason = (str(error).splitlines() or ["no reason given"])[0]
-        if isinstance(error, ModuleNotFoundError) or isinstance(error.__cause__, ModuleNotFoundError):
-            text = f"this command needs more packages: pip install 'sphereot[{extra}]' ({reason})."
-        else:  # such as a shared library for which there is not enough memory
-            text = f"a package cannot be loaded ({reason}); free memory, or pip install 'sphereot[{extra}]' again."
-        _report(text, debug)
-        raise typer.Exit(_FAILURE) from error
-
-
-def _report(text: str, debug: bool) -> None:
-    if debug:
-        traceback.print_exc()
-    else:
-        typer.echo(f"Error: {text}", err=True)
 
 
 def lengths_for(p: float, dim: int, unit: str | None) -> Lengths:
@@ -165,7 +159,7 @@ def for_reader(text: str) -> str:
 def drift_for_reader(text: str, p: float) -> str:
     """`for_reader` for the summary of a drift test: the name of the distance changes, those of windows do not."""
     name = cost_name(p)
-    return re.sub(rf"(?<=\(){re.escape(name)}(?= \S+ times that of chance)", for_reader(name), text)
+    return re.sub(rf"(?<=\(){re.escape(name)}(?= (?:is )?\S+ times )", for_reader(name), text)
 
 
 def print_json(record: dict[str, Any]) -> None:
@@ -224,27 +218,22 @@ def monitor_text(window: "MonitoredWindow", lengths: Lengths) -> str:
     )
 
 
-def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:
+def require_writable(option: str, outputs: Iterable[Path | None], inputs: Iterable[Path | None] = ()) -> None:
     """Raise an error for output files that cannot be written, or that are input files, before any work is done.
 
-    Parameters
-    ----------
-    option : str
-        The option that names the outputs, for the message.
-    outputs : iterable of Path
-        All files that the command will write.
-    inputs : iterable of Path
-        The files, folders and patterns that the command reads.
-
-    Raises
-    ------
-    ValueError
-        With a message that names the option and the file.
+    Inputs may be files, folders and patterns. None, for an option that is not given, is skipped.
     """
-    outputs = list(outputs)
-    # Files in folders and of patterns are looked up only if an output could be one of them.
-    read = _existing_files(inputs) if any(output.exists() for output in outputs) else []
-    for output in outputs:
+    from sphereot.datasets.addresses import address_of, files_at
+    from sphereot.datasets.files import opener_for
+
+    given = [output for output in outputs if output is not None]
+    read: list[Path] = []
+    for path in inputs if any(output.exists() for output in given) else ():
+        if path is not None and address_of(path) is None:
+            found = files_at(path)  # of a folder or a pattern
+            known = [file for file in found or () if file.suffix == ".sketch" or opener_for(file) is not None]
+            read += known if found is not None else [path] if path.exists() else []
+    for output in given:
         if output.is_dir():
             raise ValueError(f"{option}: {output} is a folder; give the name of a file in it.")
         if output.exists() and any(output.samefile(path) for path in read):
@@ -259,33 +248,3 @@ def require_writable(option: str, outputs: Iterable[Path], inputs: Iterable[Path
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             cause = f"its folder {folder} is write-protected" if folder.is_dir() else f"{folder} is not a folder"
             raise ValueError(f"{option}: {output} cannot be written, because {cause}; give another name.")
-
-
-@contextmanager
-def warnings_in_one_line() -> Iterator[None]:
-    """Show each warning as one line on stderr, without the line of source code."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo(f"Warning: {printable(str(message))}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", CheckpointWarning)
-        warnings.showwarning = show
-        yield
-
-
-def _existing_files(paths: Iterable[Path]) -> list[Path]:
-    """The files on this machine that are among the paths, in the folders, or match the patterns."""
-    from sphereot.datasets.addresses import address_of, files_at
-    from sphereot.datasets.files import opener_for
-
-    existing: list[Path] = []
-    for path in paths:
-        if address_of(path) is not None:
-            continue
-        files = files_at(path)
-        if files is None:
-            existing += [path] if path.exists() else []
-        else:
-            existing += [file for file in files if file.suffix == ".sketch" or opener_for(file) is not None]
-    return existing

@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Annotated, Any
@@ -13,103 +13,89 @@ from urllib.parse import quote
 import typer
 
 from sphereot._support.atomic_write import reason_of, write_aside
+from sphereot._support.extras import progress_bar
 from sphereot._support.text import plural
-from sphereot.cli.files import input_files, periods, read_batches, require_both, texts
-from sphereot.cli.options import AsJson, Every, Method, NonnegativeSeed, Projections, Time, WeightedReadOptions
+from sphereot.cli import files as reader
+from sphereot.cli import options as opt
 from sphereot.cli.show import command, print_json
 
 _SECONDS_BETWEEN_SAVES = 10.0
 _STATE = b"sphereot sketch 2\n"
 _MAX_NAME = 200  # bytes: file systems allow 255, and a temporary name needs some of them
 
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", "-o", help="The sketch to write; with --by, a folder with a sketch per value.", show_default=False
-    ),
-]
-Bins = Annotated[int, typer.Option("--bins", help="Number of bins of each great circle.")]
-By = Annotated[
-    str | None,
-    typer.Option(
-        "--by", help="Column of a CSV or Parquet file: one sketch for each of its values.", show_default=False
-    ),
-]
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        "--groups",
-        help="Column with the document, user or session of each point, for drift tests that permute whole groups.",
-        show_default=False,
-    ),
-]
-GroupCount = Annotated[
-    int,
-    typer.Option("--group-count", help="With --groups: number of histograms among which groups are divided.", min=2),
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start again, even if an interrupted run could be resumed.")]
-
 
 @command()
 def sketch(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            help="Files (as for distance), folders of files of one kind, quoted patterns and addresses.",
-            show_default=False,
-        ),
+        typer.Argument(help="Files (as for `distance`), folders of files of one type, quoted patterns and URLs."),
     ],
-    out: Out,
-    reading: WeightedReadOptions,
-    by: By = None,
-    time: Time = None,
-    every: Every = None,
-    groups: Groups = None,
-    group_count: GroupCount = 64,
-    projections: Projections = 200,
-    bins: Bins = 4096,
-    method: Method = "quasi",
-    seed: NonnegativeSeed = 0,
-    fresh: Fresh = False,
-    as_json: AsJson = False,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Sketch to write, or with --by or --time a folder for several sketches."),
+    ],
+    reading: opt.WeightedReadOptions,
+    by: Annotated[
+        str | None, typer.Option(help="Column of a CSV or Parquet file: write one sketch for each of its values.")
+    ] = None,
+    time: opt.Time = None,
+    every: opt.Every = None,
+    groups: opt.Groups = None,
+    group_count: Annotated[
+        int, typer.Option(help="Number of histograms among which the groups are divided. Requires --groups.", min=2)
+    ] = 64,
+    projections: opt.Projections = 200,
+    bins: Annotated[int, typer.Option(help="Number of bins of each great circle.")] = 4096,
+    method: opt.Method = "quasi",
+    seed: opt.NonnegativeSeed = 0,
+    fresh: opt.Fresh = False,
+    as_json: opt.AsJson = False,
 ) -> None:
-    """Summarize the points of any number of files in one small file.
+    """Summarize large data in a small file, for later comparisons.
 
-    A sketch has a histogram on each great circle: 13 MB in memory at the defaults, however many points there are, and
-    less in a file. Files are read in parts, with bounded memory. A run that was interrupted resumes where it was.
-    `sphereot distance`, `pairwise`, `uniformity` and `drift` take .sketch files in place of data; for `distance` and
-    `uniformity`, a quoted pattern of sketches is their sum.
+    A sketch contains a histogram of the points on each great circle. With the default options it takes 13 MB of memory
+    for any number of points, and less in a file. Files are read in parts. A run that was interrupted resumes where it
+    stopped. The output lists the sketches with their numbers of points.
 
-    A year of embeddings: sphereot sketch data/*.parquet -o 2025.sketch --columns embedding --normalize
+    `sphereot distance`, `pairwise`, `uniformity`, `drift` and `monitor` accept .sketch files; `drift` and `monitor`
+    need --groups. For `distance` and `uniformity`, a quoted pattern of sketches is their sum.
 
-    One sketch per day: sphereot sketch data/ -o days --by day --columns embedding
+    Summarize a year of embeddings:
+        sphereot sketch data/*.parquet -o 2025.sketch --columns embedding --normalize
 
-    One sketch per week, from a column of times: sphereot sketch data/ -o weeks --time created --every week
+    Write one sketch per value of a column:
+        sphereot sketch data/ -o days --by day --columns embedding
 
-    For drift tests, a smaller one with groups: sphereot sketch data/ -o reference.sketch --columns embedding --groups
-    document --projections 64 --bins 512
+    Write one sketch per week, from a column of times:
+        sphereot sketch data/ -o weeks --columns embedding --time created --every week
 
-    Compared later: sphereot distance 2025.sketch today.parquet --columns embedding --p 1
+    Create a smaller sketch with groups, for drift tests:
+        sphereot sketch data/ -o reference.sketch --columns embedding --groups document --bins 512
+
+    Compare it later with new data:
+        sphereot distance 2025.sketch today.parquet --columns embedding --p 1
     """
+    from sphereot.datasets import iter_points
     from sphereot.datasets.addresses import size_and_version
     from sphereot.sketch.streams import SketchesByKey
 
-    require_both(time, every)
+    reader.require_both(time, every)
     if by is not None and time is not None:
         raise ValueError("--by: cannot be combined with --time; both say which sketch a point belongs to.")
-    paths = _all_files(input_files(files))
+    paths = _all_files(reader.input_files(files))
     if out.is_dir() != (by is not None or time is not None) and out.exists():
         raise ValueError(f"--out: {out} is {'a folder; name a file' if out.is_dir() else 'a file; name a folder'}.")
     options = {"n_projections": projections, "bins": bins, "method": method, "seed": seed}
     if groups is not None:
         options["groups"] = group_count
+    versions = [size_and_version(path) for path in paths]
     work = {
         "options": options,
         "by": by,
         "time": [time, every],
         "groups": groups,
         "reading": vars(reading),
-        "files": [[str(path), *size_and_version(path)] for path in paths],
+        "files": [[str(path), *version] for path, version in zip(paths, versions, strict=True)],
     }
     state = _StateFile(out.with_name(out.name + ".unfinished"), work)
     sketches = SketchesByKey(options)
@@ -118,20 +104,26 @@ def sketch(
         state.remove()
     position = state.load(sketches)
     start, rows_at_start = perf_counter(), position["rows"]
-    with _progress([size_and_version(path)[0] for path in paths], position) as show:
+    ends = list(accumulate((version[0] for version in versions), initial=0))
+    with progress_bar(True, "bytes of the files", ends[-1], ends[position["file"]]) as show:
         for index in range(position["file"], len(paths)):
-            for number, batch in enumerate(read_batches(paths[index], reading, labels)):
+            done = ends[index]
+            for number, batch in enumerate(iter_points(paths[index], **reading.for_file(), labels=labels)):
                 if index == position["file"] and number < position["batch"]:
                     continue
-                keys = _texts(batch, by) if time is None or every is None else periods(batch, time, every)
-                sketches.update(batch.points, batch.weights, _texts(batch, groups), keys)
+                keys = None if by is None else reader.texts(batch, by)
+                if time is not None and every is not None:
+                    keys = reader.periods(batch, time, every)
+                members = None if groups is None else reader.texts(batch, groups)
+                sketches.update(batch.points, batch.weights, members, keys)
                 position = {
                     "file": index,
                     "batch": number + 1,
                     "rows": position["rows"] + len(batch),
                     "dropped": position["dropped"] + batch.dropped,
                 }
-                show(index, position["rows"], batch.points.nbytes)
+                done = min(done + batch.points.nbytes, ends[index + 1])  # in memory: in the file it is not known
+                show(done)
                 state.save(sketches, position)
             position |= {"file": index + 1, "batch": 0}
     if not position["rows"]:
@@ -167,10 +159,6 @@ def _all_files(files: Sequence[Path]) -> list[Path]:
             raise ValueError(f"{file}: was given twice{also}, so that its points would be counted twice; give it once.")
         seen[identity] = file
     return found
-
-
-def _texts(batch: Any, column: str | None) -> list[str] | None:
-    return None if column is None else texts(batch, column)
 
 
 def _write(sketches: Any, out: Path, by: str | None) -> list[dict[str, Any]]:
@@ -253,32 +241,3 @@ class _StateFile:
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _progress(sizes: Sequence[int], position: dict[str, int]) -> Iterator[Any]:
-    """Show the files done, the rows per second, and the time that remains by the sizes of the files."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("files", total=sum(sizes), completed=sum(sizes[: position["file"]]), rate="")
-        start, first_rows = perf_counter(), position["rows"]
-        current, inside = position["file"], 0
-
-        def show(index: int, rows: int, size: int) -> None:
-            nonlocal current, inside
-            # The size of the numbers in memory stands for that in the file, which is not known.
-            inside = size if index != current else inside + size
-            current = index
-            rate = (rows - first_rows) / max(perf_counter() - start, 1e-9)
-            bar.update(
-                task,
-                description=f"file {index + 1} of {len(sizes)}",
-                completed=sum(sizes[:index]) + min(inside, sizes[index]),
-                rate=f"{rows:,} rows, {rate:,.0f} per second",
-            )
-
-        yield show

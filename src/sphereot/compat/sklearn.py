@@ -1,6 +1,6 @@
-"""Steps of scikit-learn pipelines that bring data to the sphere: unit vectors of rows, or of longitude and latitude.
+"""Steps for scikit-learn pipelines that map data to the sphere: from any rows, or from longitude and latitude.
 
-Also the checks of `sklearn.utils.estimator_checks` that estimators on a sphere cannot pass.
+`expected_failed_checks` lists the checks of `sklearn.utils.estimator_checks` that estimators on a sphere cannot pass.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sphereot._arrays.types import ArrayLike
 from sphereot._support.text import lonlat_order
 from sphereot.density import DensityModel
-from sphereot.sphere import from_lonlat, to_lonlat
+from sphereot.sphere import from_lonlat, normalize, to_lonlat
 
 __all__ = ["LonLat", "UnitNorm", "expected_failed_checks"]
 
@@ -23,7 +23,7 @@ __all__ = ["LonLat", "UnitNorm", "expected_failed_checks"]
 class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Scale rows to unit length, for estimators on the sphere.
 
-    In contrast to `sklearn.preprocessing.Normalizer` a row of zeros, which has no direction, is an error.
+    In contrast to `sklearn.preprocessing.Normalizer`, a row of zeros raises an error, since it has no direction.
 
     Examples
     --------
@@ -43,29 +43,26 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: 
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
-        """Unit vectors (n, d)."""
+        """Return unit vectors (n, d)."""
         check_is_fitted(self, "n_features_in_")
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        scale = np.max(np.abs(rows), axis=1, keepdims=True)  # squares of large and small numbers stay in range
-        if not scale.all():
-            row = int(np.argmin(scale))
+        nonzero = rows.any(axis=1)
+        if not nonzero.all():
+            row = int(np.argmin(nonzero))
             raise ValueError(f"X: row {row} is the zero vector, which has no direction; remove such rows.")
-        rows = rows / scale
-        unit: NDArray[np.floating[Any]] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        return unit
+        return np.asarray(normalize(rows))
 
 
 class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Unit vectors of S^2 from two columns, longitude and latitude in degrees, and back.
+    """Convert two columns, longitude and latitude in degrees, to unit vectors of S^2, and back.
 
-    Columns of a DataFrame with the usual names (lon, longitude, ra, ...; lat, latitude, dec, ...) may come in any
-    order; others, and arrays, have longitude first.
+    Columns of a DataFrame named like longitude and latitude (lon, longitude, ra, ...; lat, latitude, dec, ...) may come
+    in any order. Otherwise the longitude is the first column.
 
     Examples
     --------
     >>> from sphereot.compat.sklearn import LonLat
-    >>> step = LonLat()
-    >>> step.fit_transform([[90.0, 0.0], [0.0, 90.0]]).round(12) + 0.0
+    >>> LonLat().fit_transform([[90.0, 0.0], [0.0, 90.0]]).round(12) + 0.0
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
@@ -76,17 +73,17 @@ class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Unit vectors (n, 3)."""
+        """Return unit vectors (n, 3)."""
         check_is_fitted(self, "n_features_in_")
         return np.asarray(from_lonlat(self._degrees(X, reset=False)))
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Longitudes and latitudes (n, 2) in degrees, of unit vectors (n, 3)."""
+        """Return the longitudes and latitudes (n, 2), in degrees, of unit vectors (n, 3)."""
         check_is_fitted(self, "n_features_in_")
         return np.asarray(to_lonlat(np.asarray(X, np.float64)))
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
-        """Names of the three coordinates."""
+        """Return the names of the three coordinates."""
         return np.array(["x", "y", "z"], dtype=object)
 
     def _degrees(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
@@ -97,37 +94,40 @@ class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(degrees if order is None else degrees[:, list(order)])
 
 
-_ZERO_ROW = "passes a row of zeros, which has no direction and is an error"
-_ANY_LENGTH = "passes rows that are no unit vectors, which is an error; with rows scaled by UnitNorm it passes"
-_ANY_COLUMNS = "passes columns that are not longitude and latitude in degrees, which is an error"
+_ZERO_ROW = "passes a row of zeros, which has no direction and raises an error"
+_ANY_LENGTH = "passes rows that are not unit vectors, which raises an error; with rows scaled by UnitNorm it passes"
+_ANY_COLUMNS = "passes columns that are not longitude and latitude in degrees, which raises an error"
 
+_CHECKS_WITH_ANY_ROWS = [
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_estimators_nan_inf",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_predict1d",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+]
 _OF_DENSITIES = {
-    "check_complex_data": "complex points are a TypeError, as in all of sphereot",
-    "check_dtype_object": "arrays of objects are a TypeError, as in all of sphereot",
+    "check_complex_data": "complex points raise a TypeError, as in all of sphereot",
+    "check_dtype_object": "arrays of objects raise a TypeError, as in all of sphereot",
     "check_estimators_dtypes": _ZERO_ROW,
     "check_estimators_empty_data_messages": "the message about missing coordinates has other words",
     "check_fit2d_1feature": "a sphere needs two coordinates; the message says so in other words",
-    "check_fit2d_1sample": "passes a row that is no unit vector; and one point has no bandwidth",
+    "check_fit2d_1sample": "passes a row that is not a unit vector; and one point has no bandwidth",
     "check_n_features_in_after_fitting": "the message about another dimension has other words",
 } | dict.fromkeys(
     [
+        *_CHECKS_WITH_ANY_ROWS,
         "check_all_zero_sample_weights_error",
-        "check_dict_unchanged",
-        "check_dont_overwrite_parameters",
         "check_estimators_fit_returns_self",
-        "check_estimators_nan_inf",
         "check_estimators_overwrite_params",
-        "check_estimators_pickle",
-        "check_f_contiguous_array_estimator",
-        "check_fit2d_predict1d",
         "check_fit_check_is_fitted",
-        "check_fit_idempotent",
-        "check_fit_score_takes_y",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
         "check_n_features_in",
-        "check_pipeline_consistency",
-        "check_positive_only_tag_during_fit",
         "check_readonly_memmap_input",
         "check_sample_weight_equivalence_on_dense_data",
         "check_sample_weights_list",
@@ -138,26 +138,14 @@ _OF_DENSITIES = {
     ],
     _ANY_LENGTH,
 )
-
 _OF_LONLAT = dict.fromkeys(
     [
-        "check_dict_unchanged",
-        "check_dont_overwrite_parameters",
+        *_CHECKS_WITH_ANY_ROWS,
         "check_dtype_object",
         "check_estimators_dtypes",
-        "check_estimators_nan_inf",
-        "check_estimators_pickle",
-        "check_f_contiguous_array_estimator",
         "check_fit2d_1feature",
         "check_fit2d_1sample",
-        "check_fit2d_predict1d",
-        "check_fit_idempotent",
-        "check_fit_score_takes_y",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
         "check_n_features_in_after_fitting",
-        "check_pipeline_consistency",
-        "check_positive_only_tag_during_fit",
         "check_transformer_data_not_an_array",
         "check_transformer_general",
         "check_transformer_preserve_dtypes",
@@ -167,9 +155,9 @@ _OF_LONLAT = dict.fromkeys(
 
 
 def expected_failed_checks(estimator: object) -> dict[str, str]:
-    """Checks of scikit-learn that an estimator of sphereot cannot pass, with the reasons.
+    """List the checks of scikit-learn that an estimator of sphereot cannot pass, with the reasons.
 
-    scikit-learn's checks pass vectors of any length and dimension; points on a sphere are unit vectors.
+    These checks pass vectors of any length and dimension, but points on a sphere are unit vectors.
 
     Parameters
     ----------
@@ -179,12 +167,12 @@ def expected_failed_checks(estimator: object) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Reason by name of the check; empty for other estimators.
+        Reasons by the names of the checks. It is empty for other estimators.
 
     Notes
     -----
-    This is the argument that `check_estimator` and `parametrize_with_checks` of `sklearn.utils.estimator_checks` take
-    since version 1.6: the first a dict, the second this function itself. No tag of an estimator says it.
+    Pass the dict to `check_estimator`, and this function itself to `parametrize_with_checks`, both of scikit-learn 1.6
+    or later. Estimators cannot declare these checks by a tag.
 
     Examples
     --------
