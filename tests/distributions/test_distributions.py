@@ -619,7 +619,7 @@ def test_bad_input(distribution):
     exact = distribution(north, 1.0)
     with pytest.raises(ValueError, match=r"value: row 1 has length 2, .*sphereot.sphere.normalize\(value\)"):
         exact.log_prob(torch.stack([north, 2 * north]))
-    with pytest.raises(ValueError, match="value has points in dimension 4 and loc in dimension 3"):
+    with pytest.raises(ValueError, match="value has points in dimension 4 and the distribution in dimension 3"):
         exact.log_prob(direction(4))
     # Without validation nothing is looked at, and no round of rejection goes on for ever.
     assert distribution(direction(4), math.nan, validate_args=False).sample((3,)).shape == (3, 4)
@@ -633,7 +633,7 @@ def test_bad_input_of_the_uniform_distribution():
         HypersphericalUniform(3.0)
     with pytest.raises(TypeError, match=r"dtype: got torch\.float16"):
         HypersphericalUniform(3, dtype=torch.float16)
-    with pytest.raises(ValueError, match="dimension 4, but the distribution is in dimension 3"):
+    with pytest.raises(ValueError, match="value has points in dimension 4 and the distribution in dimension 3"):
         HypersphericalUniform(3).log_prob(direction(4))
     with pytest.raises(ValueError, match=r"value: row 0 has length 0\.5"):
         HypersphericalUniform(3).log_prob(0.5 * direction(3))

@@ -115,7 +115,7 @@ def test_fixed_slices_load_where_they_fit():
     used, fresh = UniformityLoss(fixed=True), UniformityLoss(fixed=True)
     before = fresh.state_dict()
     used(x)
-    with pytest.raises(RuntimeError, match="frames: the state has 200 slices, the loss 50"):
+    with pytest.raises(RuntimeError, match="frames: the state has 200 great circles, the loss 50"):
         UniformityLoss(n_projections=50, fixed=True).load_state_dict(used.state_dict())
     used.load_state_dict(before)
     assert used.frames is None

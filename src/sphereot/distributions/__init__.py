@@ -1,9 +1,9 @@
 """Probability distributions on the sphere as `torch.distributions`: uniform, von Mises-Fisher, power spherical.
 
-They broadcast, expand and take gradients as torch's own do. `sample` and `rsample` take a `seed` besides: an int, a
-torch.Generator, or None for new points in every call; torch's global random state is neither read nor changed. Mixtures
-are `torch.distributions.MixtureSameFamily`, which passes no seed to its components.
-`torch.distributions.kl_divergence` knows the pairs with a closed form.
+They broadcast, expand and have gradients as the distributions of torch. `sample` and `rsample` also accept a `seed`: an
+int, a torch.Generator, or None for new points in every call. Torch's global random state is not used. For mixtures use
+`torch.distributions.MixtureSameFamily`, which does not pass a seed to its components.
+`torch.distributions.kl_divergence` computes the divergences that have a closed form.
 """
 
 from sphereot._support.extras import require

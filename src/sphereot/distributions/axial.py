@@ -1,6 +1,6 @@
-"""Base class of the distributions that are symmetric around a mean direction, and what all distributions share.
+"""Base classes of the distributions on the sphere, and drawing around a mean direction.
 
-The cosine <loc, x> of a point has a distribution of its own; among the points of one cosine all are equally likely.
+A point is drawn in two steps: first its cosine <loc, x>, then a uniform direction orthogonal to `loc`.
 """
 
 import math
@@ -15,16 +15,14 @@ from torch.distributions.constraints import Constraint
 from sphereot._arrays.libraries import readable, unit_length_tolerance
 from sphereot._arrays.random import torch_generator
 from sphereot._arrays.validation import as_points, require_same_dim
+from sphereot.sphere.maps import log_area
 
-_BLOCK = 2**18  # coordinates drawn at a time: intermediate arrays stay in cache, and memory beyond the result bounded
+_BLOCK = 2**18  # coordinates drawn at a time: intermediate arrays stay in cache, and memory is bounded
 
 
 class UnitVector(Constraint):
     """Vectors of length 1 along the last dimension, to the rounding of vectors normalized in their own precision.
 
-    Examples
-    --------
-    >>> import torch
     >>> unit_vector.check(torch.tensor([[0.6, 0.8], [0.6, 0.9]]))
     tensor([ True, False])
     """
@@ -32,7 +30,7 @@ class UnitVector(Constraint):
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each vector has unit length: a tensor without the last dimension."""
+        """Check whether each vector has unit length; returns a tensor without the last dimension."""
         # The same tolerance as for the points of `sphereot.ssw`.
         half = value.dtype in (torch.float16, torch.bfloat16)
         tolerance = unit_length_tolerance(torch.finfo(value.dtype).eps, half=half)
@@ -43,22 +41,26 @@ class UnitVector(Constraint):
 unit_vector = UnitVector()
 
 
-class AxialDistribution(Distribution):
-    """Distribution on S^{d-1} whose density is a function of <loc, x>: base of von Mises-Fisher and power spherical.
+class SphereDistribution(Distribution):
+    """Distribution of points on the sphere S^{d-1}."""
 
-    Parameters
-    ----------
-    loc : tensor, shape (..., d)
-        Mean directions: unit vectors.
-    concentration : tensor or float, shape (...)
-        How close points stay to `loc`; 0 is the uniform distribution.
-    validate_args : bool, optional
-        Check the arguments here and in `log_prob`; on by default, except inside torch.compile.
-    """
-
-    arg_constraints = {"loc": unit_vector, "concentration": constraints.nonnegative}  # noqa: RUF012
     support = unit_vector
     has_rsample = True
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the space around the sphere."""
+        return int(self.event_shape[0])
+
+    def _validate_sample(self, value: Tensor) -> None:
+        check_points("value", value)
+        require_same_dim("value", value, "the distribution", torch.empty(self.event_shape))
+
+
+class AxialDistribution(SphereDistribution):
+    """Distribution on S^{d-1} whose density is a function of <loc, x>: base of von Mises-Fisher and power spherical."""
+
+    arg_constraints = {"loc": unit_vector, "concentration": constraints.nonnegative}  # noqa: RUF012
 
     loc: Tensor
     concentration: Tensor
@@ -76,7 +78,7 @@ class AxialDistribution(Distribution):
             ) from error
         self.loc = loc.expand(*batch_shape, loc.shape[-1])
         self.concentration = concentration.expand(batch_shape)
-        super().__init__(batch_shape, self.loc.shape[-1:], validate_args=False)  # checked above, with our messages
+        super().__init__(batch_shape, self.loc.shape[-1:], validate_args=False)  # validated above, with our messages
         self._validate_args = validate
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "AxialDistribution":
@@ -90,18 +92,13 @@ class AxialDistribution(Distribution):
         return new
 
     @property
-    def dim(self) -> int:
-        """Dimension d of the space around the sphere."""
-        return int(self.event_shape[0])
-
-    @property
     def mode(self) -> Tensor:
-        """`loc`, which is a mode even at concentration 0, where every point is."""
+        """The point of largest density, `loc`. At concentration 0, all points are modes."""
         return self.loc
 
     @property
     def mean(self) -> Tensor:
-        """E[x], a vector along `loc` inside the ball."""
+        """E[x], a vector in the direction of `loc`, shorter than 1."""
         return self._cosine_moments()[0].to(self.loc.dtype).unsqueeze(-1) * self.loc
 
     @property
@@ -117,10 +114,9 @@ class AxialDistribution(Distribution):
         Parameters
         ----------
         sample_shape : sequence of int
-            How many to draw for each member of the batch.
+            Number of points for each member of the batch, as a shape.
         seed : int, torch.Generator or None
-            Where the random numbers come from: a generator on the device of `loc` goes on in its stream, None draws
-            afresh. torch's global random state is neither read nor changed.
+            Seed, or a generator on the device of `loc`. With None, every call uses new random numbers.
 
         Returns
         -------
@@ -137,20 +133,45 @@ class AxialDistribution(Distribution):
         return points
 
     def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """Draw points with gradients in `loc` and `concentration`; arguments and result as for `sample`."""
+        """Draw points with gradients in `loc` and `concentration`; see `sample`."""
         out = self.loc.new_empty(self._extended_shape(Size(sample_shape)))
         return self._draw(out, torch_generator(seed, self.loc.device))
 
     def _draw(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        """Points of the shape of `out`, in its memory if no gradient is needed."""
+        """Draw points of the shape of `out`, in its memory if no gradient is needed."""
         drops = self._drops(out.shape[:-1], generator)
         cosine = (1.0 - drops).to(self.loc.dtype)
-        length = torch.sqrt((drops * (2.0 - drops)).to(self.loc.dtype))
-        around = _points_around_single_loc if self.dim == 3 and not self.batch_shape else _points_around
-        return around(self.loc, cosine, length, out, generator)
+        length = torch.sqrt((drops * (2.0 - drops)).to(self.loc.dtype))  # of the part orthogonal to `loc`
+        # Points are drawn around the first axis e. The Householder reflection I - 2 h h^T / |h|^2 maps e to `loc` or to
+        # -loc; the better conditioned one is used, with the factor -sign.
+        sign = torch.where(self.loc[..., 0] < 0, -1.0, 1.0).to(self.loc.dtype)
+        mirror = sign[..., None] * self.loc + torch.eye(1, self.dim, dtype=self.loc.dtype, device=self.loc.device)[0]
+        if self.dim == 3 and not self.batch_shape:
+            return _draw_around_single_loc(mirror, sign, cosine, length, out, generator)
+        tangents = out.normal_(generator=generator)
+        tangents[..., 0] = 0.0
+        length = length / torch.linalg.vector_norm(tangents, dim=-1)
+        along = tangents @ mirror if mirror.ndim == 1 else torch.einsum("...d,...d->...", tangents, mirror)
+        inner = (cosine * mirror[..., 0] + length * along) * (2.0 / (mirror * mirror).sum(-1))
+        scale, shift = (-sign * length).unsqueeze(-1), (sign * inner).unsqueeze(-1)
+        # In place if no gradient needs the tangents: a new page of memory costs more than the arithmetic.
+        points = tangents * scale if shift.requires_grad else tangents.mul_(scale)
+        points = points.addcmul_(shift, mirror)
+        points[..., 0] -= sign * cosine
+        return points
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Compute the logarithm of the density per unit area of the sphere, at points (..., d)."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._log_density(self._drop_of(value))
+
+    def entropy(self) -> Tensor:
+        """Compute -E[log p(x)], for the density per unit area of the sphere."""
+        return (log_area(self.dim) - self._relative_entropy()).to(self.loc.dtype)
 
     def _drop_of(self, value: Tensor) -> Tensor:
-        """1 - <loc, x> of given points, as half a squared distance: it keeps its digits close to `loc`."""
+        """Compute 1 - <loc, x> as half a squared distance, which keeps its digits close to `loc`."""
         value = value.to(torch.promote_types(value.dtype, self.loc.dtype))
         difference = value - self.loc
         return 0.5 * (difference * difference).sum(-1)
@@ -159,25 +180,29 @@ class AxialDistribution(Distribution):
         """Draw 1 - <loc, x>, differentiable in the concentration."""
         raise NotImplementedError
 
+    def _log_density(self, drop: Tensor) -> Tensor:
+        """Logarithm of the density at points with these values of 1 - <loc, x>."""
+        raise NotImplementedError
+
     def _cosine_moments(self) -> tuple[Tensor, Tensor, Tensor]:
         """Mean and variance of the cosine, and the variance of a coordinate across the axis."""
         raise NotImplementedError
 
-    def _validate_sample(self, value: Tensor) -> None:
-        check_points("value", value)
-        require_same_dim("value", value, "loc", self.loc)
+    def _relative_entropy(self) -> Tensor:
+        """Kullback-Leibler divergence to the uniform distribution, in double precision."""
+        raise NotImplementedError
 
 
 def is_validating(validate_args: bool | None) -> bool:
-    """Whether a distribution with this argument checks its values: by default always but in a trace of torch.compile.
+    """Whether a distribution with this argument checks its values: by default always, except inside torch.compile.
 
-    torch's own default is not read: the first call of torch.compile sets it to False for the whole process.
+    Torch's own default is not used, because the first call of torch.compile sets it to False for the whole process.
     """
     return not torch.compiler.is_compiling() if validate_args is None else validate_args
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """Convert a tensor to double precision where its device has it."""
+    """Convert a tensor to double precision if its device supports it."""
     return tensor if tensor.device.type == "mps" else tensor.double()
 
 
@@ -193,11 +218,11 @@ def check_points(name: str, value: Any) -> Tensor:
 
 
 def _parameters(loc: Any, concentration: Any, validate: bool) -> tuple[Tensor, Tensor]:
-    """Both parameters as tensors of one floating type, on the device of `loc`."""
+    """Convert both parameters to tensors of one floating type, on the device of `loc`."""
     is_half = isinstance(loc, Tensor) and loc.dtype in (torch.float16, torch.bfloat16)
     if validate or not isinstance(loc, Tensor):
         loc = check_points("loc", loc)
-    if is_half:  # computed in float32, where the rounding of half types would show
+    if is_half:  # computations are in float32, in which the length of a rounded vector is not 1
         loc = torch.nn.functional.normalize(loc.float(), dim=-1)
     if not isinstance(concentration, Tensor):
         concentration = torch.as_tensor(concentration, dtype=loc.dtype, device=loc.device)
@@ -219,50 +244,20 @@ def _parameters(loc: Any, concentration: Any, validate: bool) -> tuple[Tensor, T
         elif not readable_valid.all():
             raise ValueError(
                 f"concentration: got {float(concentration[~valid][0]):.4g}, but it must be finite and at least 0 (the "
-                "uniform distribution); to concentrate on the other side, pass -loc."
+                "uniform distribution); to concentrate points around the opposite pole, pass -loc."
             )
     return loc, concentration
 
 
-# ---- drawing: a direction around the first axis, then a reflection that takes this axis to the mean direction ----
-
-
-def _reflection(loc: Tensor) -> tuple[Tensor, Tensor]:
-    """A vector h and a sign s such that -s (I - 2 h h^T / |h|^2) takes the first axis to `loc`.
-
-    Of the two Householder reflections that take the first axis to the axis of `loc`, this is the well-conditioned one,
-    with a change of sign where it leads to -loc: no `loc` is singular.
-    """
-    sign = torch.where(loc[..., :1] < 0, -1.0, 1.0).to(loc.dtype)
-    return sign * loc + torch.eye(1, loc.shape[-1], dtype=loc.dtype, device=loc.device)[0], sign[..., 0]
-
-
-def _points_around(loc: Tensor, cosine: Tensor, length: Tensor, out: Tensor, generator: torch.Generator) -> Tensor:
-    """Points with given cosines to `loc` and given lengths of the orthogonal part, whose direction is uniform."""
-    tangents = out.normal_(generator=generator)
-    tangents[..., 0] = 0.0
-    length = length / torch.linalg.vector_norm(tangents, dim=-1)
-    mirror, sign = _reflection(loc)
-    along = tangents @ mirror if mirror.ndim == 1 else torch.einsum("...d,...d->...", tangents, mirror)
-    inner = (cosine * mirror[..., 0] + length * along) * (2.0 / (mirror * mirror).sum(-1))
-    scale, shift = (-sign * length).unsqueeze(-1), (sign * inner).unsqueeze(-1)
-    # In place where no gradient needs the tangents: a fresh page of memory costs more than the arithmetic.
-    points = tangents * scale if shift.requires_grad else tangents.mul_(scale)
-    points = points.addcmul_(shift, mirror)
-    points[..., 0] -= sign * cosine
-    return points
-
-
-def _points_around_single_loc(
-    loc: Tensor, cosine: Tensor, length: Tensor, out: Tensor, generator: torch.Generator
+def _draw_around_single_loc(
+    mirror: Tensor, sign: Tensor, cosine: Tensor, length: Tensor, out: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """The same for a single mean direction on S^2: an angle instead of normals, and one product with a 3 x 3 matrix."""
-    angle = torch.rand(cosine.shape, generator=generator, dtype=loc.dtype, device=loc.device).mul_(2.0 * math.pi)
-    before = torch.stack([cosine, length * torch.cos(angle), length * torch.sin(angle)])
-    mirror, sign = _reflection(loc)
+    """Draw around one mean direction on S^2: an angle instead of normals, and one product with a 3 x 3 matrix."""
+    kind = {"dtype": mirror.dtype, "device": mirror.device}
+    angle = torch.rand(cosine.shape, generator=generator, **kind).mul_(2.0 * math.pi)
+    before = torch.stack([cosine, length * torch.cos(angle), length * torch.sin(angle)]).reshape(3, -1).T
     twice = torch.outer(mirror, mirror) * (2.0 / (mirror @ mirror))
-    matrix = sign * (twice - torch.eye(3, dtype=loc.dtype, device=loc.device))
-    before = before.reshape(3, -1).T
+    matrix = sign * (twice - torch.eye(3, **kind))
     if before.requires_grad or matrix.requires_grad:
         return (before @ matrix).view(out.shape)  # the matrix is symmetric
     torch.mm(before, matrix, out=out.view(-1, 3))

@@ -12,14 +12,17 @@ its cdf, a quantile moves by d theta / d kappa = -(dF / d kappa) / f(theta), and
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-_NODES = 48
 _WIDTHS = 12.0
+
+# Gauss-Legendre nodes t and weights on [0, 1], with 1 - t^3 in place of t: dense at 1, where T may have a singularity.
+_T, _W = np.polynomial.legendre.leggauss(48)
+_LEFT = 0.5 - 0.5 * _T
+_NODES = list(zip((1.0 - _LEFT**3).tolist(), (1.5 * _W * _LEFT**2).tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,8 @@ def with_quantile_gradient(
 def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: Statistic, mean: Tensor) -> Tensor:
     """Derivative, of the shape of `drop`, of sampled drops 1 - cos(theta) in the concentration, at a fixed quantile.
 
-    All arrays are in double precision; `mean` is E[T]. The integral is taken by Gauss-Legendre quadrature over the side
-    of theta on which T - E[T] keeps its sign, as far as f reaches.
+    All arrays are in double precision; `mean` is E[T]. Gauss-Legendre quadrature computes the integral, on the side of
+    theta on which T - E[T] keeps its sign, as far as f is not negligible.
 
     On S^2, von Mises-Fisher at kappa = 0: it is t (t - 2) / 2 for a drop t.
 
@@ -63,7 +66,7 @@ def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: St
     half_drop = 0.5 * drop
     theta = 2.0 * torch.asin(torch.sqrt(half_drop))
     sine = torch.sqrt(drop * (2.0 - drop))
-    # The curvature of log f sets the width that the integrand has.
+    # The width of the integrand follows from the curvature of log f.
     curvature = (dim - 2.0) / (sine * sine) + concentration * statistic.curvature(half_drop)
     reach = _WIDTHS / torch.sqrt(curvature.clamp(min=1e-3))
     here = statistic.value(half_drop)
@@ -71,7 +74,7 @@ def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: St
     log_sine = torch.log(half_drop * (1.0 - half_drop))  # twice that of the sine, up to a constant
     below_one = 1.0 - torch.finfo(drop.dtype).eps
     total = torch.zeros_like(step)
-    for node, weight in _graded_nodes():
+    for node, weight in _NODES:
         half = (torch.sin(0.5 * (theta + node * step)) ** 2).clamp(max=below_one)  # T may be infinite at 1
         there = statistic.value(half)
         log_density = concentration * (there - here)
@@ -79,11 +82,3 @@ def drop_derivative(drop: Tensor, concentration: Tensor, dim: int, statistic: St
             log_density = log_density + (0.5 * dim - 1.0) * (torch.log(half * (1.0 - half)) - log_sine)
         total = total + weight * (there - mean) * torch.exp(log_density)
     return sine * step * total
-
-
-@lru_cache(maxsize=1)
-def _graded_nodes() -> list[tuple[float, float]]:
-    """Nodes and weights on [0, 1], dense at 1: there T may have a logarithm's singularity."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    left = 0.5 - 0.5 * nodes
-    return list(zip((1.0 - left**3).tolist(), (1.5 * weights * left**2).tolist(), strict=True))

@@ -24,8 +24,8 @@ class PowerSpherical(AxialDistribution):
 
     Notes
     -----
-    (1 + <loc, x>) / 2 follows Beta((d-1)/2 + kappa, (d-1)/2). `rsample` has gradients in both parameters: through the
-    reflection in `loc`, and implicitly, by quadrature of the cdf, in `concentration` (first order only).
+    (1 + <loc, x>) / 2 follows Beta((d-1)/2 + kappa, (d-1)/2). `rsample` has gradients in both parameters: by automatic
+    differentiation in `loc`, and by quadrature of the cdf in `concentration` (first order).
 
     References
     ----------
@@ -42,17 +42,9 @@ class PowerSpherical(AxialDistribution):
     torch.Size([4, 3])
     """
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density in the area measure of the sphere, at points (..., d)."""
-        if self._validate_args:
-            self._validate_sample(value)
-        drop = self._drop_of(value)
+    def _log_density(self, drop: Tensor) -> Tensor:
         power = torch.special.xlog1py(self.concentration, (-0.5 * drop).clamp(min=-1.0))
         return power - (log_area(self.dim) + self._log_mean_power()).to(drop.dtype)
-
-    def entropy(self) -> Tensor:
-        """-E[log p(x)], for the area measure of the sphere."""
-        return (log_area(self.dim) - self._relative_entropy()).to(self.loc.dtype)
 
     def _beta_parameters(self) -> tuple[Tensor, float]:
         rest = 0.5 * (self.dim - 1)
@@ -64,7 +56,6 @@ class PowerSpherical(AxialDistribution):
         return torch.lgamma(a) - torch.lgamma(a + b) + math.lgamma(2.0 * b) - math.lgamma(b)
 
     def _relative_entropy(self) -> Tensor:
-        """KL to the uniform distribution, in double precision."""
         a, b = self._beta_parameters()
         return wide(self.concentration) * (torch.digamma(a) - torch.digamma(a + b)) - self._log_mean_power()
 
@@ -78,9 +69,9 @@ class PowerSpherical(AxialDistribution):
         a, b = self._beta_parameters()
         kind = torch.finfo(a.dtype)
         pair = torch.stack([a.detach(), torch.full_like(a, b)], dim=-1).expand(*shape, 2)
-        # As torch's Beta draws, but with a generator; the second share is 1 minus the first with all its digits.
+        # As torch's Beta, but with a generator. The second share has more digits than 1 minus the first.
         drops = 2.0 * torch._sample_dirichlet(pair, generator)[..., 1].clamp(kind.tiny, 1.0 - kind.eps)
-        # Not torch's gradient of Beta, which is off by up to 3e-3 of its value.
+        # The relative error of torch's own gradient of Beta is up to 3e-3.
         return with_quantile_gradient(
             drops,
             wide(self.concentration),

@@ -1,7 +1,6 @@
-"""The uniform distribution on the sphere, and closed-form divergences between all distributions of the package.
+"""The uniform distribution on the sphere, and Kullback-Leibler divergences between the distributions of the package.
 
-The Kullback-Leibler divergences are registered for `torch.distributions.kl_divergence`. The divergence of von
-Mises-Fisher to the uniform distribution is that of Appendix C.1.
+The divergences with a closed form are registered for `torch.distributions.kl_divergence`.
 """
 
 from collections.abc import Sequence
@@ -13,13 +12,13 @@ from torch import Size, Tensor
 from torch.distributions import Distribution, register_kl
 
 from sphereot._arrays.random import torch_generator
-from sphereot.distributions.axial import AxialDistribution, check_points, is_validating, unit_vector, wide
+from sphereot.distributions.axial import AxialDistribution, SphereDistribution, is_validating, wide
 from sphereot.distributions.power_spherical import PowerSpherical
 from sphereot.distributions.von_mises_fisher import VonMisesFisher
 from sphereot.sphere.maps import log_area
 
 
-class HypersphericalUniform(Distribution):
+class HypersphericalUniform(SphereDistribution):
     """Uniform distribution on the sphere S^{d-1}.
 
     Parameters
@@ -27,11 +26,9 @@ class HypersphericalUniform(Distribution):
     dim : int
         Dimension d of the space around the sphere, at least 2.
     batch_shape : sequence of int
-        Shape of a batch of such distributions.
-    dtype : torch.dtype, optional
-        Of samples and moments: torch.float32 or torch.float64; torch's default if None.
-    device : torch.device or str, optional
-        Where samples are; torch's default if None.
+        Shape of a batch of distributions.
+    dtype, device : optional
+        Dtype (torch.float32 or torch.float64) and device of samples and moments; by default those of torch.
     validate_args : bool, optional
         Check points in `log_prob`; on by default, except inside torch.compile.
 
@@ -46,9 +43,6 @@ class HypersphericalUniform(Distribution):
     """
 
     arg_constraints: dict[str, Any] = {}  # noqa: RUF012
-    support = unit_vector
-    has_rsample = True
-
     _like: Tensor  # empty; carries dtype and device
 
     def __init__(
@@ -82,11 +76,6 @@ class HypersphericalUniform(Distribution):
         return new
 
     @property
-    def dim(self) -> int:
-        """Dimension d of the space around the sphere."""
-        return int(self.event_shape[0])
-
-    @property
     def mean(self) -> Tensor:
         """The origin."""
         return self._full(0.0, self.batch_shape + self.event_shape)
@@ -97,7 +86,7 @@ class HypersphericalUniform(Distribution):
         return self._full(1.0 / self.dim, self.batch_shape + self.event_shape)
 
     def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """Draw points (*sample_shape, *batch_shape, d); there are no parameters to take gradients in."""
+        """Draw points (*sample_shape, *batch_shape, d); see `VonMisesFisher.sample`."""
         like = self._like
         generator = torch_generator(seed, like.device)
         points = torch.randn(
@@ -105,36 +94,24 @@ class HypersphericalUniform(Distribution):
         )
         return points.div_(torch.linalg.vector_norm(points, dim=-1, keepdim=True))
 
-    def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """Draw points (*sample_shape, *batch_shape, d); `seed` as in `VonMisesFisher.sample`."""
-        return self.rsample(sample_shape, seed=seed)
+    sample = rsample  # there are no parameters, so points have no gradients
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density in the area measure of the sphere, at points (..., d): a constant."""
+        """Compute the logarithm of the density per unit area of the sphere at points (..., d), which is constant."""
         if self._validate_args:
             self._validate_sample(value)
         shape = torch.broadcast_shapes(value.shape[:-1], self.batch_shape)
         return torch.full(shape, -log_area(self.dim), dtype=value.dtype, device=value.device)
 
     def entropy(self) -> Tensor:
-        """Logarithm of the area of the sphere."""
+        """Compute the logarithm of the area of the sphere."""
         return self._full(log_area(self.dim), self.batch_shape)
 
     def _full(self, value: float, shape: Size) -> Tensor:
         return torch.full(shape, value, dtype=self._like.dtype, device=self._like.device)
 
-    def _validate_sample(self, value: Tensor) -> None:
-        check_points("value", value)
-        if value.shape[-1] != self.dim:
-            raise ValueError(
-                f"value: got points in dimension {value.shape[-1]}, but the distribution is in dimension {self.dim}; "
-                "both must lie on the same sphere."
-            )
 
-
-def _batch_shape(
-    p: AxialDistribution | HypersphericalUniform, q: AxialDistribution | HypersphericalUniform
-) -> torch.Size:
+def _batch_shape(p: SphereDistribution, q: SphereDistribution) -> torch.Size:
     """Broadcast the batch shapes of two distributions on the same sphere."""
     if p.dim != q.dim:
         raise ValueError(
@@ -150,7 +127,7 @@ def _uniform_uniform(p: HypersphericalUniform, q: HypersphericalUniform) -> Tens
 
 @register_kl(VonMisesFisher, HypersphericalUniform)
 @register_kl(PowerSpherical, HypersphericalUniform)
-def _axial_uniform(p: VonMisesFisher | PowerSpherical, q: HypersphericalUniform) -> Tensor:
+def _axial_uniform(p: AxialDistribution, q: HypersphericalUniform) -> Tensor:
     return p._relative_entropy().to(p.loc.dtype).expand(_batch_shape(p, q))
 
 
@@ -168,7 +145,7 @@ def _uniform_power_spherical(p: HypersphericalUniform, q: PowerSpherical) -> Ten
 
 @register_kl(VonMisesFisher, VonMisesFisher)
 @register_kl(PowerSpherical, VonMisesFisher)
-def _axial_von_mises_fisher(p: VonMisesFisher | PowerSpherical, q: VonMisesFisher) -> Tensor:
+def _axial_von_mises_fisher(p: AxialDistribution, q: VonMisesFisher) -> Tensor:
     _batch_shape(p, q)
     cosine, kappa = p._cosine_moments()[0], wide(q.concentration)
     apart = wide(q._drop_of(p.loc))

@@ -1,8 +1,7 @@
 """The von Mises-Fisher distribution (Appendix B.3), the analog of a Gaussian on the sphere.
 
-Its cosines <loc, x> are drawn exactly: by the inverse cdf on S^2, by Wood's rejection elsewhere. The numbers drawn are
-drops, 1 - <loc, x>, in double precision: where the concentration is large, cosines crowd just below 1, and the drop
-keeps the digits that the cosine would lose.
+The numbers drawn are drops, 1 - <loc, x>, in double precision: for a large concentration, cosines are close to 1, and
+the drop keeps the digits that the cosine would lose.
 """
 
 import math
@@ -15,7 +14,7 @@ from sphereot.distributions.axial import AxialDistribution, wide
 from sphereot.distributions.implicit_gradients import COSINE, with_quantile_gradient
 from sphereot.sphere.maps import log_area
 
-_MAX_ROUNDS = 200  # two of three proposals are accepted in the worst case: beyond any sample that fits in memory
+_MAX_ROUNDS = 200  # two of three proposals are accepted in the worst case, so 200 rounds are enough for any sample
 
 
 class VonMisesFisher(AxialDistribution):
@@ -32,9 +31,9 @@ class VonMisesFisher(AxialDistribution):
 
     Notes
     -----
-    The normalizer is computed in double precision whatever the dtype, and holds for d and kappa of any size. Sampling
-    is exact: by the inverse cdf on S^2, by Wood's rejection elsewhere. `rsample` has gradients in both parameters:
-    through the reflection in `loc`, and implicitly, by quadrature of the cdf, in `concentration` (first order only).
+    The normalizing constant is computed in double precision, and is accurate for d and kappa of any size. Sampling is
+    exact: by the inverse cdf on S^2, and by Wood's rejection in other dimensions. `rsample` has gradients in both
+    parameters: by automatic differentiation in `loc`, and by quadrature of the cdf in `concentration` (first order).
 
     References
     ----------
@@ -53,24 +52,16 @@ class VonMisesFisher(AxialDistribution):
     tensor([  0.4647, -19.5353])
     """
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density in the area measure of the sphere, at points (..., d)."""
-        if self._validate_args:
-            self._validate_sample(value)
-        drop = self._drop_of(value)
+    def _log_density(self, drop: Tensor) -> Tensor:
         scaled = log_mean_exponential(wide(self.concentration), self.dim, scaled=True)
         constant = -log_area(self.dim) - scaled
         return constant.to(drop.dtype) - self.concentration * drop
-
-    def entropy(self) -> Tensor:
-        """-E[log p(x)], for the area measure of the sphere."""
-        return (log_area(self.dim) - self._relative_entropy()).to(self.loc.dtype)
 
     def _log_mean_exponential(self) -> Tensor:
         return log_mean_exponential(wide(self.concentration), self.dim)
 
     def _relative_entropy(self) -> Tensor:
-        """KL to the uniform distribution (Appendix C.1), in double precision."""
+        # Appendix C.1
         kappa = wide(self.concentration)
         return kappa * kappa * bessel_ratio_slope(kappa, self.dim) - self._log_mean_exponential()
 
@@ -84,7 +75,7 @@ class VonMisesFisher(AxialDistribution):
         kappa = wide(self.concentration)
         fixed = kappa.detach()
         if self.dim == 3:
-            fixed = fixed.clamp(min=1e-150)  # the limit at 0, 2v, is reached to the last digit
+            fixed = fixed.clamp(min=1e-150)  # where the drop is its limit at 0, 2v, to the last digit
             v = torch.rand(tuple(shape), generator=generator, dtype=kappa.dtype, device=kappa.device)
             drops = v.mul_(torch.expm1(-2.0 * fixed)).log1p_().div_(-fixed)
         else:
@@ -98,7 +89,7 @@ class VonMisesFisher(AxialDistribution):
 
 
 def _draw_by_rejection(concentration: Tensor, dim: int, generator: torch.Generator) -> Tensor:
-    """Rejection from the envelope of Wood (1994), in whole arrays: each round redraws what the last one rejected."""
+    """Draw from the envelope of Wood (1994) with rejection; each round draws all rejected numbers again."""
     drops = torch.full_like(concentration, math.nan)
     pending, kappa = None, concentration
     for _ in range(_MAX_ROUNDS):

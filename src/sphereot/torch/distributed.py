@@ -86,7 +86,7 @@ class _Gather(torch.autograd.Function):
         return total.chunk(world_size())[dist.get_rank()]
 
 
-def local_slices(frames: Tensor) -> Tensor:
+def local_frames(frames: Tensor) -> Tensor:
     """The slices that this rank computes."""
     if world_size() == 1:
         return frames

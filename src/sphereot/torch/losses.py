@@ -1,7 +1,7 @@
-"""Loss modules: `SSWLoss` between two batches, `UniformityLoss` to the uniform measure on the sphere."""
+"""Loss modules: `SSWLoss` between two batches, and `UniformityLoss` to the uniform distribution."""
 
 import secrets
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,25 +25,30 @@ from sphereot._arrays.validation import (
 from sphereot._backends import torch_backend as backend
 from sphereot._backends.protocol import Measure
 from sphereot.distance.ssw import require_exact_options
-from sphereot.slicing.circles import great_circles
-from sphereot.slicing.operators import next_great_circles_operator
-from sphereot.torch.distributed import (
-    gather_batch,
-    local_slices,
-    mean_over_ranks,
-    require_equal_batches,
-    world_size,
-)
+from sphereot.slicing.circles import define_torch_operators, draw_next_great_circles, great_circles
+from sphereot.torch.distributed import gather_batch, local_frames, mean_over_ranks, require_equal_batches, world_size
+
+define_torch_operators()  # exported programs need them before the first draw
 
 _REDUCTIONS = ("mean", "sum", "none")
 
 NORMALIZE_REMEDY = "give the loss normalize=True"
 
 
+class _Sample(NamedTuple):
+    """Points and weights with the names of these arguments, of a batch of samples or of one of them."""
+
+    name: str
+    points: Tensor
+    weights_name: str
+    weights: Tensor | None
+
+
 class _SlicedLoss(nn.Module):
     """Base of the losses: great circles and their state, reduction over a batch, distribution over processes."""
 
     frames: Tensor | None
+    unbiased = False
 
     def __init__(
         self,
@@ -66,13 +71,13 @@ class _SlicedLoss(nn.Module):
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction: got {reduction!r}; choose one of {', '.join(map(repr, _REDUCTIONS))}.")
         if block_size is not None:
-            as_int("block_size", block_size, 1, "the number of slices per block")
+            as_int("block_size", block_size, 1, "the number of great circles per block")
         if seed is not None:
             seed = as_int("seed", seed, 0, "the seed of a loss, which counts on from it,")
         self.method, self.fixed, self.seed = as_method(method), fixed, seed
         self.normalize, self.root, self.reduction = normalize, root, reduction
         self.gather, self.block_size, self.nan_on_invalid = gather, block_size, nan_on_invalid
-        # Circles that are kept must not depend on the transform of torch.func in which they are drawn.
+        # Fixed great circles must not depend on the transform of torch.func in which they are drawn.
         self._fixed_seed = secrets.randbits(63) if fixed and seed is None else seed
         # Not a buffer: those move with the model, and to ask a device for the number would wait for it.
         with torch.inference_mode(False):
@@ -80,19 +85,18 @@ class _SlicedLoss(nn.Module):
         self.register_buffer("frames", None)
 
     def extra_repr(self) -> str:
-        """The options that are not the default."""
+        """Return the options that are not the default."""
         shown = {"p": f"{self.p:g}"} | ({} if self.method == "exact" else {"n_projections": self.n_projections})
         shown["method"] = repr(self.method)
         defaults = {"fixed": False, "seed": None, "normalize": False, "root": False, "reduction": "mean"}
         defaults |= {"gather": False, "block_size": None, "nan_on_invalid": False, "unbiased": False}
         for name, default in defaults.items():
-            value = getattr(self, name, default)
-            if value != default:
-                shown[name] = repr(value)
+            if getattr(self, name) != default:
+                shown[name] = repr(getattr(self, name))
         return ", ".join(f"{name}={value}" for name, value in shown.items())
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """With a seed: how many times slices were drawn, so that the stream goes on where a saved training stopped."""
+        """Save how often a seeded loss drew great circles, so that a resumed training run continues the stream."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
         if self.seed is not None and not self.fixed:
             destination[prefix + "draws"] = self._draws.clone()
@@ -107,12 +111,14 @@ class _SlicedLoss(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        # Torch hands over a copy. A state without draws is from before the loss was part of the model.
+        # The state is a copy. It may be older than the loss, and have no draws.
         frames, draws = (state_dict.pop(prefix + name, None) for name in ("frames", "draws"))
         if draws is not None:
             self._draws.copy_(draws)
         if self.fixed and frames is not None and frames.shape[0] != self.n_projections:
-            error_msgs.append(f"{prefix}frames: the state has {frames.shape[0]} slices, the loss {self.n_projections}.")
+            error_msgs.append(
+                f"{prefix}frames: the state has {frames.shape[0]} great circles, the loss {self.n_projections}."
+            )
         elif self.fixed and frames is not None:
             device = frames.device if self.frames is None else self.frames.device
             self.frames = frames.detach().clone().to(device)
@@ -133,11 +139,11 @@ class _SlicedLoss(nn.Module):
 
     @property
     def takes_seed(self) -> bool:
-        """Whether slices can come from the `seed` of a call: the loss has slices, but no seed and no fixed ones."""
+        """Whether a call can have a `seed`: the loss draws great circles in every call, and has no seed of its own."""
         return self.method != "exact" and self.seed is None and not self.fixed
 
-    def _slices(self, x: Tensor, seed: int | torch.Generator | None = None) -> Tensor:
-        """The great circles of this call; the same on every rank when the batch is shared."""
+    def _great_circles(self, x: Tensor, seed: int | torch.Generator | None) -> Tensor:
+        """The great circles of a call, the same on every rank if the batch is shared."""
         if self.fixed and self.frames is not None:
             if self.frames.shape[1] != x.shape[-1]:
                 raise ValueError(
@@ -146,13 +152,13 @@ class _SlicedLoss(nn.Module):
                 )
             return self.frames.to(x.device)
         if self.gather and world_size() > 1 and self.seed is None and seed is None:
-            raise ValueError("gather: the ranks must draw the same slices; give the loss a seed.")
+            raise ValueError("gather: the ranks must draw the same great circles; give the loss a seed.")
         dim, method = x.shape[-1], self.method
         if self.fixed or self.seed is None:
             seed = self._fixed_seed if seed is None else seed
             frames = great_circles(self.n_projections, dim, method=method, seed=seed, like=x)
         elif is_torch_traced():  # counted by the operator: torch.func forbids `+=` on a tensor from outside
-            frames = next_great_circles_operator(self.n_projections, dim, method, self.seed, self._draws, x)
+            frames = draw_next_great_circles(self.n_projections, dim, method, self.seed, self._draws, x)
         else:
             drawn = seed_of_draw(self.seed, int(self._draws))
             frames = great_circles(self.n_projections, dim, method=method, seed=drawn, like=x)
@@ -161,14 +167,36 @@ class _SlicedLoss(nn.Module):
             self.frames = _take_out_of_transforms(frames)
         return frames
 
-    def _require_no_seed_of_its_own(self, seed: int | torch.Generator | None) -> None:
+    def _compute(self, seed: int | torch.Generator | None, *samples: _Sample) -> Tensor:
+        """The reduced loss of one or two samples (n, d), or of batches of samples (B, n, d)."""
         if seed is not None and not self.takes_seed:
             raise ValueError(
-                "seed: the loss has a seed, keeps its slices or has none; leave out the seed of the call, or make the "
-                "loss without seed, fixed and method='exact'."
+                "seed: the loss has a seed, keeps its great circles or has none; leave out the seed of the call, or "
+                "make the loss without seed, fixed and method='exact'."
             )
+        points = {sample.name: self._read_points(sample.name, sample.points) for sample in samples}
+        x, y = points["x"], points.get("y", points["x"])
+        if x.ndim != y.ndim or (x.ndim == 3 and x.shape[0] != y.shape[0]):
+            raise ValueError(
+                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; both need the same batch dimension."
+            )
+        if self.gather:
+            if any(sample.weights is not None for sample in samples):
+                raise ValueError("gather: weights are not gathered; leave them out.")
+            require_equal_batches(**points)
+        frames = None if self.method == "exact" else self._great_circles(x, seed)
+        if frames is not None and self.gather:
+            frames = local_frames(frames)
+        batches = [_split(points[name], name, weights_name, weights) for name, _, weights_name, weights in samples]
+        values = [self._cost(members, frames) for members in zip(*batches, strict=True)]
+        if x.ndim == 2:
+            return values[0]
+        stacked = torch.stack(values)
+        if self.reduction == "none":
+            return stacked
+        return stacked.mean() if self.reduction == "mean" else stacked.sum()
 
-    def _points(self, name: str, points: Tensor) -> Tensor:
+    def _read_points(self, name: str, points: Tensor) -> Tensor:
         if not isinstance(points, Tensor):
             raise TypeError(f"{name}: got {type(points).__name__}; pass a torch tensor of shape (n, d) or (B, n, d).")
         if points.ndim not in (2, 3):
@@ -184,24 +212,31 @@ class _SlicedLoss(nn.Module):
         require_values(name, points)
         return scale_to_unit(points) if self.normalize else points
 
-    def _reduce(self, values: list[Tensor], batched: bool) -> Tensor:
-        if not batched:
-            return values[0]
-        stacked = torch.stack(values)
-        if self.reduction == "none":
-            return stacked
-        return stacked.mean() if self.reduction == "mean" else stacked.sum()
-
-    def _over_ranks(self, frames: Tensor) -> Tensor:
-        return local_slices(frames) if self.gather else frames
-
-    def _gather(self, points: Tensor) -> Tensor:
-        return gather_batch(points) if self.gather else points
-
-    def _rooted(self, value: Tensor) -> Tensor:
-        if self.gather:
-            value = mean_over_ranks(value)
-        return torch.as_tensor(take_root(value, self.p, self.root))
+    def _cost(self, samples: tuple[_Sample, ...], frames: Tensor | None) -> Tensor:
+        """The loss of one or two samples, whose values are not validated yet, on given great circles or on all."""
+        gathered = {x.name: gather_batch(x.points) if self.gather else x.points for x in samples}
+        try:
+            points = {name: as_points(name, x, remedy=NORMALIZE_REMEDY) for name, x in gathered.items()}
+            require_same_kind(**points)
+            for name, x in points.items():
+                require_same_dim("x", points["x"], name, x)
+            dtype = torch.promote_types(points["x"].dtype, points[samples[-1].name].dtype)
+            measures = []
+            for name, _, weights_name, weights in samples:
+                x = in_precision_of_order(points[name].to(dtype), self.p)
+                measures.append(Measure(x, as_weights(weights_name, weights, name, x)))
+        except InvalidValuesError:
+            if not self.nan_on_invalid:
+                raise
+            cost = make_nan(*gathered.values())
+        else:
+            x = measures[0].points
+            if frames is None:
+                require_exact_options(self.p, x.shape[0], self.root, self.unbiased, {})
+                cost = backend.pair_cost(measures[0], unbiased=self.unbiased)
+            else:
+                cost = backend.mean_cost(measures, frames.to(x.dtype), self.p, block_size=self.block_size)
+        return torch.as_tensor(take_root(mean_over_ranks(cost) if self.gather else cost, self.p, self.root))
 
 
 class SSWLoss(_SlicedLoss):
@@ -209,35 +244,35 @@ class SSWLoss(_SlicedLoss):
 
     Parameters
     ----------
-    p : float
-        Order, from 1 to 16.
-    n_projections : int
-        The number of great circles.
-    method : {"iid", "orthogonal", "quasi"}
-        How they are drawn; see `sphereot.great_circles`.
-    fixed : bool
-        Draw the great circles in the first call and keep them (they are part of `state_dict`), instead of new ones in
-        every call. The first call must not be inside a compiled transform of `torch.func`.
+    p : float, default 2
+        Order of the distance, between 1 and 16.
+    n_projections : int, default 200
+        Number of great circles.
+    method : {"iid", "orthogonal", "quasi"}, default "iid"
+        How to draw the great circles; see `sphereot.great_circles`.
+    fixed : bool, default False
+        Draw the great circles in the first call and keep them as part of `state_dict`. By default, every call draws new
+        ones. The first call must not be inside a compiled transform of `torch.func`.
     seed : int, optional
-        Makes the slices reproducible, the first ones those of `ssw(seed=seed)`; the number of draws is part of
-        `state_dict`, so that a resumed training goes on in the same stream. A recomputation in the backward pass
-        (`torch.utils.checkpoint`) counts as a draw: there, use `fixed=True`.
-    normalize : bool
-        Scale the points to unit length first. Without it, points that are not unit vectors are an error.
-    root : bool
+        Seed of the great circles; the first ones are those of ``ssw(seed=seed)``. The number of draws is part of
+        `state_dict`, so a resumed training run continues the same stream. A recomputation in the backward pass
+        (`torch.utils.checkpoint`) is counted as a draw: use ``fixed=True`` there.
+    normalize : bool, default False
+        Scale the points to unit length first. Otherwise, points that are not unit vectors raise an error.
+    root : bool, default False
         Return SSW_p instead of SSW_p^p.
-    reduction : {"mean", "sum", "none"}
-        For input of shape (B, n, d): what to do with the B values. A single pair of samples (n, d) gives a scalar.
-    gather : bool
-        Under `torch.distributed`, compare the whole batch of all ranks: points are gathered (differentiably), the
-        slices divided among the ranks, and value and gradients are those of one process with the whole batch. Needs
-        a `seed`, and batches of the same shape and dtype on each rank. `DistributedDataParallel` averages the
-        parameters' gradients over ranks: multiply the loss by the number of ranks there.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        How to combine the B values for input of shape (B, n, d). Samples of shape (n, d) give a scalar.
+    gather : bool, default False
+        Under `torch.distributed`, compare the whole batch of all ranks. The points are gathered (differentiably) and
+        the great circles are divided among the ranks. Value and gradients are those of one process with the whole
+        batch. This needs a `seed`, and batches of the same shape and dtype on each rank. `DistributedDataParallel`
+        averages the gradients of parameters over ranks, so multiply the loss by the number of ranks there.
     block_size : int, optional
-        Off the CPU: the number of slices per block in memory.
-    nan_on_invalid : bool
-        Return NaN for values that are not valid (NaN, infinity, other lengths than 1, negative weights), instead of
-        raising an error, so that a training can skip the step.
+        Number of great circles per block in memory, for tensors that are not on the CPU.
+    nan_on_invalid : bool, default False
+        Return NaN for invalid values (NaN, infinity, lengths other than 1, negative weights) instead of raising an
+        error. A training loop can then skip the step.
 
     Examples
     --------
@@ -263,61 +298,29 @@ class SSWLoss(_SlicedLoss):
         *,
         seed: int | torch.Generator | None = None,
     ) -> Tensor:
-        """The loss between `x` (n, d) and `y` (m, d), or between batches of them (B, n, d) and (B, m, d).
+        """Compute the loss between `x` (n, d) and `y` (m, d), or between batches (B, n, d) and (B, m, d).
 
-        A loss without a seed and fixed slices can get a `seed` for those of this call.
+        `seed` is the seed of the great circles of this call, for a loss without its own seed or fixed great circles.
         """
-        self._require_no_seed_of_its_own(seed)
-        x, y = self._points("x", x), self._points("y", y)
-        if x.ndim != y.ndim or (x.ndim == 3 and x.shape[0] != y.shape[0]):
-            raise ValueError(
-                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; both need the same batch dimension."
-            )
-        if self.gather and (x_weights is not None or y_weights is not None):
-            raise ValueError("gather: weights are not gathered; leave them out.")
-        if self.gather:
-            require_equal_batches(x=x, y=y)
-        frames = self._over_ranks(self._slices(x, seed))
-        weights = (_weights("x_weights", x_weights, x), _weights("y_weights", y_weights, y))
-        values = [
-            self._rooted(self._between(self._gather(member_x), self._gather(member_y), a, b, frames))
-            for member_x, member_y, a, b in zip(*(_members(t, x.ndim) for t in (x, y)), *weights, strict=True)
-        ]
-        return self._reduce(values, x.ndim == 3)
-
-    def _between(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, frames: Tensor) -> Tensor:
-        """SSW_p^p on frames that the loss has drawn, and that need no check of their own."""
-        try:
-            x, y = (as_points(name, points, remedy=NORMALIZE_REMEDY) for name, points in (("x", x), ("y", y)))
-            require_same_kind(x=x, y=y)
-            require_same_dim("x", x, "y", y)
-            dtype = torch.promote_types(x.dtype, y.dtype)
-            x, y = (in_precision_of_order(points.to(dtype), self.p) for points in (x, y))
-            measures = Measure(x, as_weights("x_weights", a, "x", x)), Measure(y, as_weights("y_weights", b, "y", y))
-        except InvalidValuesError:
-            if self.nan_on_invalid:
-                return make_nan(x, y)
-            raise
-        frames = frames.to(measures[0].points.dtype)
-        return backend.mean_cost(measures, frames, self.p, block_size=self.block_size)
+        return self._compute(seed, _Sample("x", x, "x_weights", x_weights), _Sample("y", y, "y_weights", y_weights))
 
 
 class UniformityLoss(_SlicedLoss):
-    """SSW_p^p between a batch of unit vectors and the uniform measure on the sphere.
+    """SSW_p^p between a batch of unit vectors and the uniform distribution on the sphere.
 
-    It needs no temperature and no negative samples, and does not blow up on small batches. For p = 2 every slice is a
-    closed form (Proposition 1).
+    The loss needs no temperature and no negative samples, and stays bounded for small batches. For p = 2, the cost on
+    every great circle has a closed form (Proposition 1).
 
     Parameters
     ----------
-    method : {"iid", "orthogonal", "quasi", "exact"}
-        How great circles are drawn; or "exact", for p = 2: the mean over all great circles without drawing any, as
-        `sphereot.ssw_uniform(method="exact")`. Its gradient has no noise, and its cost is O(n^2 d).
-    unbiased : bool
-        With `method="exact"`: leave out the pairs of a point with itself. As a metric the value is then comparable
-        between batch sizes: its mean for uniform points is 0, for every n of at least 2.
+    method : {"iid", "orthogonal", "quasi", "exact"}, default "iid"
+        How to draw the great circles. For p = 2, "exact" computes the mean over all great circles without drawing any,
+        as `sphereot.ssw_uniform(method="exact")`. Its gradient has no noise, and its cost is O(n^2 d).
+    unbiased : bool, default False
+        With ``method="exact"``, leave out the pairs of a point with itself. The mean of the loss for uniform points is
+        then 0 for every n of at least 2, so that batches of different sizes are comparable.
     p, n_projections, fixed, seed, normalize, root, reduction, gather, block_size, nan_on_invalid
-        As in `SSWLoss`; `n_projections`, `fixed`, `seed` and `block_size` have no meaning for `method="exact"`.
+        As in `SSWLoss`. ``method="exact"`` ignores `n_projections` and `block_size`, and refuses `fixed` and `seed`.
 
     Examples
     --------
@@ -348,7 +351,6 @@ class UniformityLoss(_SlicedLoss):
         unbiased: bool = False,
         nan_on_invalid: bool = False,
     ) -> None:
-        exact = method == "exact"
         super().__init__(
             p,
             n_projections,
@@ -362,7 +364,7 @@ class UniformityLoss(_SlicedLoss):
             block_size=block_size,
             nan_on_invalid=nan_on_invalid,
         )
-        if exact:
+        if method == "exact":
             require_exact_options(self.p, 2, root, unbiased, {"seed": seed, "fixed": fixed or None})
             self.method = "exact"
         elif unbiased:
@@ -370,36 +372,12 @@ class UniformityLoss(_SlicedLoss):
         self.unbiased = unbiased
 
     def forward(self, x: Tensor, weights: Tensor | None = None, *, seed: int | torch.Generator | None = None) -> Tensor:
-        """The loss of `x` (n, d), or of a batch (B, n, d); `seed` as in `SSWLoss`."""
-        self._require_no_seed_of_its_own(seed)
-        x = self._points("x", x)
-        if self.gather and weights is not None:
-            raise ValueError("gather: weights are not gathered; leave them out.")
-        if self.gather:
-            require_equal_batches(x=x)
-        frames = None if self.method == "exact" else self._over_ranks(self._slices(x, seed))
-        values = [
-            self._rooted(self._to_uniform(self._gather(member), a, frames))
-            for member, a in zip(_members(x, x.ndim), _weights("weights", weights, x), strict=True)
-        ]
-        return self._reduce(values, x.ndim == 3)
-
-    def _to_uniform(self, x: Tensor, weights: Tensor | None, frames: Tensor | None) -> Tensor:
-        try:
-            points = in_precision_of_order(as_points("x", x, remedy=NORMALIZE_REMEDY), self.p)
-            measure = Measure(points, as_weights("weights", weights, "x", points))
-        except InvalidValuesError:
-            if self.nan_on_invalid:
-                return make_nan(x)
-            raise
-        if frames is None:
-            require_exact_options(self.p, points.shape[0], self.root, self.unbiased, {})
-            return backend.pair_cost(measure, unbiased=self.unbiased)
-        return backend.mean_cost((measure,), frames.to(points.dtype), self.p, block_size=self.block_size)
+        """Compute the loss of `x` (n, d), or of a batch (B, n, d), with `seed` as in `SSWLoss`."""
+        return self._compute(seed, _Sample("x", x, "weights", weights))
 
 
 def _take_out_of_transforms(frames: Tensor) -> Tensor:
-    """The frames as a tensor that outlives the transforms of torch.func around the call."""
+    """Return the frames as a tensor that outlives the transforms of torch.func around the call."""
     if torch.compiler.is_compiling():
         if torch._C._functorch.get_dynamic_layer_stack_depth() > 0:
             raise RuntimeError(
@@ -412,35 +390,31 @@ def _take_out_of_transforms(frames: Tensor) -> Tensor:
     return frames
 
 
-def _members(points: Tensor, ndim: int) -> list[Tensor]:
-    return [points] if ndim == 2 else list(points.unbind(0))
-
-
-def _weights(name: str, weights: Tensor | None, points: Tensor) -> list[Tensor | None]:
-    """Weights of each member of the batch; one row of weights is used for all members."""
+def _split(points: Tensor, name: str, weights_name: str, weights: Tensor | None) -> list[_Sample]:
+    """Split a batch into its samples. A single row of weights is used for all samples."""
     *batch, n, _ = points.shape
-    if weights is None:
-        return [None] * (batch[0] if batch else 1)
-    if not isinstance(weights, Tensor):
-        raise TypeError(f"{name}: got {type(weights).__name__}; pass a torch tensor of shape (n,) or (B, n).")
-    if weights.shape == (n,):
-        return [weights] * (batch[0] if batch else 1)
-    if not batch or weights.shape != (*batch, n):
+    if weights is not None and not isinstance(weights, Tensor):
+        raise TypeError(f"{weights_name}: got {type(weights).__name__}; pass a torch tensor of shape (n,) or (B, n).")
+    if weights is not None and weights.shape not in ((n,), (*batch, n)):
         expected = f"({n},)" + (f" or {(*batch, n)}" if batch else "")
-        raise ValueError(f"{name}: shape is {tuple(weights.shape)}, but points {tuple(points.shape)} need {expected}.")
-    return list(weights.unbind(0))
+        raise ValueError(
+            f"{weights_name}: shape is {tuple(weights.shape)}, but points {tuple(points.shape)} need {expected}."
+        )
+    members = points.unbind(0) if batch else (points,)
+    rows = [weights] * len(members) if weights is None or weights.ndim == 1 else weights.unbind(0)
+    return [_Sample(name, x, weights_name, row) for x, row in zip(members, rows, strict=True)]
 
 
 def scale_to_unit(points: Tensor) -> Tensor:
-    """Points (..., d) scaled to unit length, in float32 or float64."""
+    """Scale points (..., d) to unit length, in float32 or float64."""
     return nn.functional.normalize(widen(points), dim=-1)
 
 
 def make_nan(*tensors: Tensor) -> Tensor:
-    """NaN, with NaN as the gradient in the tensors: the value of a loss whose input is not valid."""
+    """Return NaN, with NaN as the gradient in the tensors: the value of a loss for invalid input."""
     return torch.stack([widen(tensor).sum() for tensor in tensors]).sum() * torch.nan
 
 
 def widen(points: Tensor) -> Tensor:
-    """Points of half precision in float32."""
+    """Convert points in half precision to float32."""
     return points.float() if points.dtype in (torch.float16, torch.bfloat16) else points

@@ -8,7 +8,7 @@ from torch import Tensor
 from sphereot._arrays.validation import as_int, as_order, as_points
 from sphereot._support.extras import require
 from sphereot.distance import ssw, ssw_uniform
-from sphereot.slicing.circles import great_circles
+from sphereot.slicing import great_circles
 
 require("torchmetrics", "sphereot.torch.metrics", extra="metrics")
 
