@@ -19,7 +19,7 @@ from benchmarks.power import Row, markdown, one_sample, uniform
 from benchmarks.timing import machine, sphere_sample, write_json
 from sphereot.stats import uniformity_test
 from sphereot.stats._uniformity_null import null_distribution
-from sphereot.stats._uniformity_statistics import _by_blocks, _by_circles
+from sphereot.stats._uniformity_statistics import estimate_by_blocks, estimate_by_circles
 
 SAMPLES = 4000
 LEVELS = (0.05, 0.01)
@@ -107,7 +107,10 @@ def errors() -> list[Row]:
         exact = float(sphereot.ssw_uniform(x, method="exact"))
         deviation = math.sqrt(null_distribution(n, dim).variance) / n
         row: Row = {"d": dim}
-        for name, estimate in (("great circles", _by_circles), ("harmonics and blocks", _by_blocks)):
+        for name, estimate in (
+            ("great circles", estimate_by_circles),
+            ("harmonics and blocks", estimate_by_blocks),
+        ):
             squares = [(estimate(x, rng).value - exact) ** 2 for _ in range(repeats)]
             row[name] = f"{math.sqrt(np.mean(squares)) / deviation:.2g}"
         rows.append(row)

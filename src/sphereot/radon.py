@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, namespace, to_kind
 from sphereot._arrays.types import ArrayT, Frames, NumpyArrayLike, NumpyPoints, ResultT, Seed, SupportsDLPack
 from sphereot._arrays.validation import as_frames, as_int, as_points, as_slice_count, as_turns, require_same_kind
-from sphereot.slicing.circles import great_circles, project
+from sphereot.slicing import great_circles, project
 from sphereot.sphere.maps import log_area
 
 __all__ = ["IntegrationSet", "dual_radon_transform", "hemispherical_transform", "integration_set", "radon_transform"]

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 import sphereot
 from sphereot import plotting
+from sphereot.plotting import styling
 
 RED = (255, 0, 0)
 
@@ -312,6 +313,7 @@ def test_pyplot_is_never_loaded():
     code = """
 import sys, numpy as np
 from sphereot import plotting
+from sphereot.plotting import styling
 plotting.scatter_sphere(np.eye(3)); plotting.density_map(lambda x: x[:, 0] + 1, resolution=4)
 print("matplotlib.pyplot" in sys.modules)
 """
@@ -435,14 +437,14 @@ def test_learning_curve_names_its_loss(monkeypatch, tmp_path, model, loss, label
     """Also where the loss is the default of the model."""
     pytest.importorskip("torch")
     pytest.importorskip("typer")
-    from sphereot.cli.density import _curve
+    from sphereot.cli.density import draw_learning_curve
     from sphereot.density import FlowDensity
 
     drawn = []
-    monkeypatch.setattr(plotting, "save", lambda ax, *_, **__: drawn.append(ax) or [])
+    monkeypatch.setattr(styling, "save", lambda ax, *_, **__: drawn.append(ax) or [])
     estimator = FlowDensity(model, loss)
     estimator.history_ = SimpleNamespace(losses=[2.0, 1.0], validation=[])
-    _curve(estimator, tmp_path / "model.safetensors")
+    draw_learning_curve(estimator, tmp_path / "model.safetensors")
     assert drawn[0].get_ylabel() == label
 
 

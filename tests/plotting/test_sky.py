@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from sphereot import plotting, sphere
+from sphereot.plotting import difference
 
 STAR = sphere.from_lonlat(np.array([[60.0, 30.0]]))
 
@@ -58,9 +59,9 @@ def test_command_draws_the_sky_for_columns_of_right_ascension(tmp_path, monkeypa
         ra, dec = rng.uniform(first, first + 90, 60), rng.uniform(-30, 30, 60)
         pl.DataFrame({"ra": ra, "dec": dec}).write_csv(tmp_path / f"{name}.csv")
     drawn = []
-    draw = plotting.difference_map
+    draw = difference.difference_map
     monkeypatch.setattr(
-        plotting, "difference_map", lambda *args, **options: drawn.append(options) or draw(*args, **options)
+        difference, "difference_map", lambda *args, **options: drawn.append(options) or draw(*args, **options)
     )
     files = tmp_path / "a.csv", tmp_path / "b.csv"
     done = run("test", *files, "--lonlat", "--permutations", 19, "--map", tmp_path / "sky.png")

@@ -170,7 +170,7 @@ def test_the_variance_of_slices_is_part_of_the_null(monkeypatch):
     400 samples: 3 binomial standard errors, and 1 % for a standard error that is known from 8 groups only.
     """
     monkeypatch.setattr(statistic_module, "MAX_POINTS_IN_PAIRS", 10)
-    monkeypatch.setattr(statistic_module, "_circles_are_better", lambda n, dim: True)
+    monkeypatch.setattr(statistic_module, "_ERROR_OF_CIRCLES", 0.0)  # in place of blocks
     monkeypatch.setattr(statistic_module, "CIRCLES_PER_GROUP", 4)
     rng = np.random.default_rng(3)
     results = [uniformity_test(sphere_sample(rng, 40, 64), seed=rng) for _ in range(400)]

@@ -28,7 +28,7 @@ from sphereot.density.components import (
 )
 from sphereot.density.kde import WIDEST, AdaptiveKDE, SphericalKDE, adaptive_bandwidths
 from sphereot.density.mixture import VonMisesFisherMixture
-from sphereot.sphere.maps import normalize
+from sphereot.sphere import normalize
 
 if TYPE_CHECKING:
     from sphereot.density.flow import FlowDensity

@@ -26,9 +26,7 @@ from sphereot._support.checkpoints import (
 from sphereot._support.extras import Progress
 from sphereot.density._estimator import DensityModel
 from sphereot.density.training import BLOCK, History, train
-from sphereot.flows.exponential import ExponentialMapFlow
-from sphereot.flows.flow import Flow
-from sphereot.flows.realnvp import StereographicFlow
+from sphereot.flows import ExponentialMapFlow, Flow, StereographicFlow
 
 
 class _Defaults(NamedTuple):
@@ -273,7 +271,7 @@ class FlowDensity(DensityModel):
         flows = [self._new_flow(n_blocks=n, device="meta") for n in (1, 2)]
         one, two = (sum(parameter.numel() for parameter in flow.parameters()) for flow in flows)
         pairs, rest = divmod(self.n_blocks or _DEFAULTS[self.model].n_blocks, 2)
-        return pairs * two + rest * one
+        return int(pairs * two + rest * one)
 
     def _log_density(self, points: Array) -> NDArray[np.float64]:
         data = torch.as_tensor(to_numpy(points).astype(np.float32))

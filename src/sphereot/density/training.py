@@ -15,7 +15,7 @@ from sphereot._backends.protocol import Measure
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.checkpoints import Callback, DivergenceError, LastGood, run_steps
 from sphereot._support.extras import Progress
-from sphereot.flows.flow import Flow
+from sphereot.flows import Flow
 from sphereot.slicing.drawing import draw_frames
 from sphereot.torch.euclidean import sliced_wasserstein
 

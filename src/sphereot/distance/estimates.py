@@ -236,8 +236,9 @@ def ssw_estimate(
             raise ValueError("method: got a method and projections; give one of them.")
         frames = frames_for(points, n_projections, projections, seed)
         count, dim, _ = frames.shape
+        costs = _costs_in_steps(measures, p, frames, 0, progress)
         sampling = CircleSampling("given", dim, None, None, near_points(measures, p, count))
-        estimate = _summarize(_costs_in_steps(measures, p, frames, 0, progress), [1] * count, sampling, p)
+        estimate = _summarize(costs, [1] * count, sampling, p)
     else:
         count, limit = circle_counts(n_projections, rtol, max_projections)
         n, dim = points.shape
@@ -347,7 +348,7 @@ def _require_probability(level: Any) -> None:
         raise ValueError(f"level: got {level!r}, but a probability strictly between 0 and 1 is needed.")
 
 
-def circle_counts(n_projections: int | None, rtol: float | None, max_projections: int) -> tuple[int, int]:
+def circle_counts(n_projections: int | None, rtol: Any, max_projections: int) -> tuple[int, int]:
     """The number of great circles to begin with, and the largest number to use."""
     count = as_slice_count(n_projections)
     if rtol is None:

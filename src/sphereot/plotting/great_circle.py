@@ -15,7 +15,7 @@ from sphereot._arrays.validation import as_frames, require_same_dim
 from sphereot._support.text import plural
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
-from sphereot.slicing.circles import project
+from sphereot.slicing import project
 
 if TYPE_CHECKING:
     from matplotlib.typing import ColorType

@@ -4,6 +4,7 @@ A great circle is the intersection of the sphere with a plane, and a plane is an
 (Section 3.2). Points go to angular positions: x -> angle of U^T x, in [0, 1) (Lemma 1).
 """
 
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, overload
@@ -22,6 +23,7 @@ from sphereot._arrays.libraries import (
     is_torch_traced,
     namespace,
     to_kind,
+    without_gradient,
 )
 from sphereot._arrays.random import seed_of_draw
 from sphereot._arrays.types import ArrayT, Frames, Method, NumpyPoints, Seed, SupportsDLPack
@@ -134,19 +136,22 @@ def draw_great_circles(n_projections: int, dim: int, method: str, seed: Any, lik
     """Draw `great_circles` for validated arguments."""
     # An operator draws when a compiled graph runs, and as often as torch.func.vmap asks for.
     if is_torch_compiling(like) or (seed is None and is_torch(like) and is_torch_traced()):
-        return torch_operators().great_circles(n_projections, dim, method, seed, like.detach())
+        define_torch_operators()
+        return sys.modules["torch"].ops.sphereot.great_circles(n_projections, dim, method, seed, without_gradient(like))
     return _draw(n_projections, dim, method, seed, like)
 
 
 def draw_next_great_circles(n_projections: int, dim: int, method: str, seed: int, draws: Array, like: Array) -> Array:
     """Draw the great circles of draw number `draws` of a seed, inside a trace of torch, and increment `draws`."""
-    return torch_operators().next_great_circles(n_projections, dim, method, seed, draws, like.detach())
+    define_torch_operators()
+    operators = sys.modules["torch"].ops.sphereot
+    return operators.next_great_circles(n_projections, dim, method, seed, draws, without_gradient(like))
 
 
 @constant_when_compiled
 @cache
-def torch_operators() -> Any:
-    """Define the operators of torch that draw great circles, and return their namespace."""
+def define_torch_operators() -> None:
+    """Define the operators of torch that draw great circles."""
     import torch
 
     arguments = "SymInt n_projections, SymInt dim, str method, SymInt"
@@ -166,7 +171,6 @@ def torch_operators() -> Any:
     for operator in (draw, draw_next):
         operator.register_fake(_empty_frames)
         operator.register_vmap(lambda *args, operator=operator: _draw_for_members(operator, *args))
-    return torch.ops.sphereot
 
 
 def _draw(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:

@@ -115,7 +115,7 @@ class CenterMixture:
         The density that is proportional to the cost has the least variance. Because few great circles were seen, a part
         of the old shares and of the uniform distribution stays, and no weight exceeds 10.
         """
-        sums = np.bincount(strata, contributions, minlength=self.shares.size).reshape(self.shares.shape)
+        sums: Floats = np.bincount(strata, contributions, minlength=self.shares.size).reshape(self.shares.shape)
         uniform = np.diff(self.edges, axis=1) / len(self.centers)
         total = float(np.sum(sums))
         following = self.shares

@@ -17,7 +17,7 @@ from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator, numpy_generator
 from sphereot._arrays.types import Points
 from sphereot._arrays.validation import as_frames, as_method, as_samples, as_slice_count
-from sphereot.slicing.circles import great_circles
+from sphereot.slicing import great_circles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ rounding of lengths in float32.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._backends.uniform_kernel import LARGEST, gegenbauer_eigenvalues
 from sphereot.distance.estimates import mean_and_error
-from sphereot.slicing.circles import great_circles
+from sphereot.slicing import great_circles
 from sphereot.stats._uniformity_null import DEGREES, SMALLEST, WeightedChiSquares, sobolev_limit
 
 MAX_POINTS_IN_PAIRS = 20_000
@@ -70,18 +70,14 @@ def uniform_statistic(points: NDArray[Any], generator: np.random.Generator) -> U
         # In double precision: the statistic, n times the cost, would show rounding that is alike for all pairs.
         value = float(backend_for(points).pair_cost(Measure(points.astype(np.float64, copy=False))))
         return UniformStatistic(value, 0.0, np.empty(0), np.empty((0, dim, 2)))
-    return _by_circles(points, generator) if _circles_are_better(n, dim) else _by_blocks(points, generator)
-
-
-def _circles_are_better(n: int, dim: int) -> bool:
     spectrum = gegenbauer_eigenvalues(dim, _FEW_DEGREES)
     variances = spectrum.eigenvalues * spectrum.shares
-    rest = math.sqrt(float(np.sum(variances[2:]) / np.sum(variances)))
-    error_of_blocks: float = rest * math.sqrt(n / _block_size(n))
-    return error_of_blocks > _ERROR_OF_CIRCLES * math.sqrt(dim)
+    error_of_blocks = math.sqrt(float(np.sum(variances[2:]) / np.sum(variances)) * n / _block_size(n))
+    circles_are_better = error_of_blocks > _ERROR_OF_CIRCLES * math.sqrt(dim)
+    return estimate_by_circles(points, generator) if circles_are_better else estimate_by_blocks(points, generator)
 
 
-def _by_circles(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:
+def estimate_by_circles(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:
     dim = points.shape[1]
     groups = [great_circles(CIRCLES_PER_GROUP, dim, method="quasi", seed=generator) for _ in range(GROUPS)]
     costs = np.stack([_slice_costs(points, frames.astype(points.dtype)) for frames in groups])
@@ -89,7 +85,7 @@ def _by_circles(points: NDArray[Any], generator: np.random.Generator) -> Uniform
     return UniformStatistic(float(value), float(error), costs.reshape(-1), np.concatenate(groups))
 
 
-def _by_blocks(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:
+def estimate_by_blocks(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:
     n, dim = points.shape
     # At random, because the points of a file may be in an order.
     blocks = np.array_split(generator.permutation(n), max(1, n // _block_size(n)))
@@ -236,3 +232,11 @@ def gine_limit(dim: int) -> WeightedChiSquares:
     eigenvalues[1::2] = np.exp(log_even)
     shares[1::2] = np.exp(log_even + log_multiplicities[1::2])
     return sobolev_limit(eigenvalues, spectrum.multiplicities, shares, mean=1.5)
+
+
+CLASSICAL: dict[str, tuple[Callable[[Points], float], Callable[[float, int, int], float]]] = {
+    "Rayleigh": (rayleigh, rayleigh_tail_probability),
+    "Bingham": (bingham, bingham_tail_probability),
+    "Giné": (gine, gine_tail_probability),
+}
+"""The classical statistics of points, and their tail probabilities for a statistic, n and d."""

@@ -244,7 +244,7 @@ def difference_map(
     pool /= np.linalg.norm(pool, axis=1, keepdims=True)
     n, m = first.shape[0], second.shape[0]
     if bandwidth is None:
-        from sphereot.density import SphericalKDE
+        from sphereot.density.kde import SphericalKDE
 
         width = SphericalKDE().fit(pool).bandwidth_
     else:

@@ -19,7 +19,7 @@ from sphereot._arrays.validation import as_level, as_order, as_points, as_same_k
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot._support.units import TURNS, Lengths, format_number
-from sphereot.sketch.sketch import Sketch
+from sphereot.sketch import Sketch
 from sphereot.stats._testing import choose_frames, independent_generator, standardize
 from sphereot.stats.sketch_tests import (
     ROUNDING,
@@ -244,6 +244,7 @@ def drift_test(
     permutations = as_permutations(permutations, max(_PERMUTATIONS, least), len(windows), alpha)
     samples: list[NDArray[Any]] = []
     of_points: list[NDArray[np.intp]] | None = None
+    frames: NDArray[np.floating[Any]]
     if isinstance(reference, Sketch):
         if method != "quasi" or any(value is not None for value in (groups, n_projections, projections)):
             raise ValueError(

@@ -24,7 +24,7 @@ import numpy as np
 from sphereot._arrays.validation import as_int, as_level, as_order, as_weight_factor
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.text import cost_name, plural, printable, shorten
-from sphereot.sketch.sketch import Sketch
+from sphereot.sketch import Sketch
 from sphereot.stats.history_file import HistoryFile, history_text, open_history
 from sphereot.stats.sketch_tests import (
     ROUNDING,

@@ -21,7 +21,7 @@ from sphereot.stats._testing import cost_tolerance, ratio_to_mean
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, result_of_costs
 
 if TYPE_CHECKING:
-    from sphereot.sketch.sketch import Sketch
+    from sphereot.sketch import Sketch
 
 _BLOCK_BYTES = 256 << 20
 _LEAST_UNITS = 5  # of both sketches together: fewer have fewer than ten divisions
@@ -249,11 +249,11 @@ def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
         sums = chosen @ array.reshape(len(array), -1)
         selected.append(sums.reshape(n_slices, -1))
         others.append((array.sum(axis=0).ravel() - sums).reshape(n_slices, -1))
-    pairs = [backend.histogram(*arrays) for arrays in (selected, others)]
+    pairs = x, y = [backend.histogram(*arrays) for arrays in (selected, others)]
     if p == 1:
         costs = np.concatenate([cost[:, 0] for cost, _ in backend.level_distances(pairs, n_slices)])
     else:
-        costs = backend.transport_distances(*pairs, p, n_slices)[0]
+        costs = backend.transport_distances(x, y, p, n_slices)[0]
     by_slice: Floats = costs.reshape(len(chosen), -1).T
     return by_slice
 
@@ -297,4 +297,5 @@ def _circle_densities(*samples: tuple[Floats, Floats | None, int]) -> ProjectedD
     for turns, mass, _ in samples:
         counts = np.bincount((turns * _GRID).astype(np.int64) % _GRID, mass, minlength=_GRID)
         densities.append(np.maximum(np.fft.irfft(np.fft.rfft(counts / counts.sum()) * decay, _GRID) * _GRID, 0.0))
-    return ProjectedDensities((np.arange(_GRID) + 0.5) / _GRID, *densities, max(bandwidths))
+    reference, window = densities
+    return ProjectedDensities((np.arange(_GRID) + 0.5) / _GRID, reference, window, max(bandwidths))

@@ -9,8 +9,7 @@ the null distribution of every statistic.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral
 from threading import Lock
@@ -27,7 +26,7 @@ from sphereot._backends.protocol import Measure
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import cost_name, p_value_text, plural
 from sphereot.distance.ssw import require_exact_options
-from sphereot.slicing.circles import great_circles
+from sphereot.slicing import great_circles
 from sphereot.stats._testing import (
     NullTestResult,
     choose_frames,
@@ -38,14 +37,10 @@ from sphereot.stats._testing import (
 )
 from sphereot.stats._uniformity_null import null_distribution, null_tail_probability
 from sphereot.stats._uniformity_statistics import (
+    CLASSICAL,
     MAX_POINTS_IN_PAIRS,
     UniformStatistic,
-    bingham,
-    bingham_tail_probability,
     gine,
-    gine_tail_probability,
-    rayleigh,
-    rayleigh_tail_probability,
     uniform_statistic,
 )
 
@@ -59,13 +54,6 @@ _SIMULATIONS = 999
 
 # Classical statistics that differ by less, relatively, are ties: those of single points are all equal.
 _CLASSICAL_TOLERANCE = 1e-12
-
-_CLASSICAL: dict[str, Callable[[NDArray[Any]], float]] = {"Rayleigh": rayleigh, "Bingham": bingham, "Giné": gine}
-_TAIL_PROBABILITIES: dict[str, Callable[[float, int, int], float]] = {
-    "Rayleigh": rayleigh_tail_probability,
-    "Bingham": bingham_tail_probability,
-    "Giné": gine_tail_probability,
-}
 
 
 @dataclass(frozen=True)
@@ -265,35 +253,75 @@ def uniformity_test(
     n, dim = int(points.shape[0]), int(points.shape[1])
     sampling = {"simulations": simulations, "null_points": null_points}
     circles = {"n_projections": n_projections, "projections": projections}
-    chosen, chosen_null = _method_and_null(n, dim, p, method, null, sampling, circles)
+    chosen, simulates = _choose_method(n, dim, p, method, null, sampling, circles)
     generator = independent_generator(seed, points)
-    if chosen_null == "asymptotic":
-        return _without_simulation(to_numpy(points), generator)
-    count = _SIMULATIONS
-    if simulations is not None:
-        count = as_int("simulations", simulations, 1, "the number of simulated samples")
-    size = min(n, _MAX_NULL_POINTS)
-    if null_points is not None:
-        size = as_int("null_points", null_points, 1, "the size of the simulated samples")
-        if size > n:
-            raise ValueError(f"null_points: got {size}, but x has only {n} points; give at most {n}.")
-    if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):
-        n_slices = 0 if chosen == "exact" else as_slice_count(n_projections)
-        kind = (size, dim, chosen, n_slices, p, count, None if seed is None else int(seed))
-        simulated = _cached_null(*kind).get(progress)
-    elif chosen == "exact":
-        simulated = _simulate(size, dim, None, p, count, generator, progress)
+    if simulates:
+        count, size = _SIMULATIONS, min(n, _MAX_NULL_POINTS)
+        if simulations is not None:
+            count = as_int("simulations", simulations, 1, "the number of simulated samples")
+        if null_points is not None:
+            size = as_int("null_points", null_points, 1, "the size of the simulated samples")
+            if size > n:
+                raise ValueError(f"null_points: got {size}, but x has only {n} points. Give at most {n}.")
+        if projections is None and (seed is None or (isinstance(seed, Integral) and not isinstance(seed, bool))):
+            n_slices = 0 if chosen == "exact" else as_slice_count(n_projections)
+            samples = _cached_null(size, dim, chosen, n_slices, p, count, None if seed is None else int(seed))
+        else:
+            drawn = chosen != "exact"
+            frames = choose_frames(n_projections, projections, points, seed, generator, chosen) if drawn else None
+            samples = _Null(size, dim, frames, p, count, generator)
+        distances, simulated = samples.statistics(progress)
+    sample = to_numpy(points)
+    if chosen == "exact":
+        estimate = uniform_statistic(sample, generator)
     else:
-        frames = choose_frames(n_projections, projections, points, seed, generator, chosen)
-        simulated = _simulate(size, dim, frames, p, count, generator, progress)
-    result = _with_simulation(to_numpy(points), p, chosen, size, simulated)
-    if n == 2 and chosen == "exact" and simulations is None and null_points is None:
-        known = null_tail_probability(n * result.statistic, n, dim)
-        return replace(result, p_value=known, null_method="exact", null_moments=_null_moments(n, dim))
-    return result
+        frames = samples.frames.astype(sample.dtype, copy=False)
+        slice_costs = np.asarray(backend_for(sample).slice_costs([Measure(sample)], frames, p), dtype=np.float64)
+        estimate = UniformStatistic(float(np.mean(slice_costs)), 0.0, slice_costs, samples.frames)
+    statistics = {
+        name: statistic(sample)
+        for name, (statistic, _) in CLASSICAL.items()
+        if statistic is not gine or n <= _MAX_POINTS_IN_PAIRS
+    }
+    if simulates:
+        # Samples for slices are simulated in float32, whatever the dtype of the points.
+        rounding = float(np.finfo(sample.dtype if chosen == "exact" else np.float32).eps)
+        tolerance = cost_tolerance(rounding, p, n + len(samples.frames))
+        nulls = with_ties(distances * (size / n) ** (p / 2), estimate.value, tolerance)
+        probability = p_value(estimate.value, nulls)
+        p_values = [
+            p_value(value, with_ties(simulated[name], value, _CLASSICAL_TOLERANCE))
+            for name, value in statistics.items()
+        ]
+    else:
+        nulls = np.empty(0)
+        # All samples of one point have the same statistics.
+        p_values = [1.0 if n == 1 else CLASSICAL[name][1](value, n, dim) for name, value in statistics.items()]
+    moments, null_method = None, "simulated"
+    if not simulates or (n == 2 and chosen == "exact" and simulations is None and null_points is None):
+        null_method = "exact" if n <= 2 else "asymptotic"
+        probability = null_tail_probability(n * estimate.value, n, dim, n * estimate.standard_error)
+        distribution = null_distribution(n, dim)
+        moments = (distribution.mean / n, math.sqrt(distribution.variance) / n)
+    tests = zip(statistics.items(), p_values, strict=True)
+    return UniformityResult(
+        statistic=estimate.value,
+        p_value=probability,
+        null=nulls,
+        classical=tuple(ClassicalTest(name, value, probability) for (name, value), probability in tests),
+        slice_costs=estimate.slice_costs,
+        projections=estimate.frames,
+        method=chosen,
+        null_method=null_method,
+        standard_error=estimate.standard_error,
+        null_moments=moments,
+        n=n,
+        dim=dim,
+        p=p,
+    )
 
 
-def _method_and_null(
+def _choose_method(
     n: int,
     dim: int,
     p: float,
@@ -301,8 +329,8 @@ def _method_and_null(
     null: str | None,
     sampling: dict[str, Any],
     circles: dict[str, Any],
-) -> tuple[str, str]:
-    """The method and the null distribution, chosen where they are None; `sampling` and `circles` are other options."""
+) -> tuple[str, bool]:
+    """The method, and whether to simulate samples; `sampling` and `circles` are further options of the test."""
     if null not in (None, "asymptotic", "simulated"):
         raise ValueError(f"null: got {null!r}, which is unknown; choose one of 'asymptotic', 'simulated'.")
     for name, value in sampling.items():
@@ -319,81 +347,14 @@ def _method_and_null(
                 "null: got 'asymptotic', but it is known only for the mean over all great circles; give method='exact' "
                 "with p=2 and no great circles, or null='simulated'."
             )
-        return as_method(method), "simulated"
+        return as_method(method), True
     require_exact_options(p, n, root=False, unbiased=False, given=circles)
     if simulated and not in_pairs:
         raise ValueError(
             f"method: got 'exact' with simulated samples and {n} points, but it takes at most {MAX_POINTS_IN_PAIRS}; "
             "leave out simulations, null_points and null, or give method='quasi'."
         )
-    asymptotic = null == "asymptotic" or (not simulated and n >= _LEAST_ASYMPTOTIC_POINTS)
-    return method, "asymptotic" if asymptotic else "simulated"
-
-
-def _without_simulation(points: NDArray[Any], generator: np.random.Generator) -> UniformityResult:
-    """The test on SSW_2^2, the mean over all great circles, of a validated NumPy array."""
-    n, dim = points.shape
-    estimate = uniform_statistic(points, generator)
-    tests = [
-        # All single points are alike.
-        ClassicalTest(name, value, 1.0 if n == 1 else _TAIL_PROBABILITIES[name](value, n, dim))
-        for name, value in _classical_statistics(points).items()
-    ]
-    return UniformityResult(
-        statistic=estimate.value,
-        p_value=null_tail_probability(n * estimate.value, n, dim, n * estimate.standard_error),
-        null=np.empty(0),
-        classical=tuple(tests),
-        slice_costs=estimate.slice_costs,
-        projections=estimate.frames,
-        method="exact",
-        null_method="exact" if n <= 2 else "asymptotic",
-        standard_error=estimate.standard_error,
-        null_moments=_null_moments(n, dim),
-        n=n,
-        dim=dim,
-        p=2.0,
-    )
-
-
-def _null_moments(n: int, dim: int) -> tuple[float, float]:
-    """Mean and standard deviation of SSW_2^2 for n uniform points."""
-    distribution = null_distribution(n, dim)
-    return distribution.mean / n, math.sqrt(distribution.variance) / n
-
-
-def _with_simulation(
-    points: NDArray[Any], p: float, method: str, null_points: int, simulated: "_Null"
-) -> UniformityResult:
-    """`uniformity_test` of a validated NumPy array against simulated samples of `null_points` points."""
-    n, dim = points.shape
-    # Samples for slices are simulated in float32, whatever the dtype of the points.
-    rounding, terms = float(np.finfo(np.float32).eps), n + len(simulated.frames)
-    if method == "exact":
-        estimate = uniform_statistic(points, np.random.default_rng(0))  # exact: the generator is not used
-        rounding = float(np.finfo(points.dtype).eps)
-    else:
-        frames = simulated.frames.astype(points.dtype, copy=False)
-        slice_costs = np.asarray(backend_for(points).slice_costs([Measure(points)], frames, p), dtype=np.float64)
-        estimate = UniformStatistic(float(np.mean(slice_costs)), 0.0, slice_costs, simulated.frames)
-    tolerance = cost_tolerance(rounding, p, terms)
-    null = with_ties(simulated.distances * (null_points / n) ** (p / 2), estimate.value, tolerance)
-    tests = [
-        ClassicalTest(name, value, p_value(value, with_ties(simulated.classical[name], value, _CLASSICAL_TOLERANCE)))
-        for name, value in _classical_statistics(points).items()
-    ]
-    return UniformityResult(
-        statistic=estimate.value,
-        p_value=p_value(estimate.value, null),
-        null=null,
-        classical=tuple(tests),
-        slice_costs=estimate.slice_costs,
-        projections=estimate.frames,
-        method=method,
-        n=n,
-        dim=dim,
-        p=p,
-    )
+    return method, simulated or (null is None and n < _LEAST_ASYMPTOTIC_POINTS)
 
 
 def clear_null_cache() -> None:
@@ -401,36 +362,39 @@ def clear_null_cache() -> None:
     _cached_null.cache_clear()
 
 
-@dataclass(frozen=True)
 class _Null:
-    """Statistics of uniform samples, on fixed great circles or (no frames) over all of them."""
+    """Statistics of uniform samples of n points, on great circles or, if `frames` is None, over all of them (p = 2)."""
 
-    frames: NDArray[np.floating[Any]]
-    distances: NDArray[np.float64]
-    classical: dict[str, NDArray[np.float64]]
-
-
-class _CachedNull:
-    """Statistics that are simulated at the first call of `get`; other threads wait for them."""
-
-    def __init__(self, n: int, dim: int, method: str, n_projections: int, p: float, simulations: int, seed: int | None):
-        self._kind = n, dim, method, n_projections, p, simulations, seed
+    def __init__(
+        self,
+        n: int,
+        dim: int,
+        frames: NDArray[Any] | None,
+        p: float,
+        simulations: int,
+        generator: np.random.Generator,
+    ):
+        self.frames = np.empty((0, dim, 2)) if frames is None else frames
+        self._arguments = n, dim, frames, p, simulations, generator
         self._lock = Lock()
-        self._null: _Null | None = None
+        self._statistics: tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]] | None = None
 
-    def get(self, progress: Progress) -> _Null:
+    def statistics(self, progress: Progress) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+        """SSW_p^p and the classical statistics; the first call simulates the samples, and other threads wait for it."""
         with self._lock:
-            if self._null is None:
-                n, dim, method, n_projections, p, simulations, seed = self._kind
-                generator = independent_generator(seed, None)
-                frames = None
-                if method != "exact":
-                    frames = great_circles(n_projections, dim, method=as_method(method), seed=generator)
-                self._null = _simulate(n, dim, frames, p, simulations, generator, progress)
-            return self._null
+            if self._statistics is None:
+                self._statistics = _simulate(*self._arguments, progress)
+            return self._statistics
 
 
-_cached_null = lru_cache(maxsize=16)(_CachedNull)
+@lru_cache(maxsize=16)
+def _cached_null(
+    n: int, dim: int, method: str, n_projections: int, p: float, simulations: int, seed: int | None
+) -> _Null:
+    generator = independent_generator(seed, None)
+    drawn = method != "exact"
+    frames = great_circles(n_projections, dim, method=as_method(method), seed=generator) if drawn else None
+    return _Null(n, dim, frames, p, simulations, generator)
 
 
 def _simulate(
@@ -441,11 +405,10 @@ def _simulate(
     simulations: int,
     generator: np.random.Generator,
     progress: Progress,
-) -> _Null:
-    """Uniform samples of n points, on great circles, or where `frames` is None over all great circles (p = 2)."""
+) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
     single = None if frames is None else frames.astype(np.float32)  # rounding is far below the spread of the statistics
     distances = np.empty(simulations)
-    classical: dict[str, list[float]] = {name: [] for name in _CLASSICAL}
+    classical = {name: np.empty(simulations) for name in CLASSICAL}
     with progress_bar(progress, "uniform samples", simulations) as show:
         for k in range(simulations):
             sample = generator.standard_normal((n, dim), dtype=np.float32)
@@ -454,16 +417,7 @@ def _simulate(
                 distances[k] = uniform_statistic(sample, generator).value
             else:
                 distances[k] = np.mean(backend_for(sample).slice_costs([Measure(sample)], single, p), dtype=np.float64)
-            for name, statistic in _CLASSICAL.items():
-                classical[name].append(statistic(sample[:_MAX_NULL_POINTS_IN_PAIRS] if statistic is gine else sample))
+            for name, (statistic, _) in CLASSICAL.items():
+                classical[name][k] = statistic(sample[:_MAX_NULL_POINTS_IN_PAIRS] if statistic is gine else sample)
             show(k + 1)
-    kept = np.empty((0, dim, 2)) if frames is None else frames
-    return _Null(kept, distances, {name: np.array(values) for name, values in classical.items()})
-
-
-def _classical_statistics(points: NDArray[Any]) -> dict[str, float]:
-    return {
-        name: statistic(points)
-        for name, statistic in _CLASSICAL.items()
-        if statistic is not gine or len(points) <= _MAX_POINTS_IN_PAIRS
-    }
+    return distances, classical
