@@ -1,4 +1,4 @@
-"""The values that docs/mathematics lists."""
+"""The values that docs/background/ssw.md lists."""
 
 import math
 
@@ -30,7 +30,7 @@ def test_order_1_of_two_points_is_their_angle(dim, gamma):
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 2.5])
 def test_order_2_of_two_points(gamma):
-    """D_3 of docs/uniformity.md is the variance of the projected angle."""
+    """D_3 of docs/background/uniformity.md is the variance of the projected angle."""
     variance = math.log(math.sin(gamma / 2) ** 2) * math.log(math.cos(gamma / 2) ** 2)
     value = sphereot.ssw(*at_angle(gamma, 3), projections=CIRCLES[3])
     assert_allclose(4 * math.pi**2 * value, gamma**2 + variance, rtol=1e-2)
@@ -78,7 +78,7 @@ def test_order_1_is_at_most_the_wasserstein_distance_with_weights(dim, seed):
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize(("weight", "error"), [(1e-4, 1e-12), (1e-8, 1e-8), (1e-12, 3e-4), (1e-15, 0.3), (1e-17, 1.0)])
 def test_tiny_weights_have_few_digits(p, weight, error):
-    """Masses are rounded by up to 2^-52 of the total; docs/mathematics/circle.md has the figures."""
+    """Masses are rounded by up to 2^-52 of the total; see docs/background/circle.md for the errors."""
     u = np.random.default_rng(0).uniform(size=(50, 2))
     gap = np.abs(u[:, 0] - u[:, 1])
     exact = weight / (1 + weight) * np.minimum(gap, 1 - gap) ** p
