@@ -10,6 +10,7 @@ import numpy as np
 
 from paper.common import Curve, choose_epochs, select
 from paper.experiment import Experiment, Table
+from paper.learning.program_flows import ProgramDensity
 from paper.run_context import Row, RunContext
 from sphereot import datasets, plotting
 from sphereot._arrays.types import Method
@@ -25,6 +26,8 @@ _COLUMNS = {
     "SSW + NLL": {"model": "expmap", "loss": "ssw+nll"},
     "KDE": {"model": "kde"},
     "Auto": {"model": "auto"},
+    "SW, program's start": {"model": "expmap", "loss": "sw"},
+    "Stereo, program's network": {"model": "stereo", "loss": "sw"},
 }
 _WITHOUT_EPOCHS = ("KDE", "Auto")
 _OF_THE_PAPER = ("earthquake", "flood", "fire")
@@ -70,6 +73,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         train, test = datasets.load(data).split(split, by=by)
         lengths = {
             "Stereo": config.stereo_epochs,
+            "Stereo, program's network": config.stereo_epochs,
             "NLL": config.likelihood_epochs,
             "SSW + NLL": config.likelihood_epochs,
         }
@@ -80,10 +84,10 @@ def run(config: Config, context: RunContext) -> list[Row]:
         if parameters["model"] == "expmap":
             parameters |= {"n_blocks": config.n_blocks, "n_components": config.n_components}
         estimator: Any
-        if column == "KDE":
-            estimator = SphericalKDE()
+        if column in _WITHOUT_EPOCHS:
+            estimator = SphericalKDE() if column == "KDE" else AverageDensity(seed=seed)
         else:
-            estimator = AverageDensity(seed=seed) if column == "Auto" else FlowDensity(**parameters)
+            estimator = (ProgramDensity if "program" in column else FlowDensity)(**parameters)
         curve, stops = Curve(checkpoint, "epochs", "losses", "nll"), choose_epochs(epochs, config.curve_points)
 
         def follow(epoch: int, loss: float, flow: Flow) -> None:
@@ -96,7 +100,7 @@ def run(config: Config, context: RunContext) -> list[Row]:
         else:
             estimator.fit(train.points, checkpoint=curve, callback=follow)
         seconds = time.perf_counter() - start
-        mapped = by == "row" and split == 0 and column == config.columns[0]  # shown by `plot`
+        mapped = by == "row" and split == 0 and (column,) == config.columns[:1]  # shown by `plot`
         density = estimator.density(plotting.map_points(config.grid).reshape(-1, 3)) if mapped else None
         return {
             "test_nll": -estimator.score(test.points),
@@ -112,6 +116,11 @@ def run(config: Config, context: RunContext) -> list[Row]:
         by_location = partial(work, by="location")
         rows += context.measure(_BY_LOCATION, _units(config, columns), by_location, checkpoints=True)
     return rows
+
+
+def _reported(column: str, data: str) -> str:
+    """What the paper reports; empty where it has nothing. The variants "SW, ..." compare with its "SW"."""
+    return _PAPER.get((column.split(",")[0], data), "")
 
 
 def _units(config: Config, columns: tuple[str, ...]) -> list[Row]:
@@ -137,6 +146,8 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     from matplotlib.lines import Line2D
 
     with plotting.style():
+        if not config.columns:
+            return {"likelihoods": _likelihoods(rows, config)}
         rows_of_maps = math.ceil(len(config.data) / 2)
         maps = Figure(figsize=(6.8, 2.6 * rows_of_maps), layout="constrained")
         first = config.columns[0]
@@ -164,8 +175,9 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
             for column in config.columns:
                 color = plotting.PALETTE[list(_COLUMNS).index(column) % len(plotting.PALETTE)]
                 _draw_curve(ax, select(selected, column=column), column, color)
-                if (column, name) in _PAPER:
-                    mean, spread = map(float, _PAPER[column, name].split(" ± "))
+                reported = _reported(column, name)
+                if reported:
+                    mean, spread = map(float, reported.split(" ± "))
                     style: dict[str, Any] = {"color": color, "markersize": 3, "linewidth": 0.8, "capsize": 2}
                     ax.errorbar(end, mean, spread, fmt="s", **style)
             ax.set(xlabel="epoch", ylabel="test NLL [nats]", title=name)
@@ -196,11 +208,11 @@ def _likelihoods(rows: list[Row], config: Config) -> Any:
     figure = Figure(figsize=(6.8, 2.6), layout="constrained")
     for k, name in enumerate(config.data):
         ax = figure.add_subplot(1, len(config.data), k + 1)
-        for column, color in zip(config.columns, plotting.PALETTE, strict=False):
+        for column, color in zip(dict.fromkeys(sum(parts.values(), ())), plotting.PALETTE, strict=False):
             for position, (part, columns) in enumerate(parts.items()):
                 if column in columns:
                     values = [row["test_nll"] for row in select(rows, part=part, data=name, column=column)]
-                    label = column if position == 0 else None
+                    label = column if position == 0 or not config.columns else None
                     ax.plot([position] * len(values), values, "o", color=color, markersize=3, label=label)
         ax.set(title=name, xlabel="split", xlim=(-0.5, 1.5), xticks=range(2), xticklabels=["by row", "by location"])
     figure.axes[0].set_ylabel("test NLL [nats]")
@@ -217,8 +229,8 @@ def summarize(rows: list[Row], config: Config) -> Table:
             for name in config.data:
                 values = [row["test_nll"] for row in select(rows, part=part, data=name, column=column)]
                 spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
-                paper = f"  [{_PAPER[column, name]}]" if part == _BY_ROW and (column, name) in _PAPER else ""
-                cells.append(f"{np.mean(values):.2f}{spread}{paper}")
+                reported = _reported(column, name) if part == _BY_ROW else ""
+                cells.append(f"{np.mean(values):.2f}{spread}" + (f"  [{reported}]" if reported else ""))
             lines.append([column if part == _BY_ROW else f"{column}, by location", *cells])
     note = (
         f"Negative test log-likelihood, mean ± standard deviation of {config.splits} splits; in brackets, the paper's."
@@ -260,11 +272,11 @@ EXPERIMENT = Experiment(
         "table": Config(data=_OF_THE_PAPER, columns=("SSW", "SW")),
         "ssw": Config(data=_OF_THE_PAPER, columns=("SSW",)),
         "sw": Config(data=_OF_THE_PAPER, columns=("SW",)),
-        "stereo": Config(data=_OF_THE_PAPER, columns=("Stereo",), stereo_epochs=1500),
-        # Both kinds of splits for the flow, on the data that have repeated locations.
-        "location": TwoProtocolsConfig(
-            data=("earthquake", "volcano"), columns=("SSW",), location_columns=("SSW",), splits=2, epochs=6000
-        ),
+        # The network of this package and the one of the program, for as many epochs as there; four hours of one core.
+        "stereo": Config(data=_OF_THE_PAPER, columns=("Stereo", "Stereo, program's network"), stereo_epochs=10_000),
+        "program": Config(data=("flood",), columns=("SW, program's start",)),
+        # Splits by location, to compare with "table".
+        "location": TwoProtocolsConfig(data=_OF_THE_PAPER, columns=(), location_columns=("SSW",)),
         # The estimates with the largest likelihood, on the paper's splits and on splits by location.
         "density": TwoProtocolsConfig(columns=("Auto", "KDE"), location_columns=("Auto", "KDE")),
     },
