@@ -98,7 +98,8 @@ def problems_of_description(metadata: str) -> list[str]:
     links = re.findall(r"\]\(([^)]+)\)", metadata)
     problems = [] if links else ["the description has no links: README is missing"]
     tag = f"/v{version()}/"
-    problems += [f"{link} is not of the tag v{version()}" for link in links if "://" in link and tag not in link]
+    ours = [link for link in links if "sphereot/sphereot" in link]
+    problems += [f"{link} is not of the tag v{version()}" for link in ours if tag not in link]
     return problems + [f"the description has the relative link {link}" for link in links if "://" not in link]
 
 
