@@ -39,7 +39,9 @@ def count(page, selector):
 def test_shows_all_windows(monitor, open_page, tmp_path):
     page = open_page(monitor_page(tmp_path / "page.html", monitor, title="Texts", columns=list("abcde")))
     assert page.evaluate("document.querySelector('h1').textContent") == "Texts"
-    assert page.evaluate("document.querySelector('.summary').textContent").startswith("Drift in 1 of 3 windows")
+    assert page.evaluate("document.querySelector('.summary').textContent").startswith(
+        "Drift detected in 1 of 3 windows"
+    )
     assert count(page, "tbody tr") == count(page, "details") == 3
     assert count(page, ".chart-wide .drift-mark") == 1
     assert page.evaluate("document.querySelector('details[open] summary').textContent").startswith("day 2: drift")
@@ -70,7 +72,7 @@ def test_the_last_of_many_windows(open_page, tmp_path):
         long.check(sample(rng))
     page = open_page(monitor_page(tmp_path / "page.html", long, last=25), width=400)
     assert count(page, "tbody tr") == 25
-    assert "Earlier windows, not shown but in the history: 5." in page.evaluate("document.body.textContent")
+    assert "Not shown: 5 earlier windows of the history." in page.evaluate("document.body.textContent")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
@@ -86,11 +88,11 @@ def test_page_of_a_test_of_sketches(open_page, tmp_path):
 
 def test_messages(monitor, tmp_path):
     empty = DriftMonitor(sample(np.random.default_rng(0)))
-    with pytest.raises(ValueError, match="monitor: has no windows yet"):
+    with pytest.raises(ValueError, match="The monitor must have at least one window"):
         monitor_page(tmp_path / "page.html", empty)
-    with pytest.raises(ValueError, match="columns: got 2 names for 5 coordinates"):
+    with pytest.raises(ValueError, match=r"columns must have one name per coordinate \(5\), got 2"):
         monitor_page(tmp_path / "page.html", monitor, columns=["a", "b"])
     result = drift_test(np.eye(3), [np.eye(3)], permutations=19, seed=0)
-    with pytest.raises(ValueError, match="rows: got 2 for 1 window"):
+    with pytest.raises(ValueError, match=r"rows must have one entry per window \(1\), got 2"):
         drift_page(tmp_path / "page.html", result, rows=[None, None])
     assert not any(tmp_path.iterdir())

@@ -120,7 +120,7 @@ def test_messages(points):
     frame = dd.from_pandas(frame_of(points), npartitions=2)
     with pytest.raises(ValueError, match="has no column 'embeding'"):
         sketch(frame, columns="embeding")
-    with pytest.raises(ValueError, match="name a column of lists"):
+    with pytest.raises(ValueError, match="Name a column of lists"):
         sketch(frame)
     with pytest.raises(ValueError, match="holds text, not lists"):
         sketch(frame, columns="embedding").compute(scheduler="sync")

@@ -112,17 +112,17 @@ def test_flipped_bits_with_a_right_checksum_are_no_crash(weighted):
     ("changes", "message"),
     [
         ({"version": 2}, "version 2"),
-        ({"dim": 2**31}, "dim: "),
-        ({"dim": 0}, "dim: "),
+        ({"dim": 2**31}, r"\(dim\b"),
+        ({"dim": 0}, r"\(dim\b"),
         ({"slices": 2**16, "bins": 2**14}, "cannot hold"),
-        ({"slices": 2**32 - 1}, "n_projections: "),
-        ({"bins": 1}, "bins: "),
+        ({"slices": 2**32 - 1}, r"\(n_projections\b"),
+        ({"bins": 1}, r"\(bins\b"),
         ({"groups": 2**16, "slices": 2**16}, "times groups"),
-        ({"groups": 0}, "groups: "),
+        ({"groups": 0}, r"\(groups\b"),
         ({"method": 9}, "unknown method"),
         ({"method": 0}, "great circles of this sketch are not those"),
         ({"seed": 1}, "great circles of this sketch are not those"),
-        ({"seed": 2**64 - 1}, "seed: "),
+        ({"seed": 2**64 - 1}, r"\(seed\b"),
         ({"flags": 8}, "unknown method or flag"),
         ({"flags": 4}, "not whether they have weights"),
         ({"flags": 2}, "a payload, but no counts"),
@@ -157,7 +157,7 @@ def test_forged_counts():
     negative[first] -= 1
     with pytest.raises(ValueError, match="not the number of points"):
         Sketch.from_bytes(forged(data, zlib.compress(bytes(negative))))
-    with pytest.raises(TypeError, match="from bytes"):
+    with pytest.raises(TypeError, match="must be bytes"):
         Sketch.from_bytes("text")
 
 

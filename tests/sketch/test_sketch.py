@@ -164,9 +164,9 @@ def test_merging():
     assert c is a
     assert a == both
     assert before + b == a
-    with pytest.raises(ValueError, match="counts would be negative"):
+    with pytest.raises(ValueError, match="Cannot subtract"):
         before - b
-    with pytest.raises(ValueError, match="counts would be negative"):
+    with pytest.raises(ValueError, match="Cannot subtract"):
         empty - before
 
 
@@ -201,9 +201,9 @@ def test_weights_and_none_refuse_to_merge():
     a, b = Sketch(3, **SMALL).update(points(5)), Sketch(3, **SMALL).update(points(5), weights=np.ones(5))
     with pytest.raises(ValueError, match="differ in weights"):
         a + b
-    with pytest.raises(ValueError, match="got weights, but the points of this sketch have no weights"):
+    with pytest.raises(ValueError, match="for points without weights"):
         a.update(points(5), weights=np.ones(5))
-    with pytest.raises(ValueError, match="got no weights"):
+    with pytest.raises(ValueError, match="for points with weights"):
         b.update(points(5))
     assert a.distance(b).value == pytest.approx(0, abs=1e-6)
 
@@ -229,11 +229,11 @@ def test_groups():
 
 def test_labels_are_checked():
     sketch = Sketch(3, **SMALL, groups=4)
-    with pytest.raises(ValueError, match="groups: got none"):
+    with pytest.raises(ValueError, match="groups is required"):
         sketch.update(points(3))
-    with pytest.raises(ValueError, match="groups: got labels"):
+    with pytest.raises(ValueError, match="groups is not supported"):
         Sketch(3, **SMALL).update(points(3), groups=[1, 2, 3])
-    with pytest.raises(ValueError, match="each needs one label"):
+    with pytest.raises(ValueError, match="one label per point"):
         sketch.update(points(3), groups=[1, 2])
     with pytest.raises(ValueError, match="3 of 3 labels are missing"):
         sketch.update(points(3), groups=[None] * 3)
@@ -259,7 +259,7 @@ def test_labels_are_checked():
     ],
 )
 def test_bad_arguments(arguments, name):
-    with pytest.raises((ValueError, TypeError), match=f"^{name}: "):
+    with pytest.raises((ValueError, TypeError), match=rf"^{name}\b"):
         Sketch(**arguments)
 
 
@@ -267,19 +267,19 @@ def test_bad_points_and_weights_change_nothing():
     sketch = Sketch(3, **SMALL)
     x = points(3)
     for wrong in (2 * x, x[:, :2] / np.linalg.norm(x[:, :2], axis=1, keepdims=True), np.full((2, 3), np.nan)):
-        with pytest.raises(ValueError, match=r"^x: "):
+        with pytest.raises(ValueError, match=r"^x\b"):
             sketch.update(wrong)
     for weights in ([1, 2], [1, 2, -1], [1, np.nan, 1], [1, 2, 2.0**40]):
-        with pytest.raises(ValueError, match=r"^weights: "):
+        with pytest.raises(ValueError, match=r"^weights\b"):
             sketch.update(x, weights=weights)
     assert (sketch.n, sketch.weighted) == (0, None)
-    with pytest.raises(ValueError, match="the total is"):
+    with pytest.raises(ValueError, match="total weight must be at most"):
         Sketch(3, **SMALL).update(points(40_000), weights=np.full(40_000, 2.0**31))
     for work in (sketch.distance_to_uniform, lambda: sketch.distance(Sketch(3, **SMALL).update(x))):
-        with pytest.raises(ValueError, match="the sketch is empty"):
+        with pytest.raises(ValueError, match="The sketch is empty"):
             work()
     zero = Sketch(3, **SMALL).update(x, weights=np.zeros(3))
-    with pytest.raises(ValueError, match="weight zero only"):
+    with pytest.raises(ValueError, match="all weights are zero"):
         zero.distance_to_uniform()
     with pytest.raises(ValueError, match="p: "):
         Sketch(3, **SMALL).update(x).distance_to_uniform(p=0.5)

@@ -87,5 +87,5 @@ def test_columns_of_coordinates(table, points):
 def test_messages(table):
     with pytest.raises(ValueError, match="has no column 'embeding'"):
         sketch_agg(table, "embeding")
-    with pytest.raises(ValueError, match="name a column of lists"):
+    with pytest.raises(ValueError, match="Name a column of lists"):
         sketch_agg(table)

@@ -31,7 +31,7 @@ def test_regions_are_where_the_samples_differ():
     assert result.region[15, 0] == -1  # its antipode
     assert result.p_value == 1 / 200
     assert all(0.02 < share < 0.5 for share in result.share)
-    assert "x is denser on" in str(result)
+    assert "x is significantly denser on" in str(result)
     assert ((result.standardized > result.threshold) == (result.region == 1)).all()
     assert ((result.standardized < -result.threshold) == (result.region == -1)).all()
     other = difference_map(Y, X, permutations=199, resolution=30, seed=0)
@@ -67,9 +67,9 @@ def test_level_with_groups():
 
 
 def test_messages():
-    with pytest.raises(ValueError, match=r"x: points have 4 coordinates, but a map is for 3"):
+    with pytest.raises(ValueError, match=r"x must have points with 3 coordinates \(on the sphere S\^2\), got 4"):
         difference_map(np.eye(4), np.eye(4))
-    with pytest.raises(ValueError, match=r"permutations: got 9, but level 0\.05 needs at least 20"):
+    with pytest.raises(ValueError, match=r"permutations must be at least 20 for alpha=0\.05, got 9"):
         difference_map(X, Y, permutations=9)
     for bad in ({"bandwidth": 0}, {"alpha": 0.9}, {"resolution": 1}):
         with pytest.raises(ValueError, match=next(iter(bad))):

@@ -93,7 +93,7 @@ def test_lost_repeated_and_moved_lines_are_found(history):
         [one, one, two, three, four], [one, two, three, four, four], [one, two, three, four, one],
     ):  # fmt: skip
         history.write_text("".join([first, *kept]))
-        with pytest.raises(ValueError, match=r"windows are missing at its end|does not match its checksum"):
+        with pytest.raises(ValueError, match=r"windows are missing at the end|does not match its checksum"):
             monitor(history)
 
 
@@ -112,7 +112,7 @@ def test_lines_of_another_history_are_found(history, tmp_path):
     DriftMonitor(sketch(0), history=tmp_path / "other", horizon=20).check(sketch(1), label="day 1", time=NOON)
     other = (tmp_path / "other").read_text().splitlines(keepends=True)
     history.write_text("".join([history.read_text().splitlines(keepends=True)[0], other[1]]))
-    with pytest.raises(ValueError, match="line 2: does not match its checksum"):
+    with pytest.raises(ValueError, match="line 2 does not match its checksum"):
         monitor(history)
 
 
@@ -121,8 +121,8 @@ NO_HISTORY = {
     b"\n": "is not a drift history",
     b"\xff\xfe binary": "is not a drift history",
     b'{"format": "sphereot drift history", "version": 1, "reference": 5}\n': "belongs to another reference",
-    b'{"format": "sphereot drift history", "version": 3}\n': "has version 3, but versions 1 and 2",
-    b'{"format": "sphereot drift history", "version": 2}\n': "line 1: does not match its checksum",
+    b'{"format": "sphereot drift history", "version": 3}\n': "must have version 1 or 2, got 3",
+    b'{"format": "sphereot drift history", "version": 2}\n': "line 1 does not match its checksum",
 }
 
 
@@ -158,7 +158,7 @@ def test_a_window_that_the_first_line_does_not_name_yet(history, tmp_path):
     assert labels(history)[-2:] == ["day 5", "day 6"]
     lines = history.read_bytes().splitlines(keepends=True)
     history.write_bytes(before + b"".join(lines[1:]))
-    with pytest.raises(ValueError, match="has 2 windows after the last one that line 1 names"):
+    with pytest.raises(ValueError, match="has 2 windows after the last window that line 1 names"):
         monitor(history)
 
 
@@ -206,7 +206,7 @@ def test_a_history_without_checksums_is_read_and_gets_them(history):
     check(history, 3)
     assert history.read_text() == old
     os.link(history, history.with_name("second"))
-    with pytest.raises(ValueError, match="has 2 names"):
+    with pytest.raises(ValueError, match="with 2 names"):
         check(history, 4)
     history.with_name("second").unlink()
     check(history, 4)
@@ -234,7 +234,7 @@ def test_fields_without_checksums(history, change):
     record = json.loads(lines[2])
     assert record["adjusted_p_value"] > 0.5
     history.write_text("\n".join([*lines[:2], json.dumps(record | change), *lines[3:]]))
-    with pytest.raises(ValueError, match="line 3: is not the result of a window"):
+    with pytest.raises(ValueError, match="line 3 is not the result of a window"):
         monitor(history)
 
 
@@ -245,7 +245,7 @@ def test_missing_fields(history, field):
     del record[field]
     for line in (json.dumps(record), "{}", lines[1][:200], "[" * 100_000):
         history.write_text(f"{lines[0]}\n{line}\n")
-        with pytest.raises(ValueError, match="line 2: is not"):
+        with pytest.raises(ValueError, match="line 2 is not"):
             monitor(history)
 
 
@@ -381,7 +381,7 @@ def test_a_history_that_nobody_may_write_is_read(history):
 def test_verify_needs_a_history(tmp_path):
     with pytest.raises(FileNotFoundError):
         monitor(tmp_path / "none.jsonl").verify()
-    with pytest.raises(ValueError, match="this monitor has none"):
+    with pytest.raises(ValueError, match="This monitor has no history"):
         monitor(None).verify()
-    with pytest.raises(ValueError, match="wait: got -1"):
+    with pytest.raises(ValueError, match=r"wait: .*, got -1"):
         monitor(tmp_path / "none.jsonl", wait=-1)

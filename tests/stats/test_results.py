@@ -19,7 +19,8 @@ KINDS = {
 
 def result_of(kind, statistic, null):
     shared = {"p_value": 1.0, "slice_costs": np.ones(4), "projections": np.ones((4, 3, 2)), "n": 2, "dim": 3, "p": 2.0}
-    return kind(statistic=statistic, null=np.array(null), **shared, **KINDS[kind])
+    moments = {"null_mean": np.mean(null), "null_deviation": np.std(null)}
+    return kind(statistic=statistic, null=np.array(null), **moments, **shared, **KINDS[kind])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -189,12 +189,15 @@ def test_report(rng):
 
 X = sphere_sample(np.random.default_rng(0), 9, 3)
 FAULTS = {
-    "no simulations": ({"simulations": 0}, r"simulations: got 0, but the number of simulated samples must be an int"),
-    "order": ({"p": 0.5}, r"p: got 0.5"),
-    "projections": ({"n_projections": 0}, r"n_projections: got 0"),
-    "too many null points": ({"null_points": 10}, r"null_points: got 10, but x has only 9 points; give at most 9"),
-    "no null points": ({"null_points": 0}, r"null_points: got 0"),
-    "seed": ({"seed": -1}, r"seed: got -1"),
+    "no simulations": (
+        {"simulations": 0},
+        r"simulations: the number of simulated samples must be an integer of at least 1, got 0",
+    ),
+    "order": ({"p": 0.5}, r"p: .*, got 0.5"),
+    "projections": ({"n_projections": 0}, r"n_projections: .*, got 0"),
+    "too many null points": ({"null_points": 10}, r"null_points must be at most the number of points \(9\), got 10"),
+    "no null points": ({"null_points": 0}, r"null_points: .*, got 0"),
+    "seed": ({"seed": -1}, r"seed: .*, got -1"),
     "points": ({"x": 2 * X}, r"x: row 0 has length 2"),
     "frames": ({"projections": np.ones((2, 3, 2))}, r"projections: the frames are not orthonormal"),
 }
@@ -208,7 +211,7 @@ def test_bad_input(fault):
 
 
 def test_seed_of_a_wrong_kind():
-    with pytest.raises(TypeError, match="seed: got str"):
+    with pytest.raises(TypeError, match=r"seed: .*, got str"):
         uniformity_test(X, seed="7")
 
 

@@ -1,4 +1,4 @@
-"""What the charts of a report show, in pixels: distances over time, densities on a great circle, points in a plane."""
+"""The charts of a report, in pixels: distances over time, densities on a great circle, points in a plane."""
 
 import math
 from collections.abc import Sequence
@@ -12,22 +12,19 @@ from sphereot._support.text import plural, shorten
 from sphereot._support.units import Lengths, format_number
 from sphereot.stats import DriftResult, DriftWindow, TwoSampleResult
 
-MAX_POINTS = 1000
-"""Largest number of points of a sample that are drawn; more would hide each other."""
-
-AXIS_NAMES = ("direction in which they differ most", "second direction")
-"""Names of the axes of the plane."""
+MAX_POINTS = 1000  # that are drawn of a sample; more would hide each other
+AXIS_NAMES = ("direction in which they differ most", "second direction")  # of the plane
 
 _WIDTH, _HEIGHT, _TIMELINE_HEIGHT = 420.0, 380.0, 300.0
 _CHARACTER_WIDTH = 7.0  # of tick labels, in pixels
 _MARK_WIDTH = 43.0  # of a number below the axis, with the space around it
-_CIRCLES = 8  # with more, the plane would show more of what is chance
-_RIDGE = 0.1  # added to the covariance, in units of its mean variance: the inverse is then stable for small samples
+_CIRCLES = 8  # that span the plane; with more, it would show more random differences
+_RIDGE = 0.1  # added to the covariance, in units of its mean variance, for a stable inverse of small samples
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Plot area of a chart: a rectangle in pixels, and the ranges of values that it shows."""
+    """The plot area of a chart: a rectangle in pixels, and the ranges of its values."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
@@ -55,36 +52,36 @@ class Chart:
         return ticks(*self.y_range, max_ticks=5)
 
     def x(self, values: Any) -> Any:
-        """Horizontal pixels of values."""
+        """Return the horizontal pixels of values."""
         low, high = self.x_range
         return self.left + (values - low) / (high - low) * (self.right - self.left)
 
     def y(self, values: Any) -> Any:
-        """Vertical pixels of values."""
+        """Return the vertical pixels of values."""
         low, high = self.y_range
         return self.bottom - (values - low) / (high - low) * (self.bottom - self.top)
 
     def line(self, xs: ArrayLike, ys: ArrayLike) -> str:
-        """SVG path of a line through values."""
+        """Return the SVG path of a line through values."""
         return "M" + self._format("L%g %g", xs, ys)[1:]
 
     def area(self, xs: NDArray[Any], ys: NDArray[Any]) -> str:
-        """SVG path of the area between values and the lower side."""
+        """Return the SVG path of the area between values and the lower side."""
         low = self.y_range[0]
         return self.line([*xs, xs[-1], xs[0]], [*ys, low, low]) + "Z"
 
     def dots(self, points: NDArray[np.float64]) -> str:
-        """SVG path of dots: lines of length zero with round ends, in few characters."""
+        """Return the SVG path of dots: lines of length zero with round ends."""
         return self._format("M%g %gh0", points[:, 0], points[:, 1])
 
     def _format(self, each: str, xs: ArrayLike, ys: ArrayLike) -> str:
-        """Text for every point, with tenths of pixels."""
+        """Format every point, in tenths of pixels."""
         pixels = np.round(np.stack([self.x(np.asarray(xs)), self.y(np.asarray(ys))], axis=1), 1)
         return (each * len(pixels)) % tuple(pixels.ravel().tolist())
 
 
 def ticks(low: float, high: float, *, max_ticks: int) -> list[float]:
-    """Round numbers, equally spaced, between `low` and `high`, in at most `max_ticks` steps.
+    """Return round numbers, equally spaced, between `low` and `high`, in at most `max_ticks` steps.
 
     >>> ticks(0, 0.93, max_ticks=5)
     [0.0, 0.2, 0.4, 0.6, 0.8]
@@ -97,7 +94,7 @@ def ticks(low: float, high: float, *, max_ticks: int) -> list[float]:
 
 
 def distance_name(p: float) -> str:
-    """Name of the distance without markup.
+    """Return the name of the distance without markup.
 
     >>> distance_name(2), distance_name(1.5)
     ('SSW₂', 'SSW₁.₅')
@@ -105,11 +102,8 @@ def distance_name(p: float) -> str:
     return "SSW" + f"{p:g}".translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
-# ---- distances over time ----
-
-
 def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, Any]:
-    """The distance of each window from the reference, beside the band that chance explains."""
+    """Draw the distance of each window from the reference, and the band of distances expected without drift."""
     count, unit = len(result.windows), lengths.units[0].name
     values = [lengths.distance(window.value) for window in result.windows]
     bands = [[lengths.distance(value) for value in window.band] for window in result.windows]
@@ -121,7 +115,7 @@ def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, A
         marks, axis_label = [(k, shorten(w.label, room)) for k, w in enumerate(result.windows, start=1)], "window"
     else:
         every = -(-count // int((right - left) / _MARK_WIDTH))
-        # The last window is the newest, so that it has a mark; one too close to it has none.
+        # The last window is the newest, so it always has a mark; a mark too close to it is left out.
         numbers = [*(k for k in range(1, count, every) if count - k >= every), count]
         marks, axis_label = [(k, str(k)) for k in numbers], "window, numbered as in the table"
     name = f"{distance_name(result.p)} from the reference, in {unit}"
@@ -142,11 +136,8 @@ def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, A
     }
 
 
-# ---- densities on a great circle ----
-
-
 def circle_chart(window: DriftWindow) -> dict[str, Any]:
-    """Both densities along the circle, which is cut open where the points are fewest."""
+    """Draw both densities along the great circle, which is cut at their minimum."""
     densities = window.densities
     grid = len(densities.turns)
     start = int(np.argmin(densities.reference + densities.window))
@@ -164,11 +155,8 @@ def circle_chart(window: DriftWindow) -> dict[str, Any]:
     }
 
 
-# ---- points in the plane in which two samples differ most ----
-
-
 def subsample(points: NDArray[Any], max_points: int = MAX_POINTS, seed: int = 0) -> NDArray[np.float64]:
-    """Random subset of at most `max_points` points, in their order."""
+    """Draw a random subset of at most `max_points` points, in their order."""
     if len(points) > max_points:
         chosen = np.random.default_rng(seed).choice(len(points), max_points, replace=False)
         points = points[np.sort(chosen)]
@@ -176,10 +164,10 @@ def subsample(points: NDArray[Any], max_points: int = MAX_POINTS, seed: int = 0)
 
 
 def plane_chart(reference: NDArray[Any], window: NDArray[Any], test: TwoSampleResult) -> dict[str, Any]:
-    """Points of two samples in the plane of `differing_plane`."""
+    """Draw the points of two samples in the plane of `differing_plane`."""
     planar, text = project_on_plane(reference, window, test)
     limit = 1.05 * max(float(np.max(np.abs(points))) for points in planar) or 1.0
-    wide = limit * (Chart.right - Chart.left) / (_HEIGHT - 86)  # one scale for both axes, or clusters look stretched
+    wide = limit * (Chart.right - Chart.left) / (_HEIGHT - 86)  # the same scale as the vertical axis
     marks = [(tick, f"{tick:g}") for tick in ticks(-wide, wide, max_ticks=4)]
     chart = Chart((-wide, wide), (-limit, limit), *AXIS_NAMES, marks)
     return {
@@ -193,37 +181,35 @@ def plane_chart(reference: NDArray[Any], window: NDArray[Any], test: TwoSampleRe
 def project_on_plane(
     reference: NDArray[Any], window: NDArray[Any], test: TwoSampleResult
 ) -> tuple[list[NDArray[np.float64]], str]:
-    """Some points (n, 2) of both samples in the plane in which they differ, and what this plane shows, for a caption.
-
-    Principal axes of the points would show what varies most, not what changed.
-    """
+    """Return at most `MAX_POINTS` points (n, 2) of each sample in the plane of `differing_plane`, and a caption."""
     before, after = np.asarray(reference, np.float64), np.asarray(window, np.float64)
     axes = differing_plane(before, after, test)
     difference = after.mean(axis=0) - before.mean(axis=0)
     total = float(difference @ difference)
     share = float(np.sum((difference @ axes) ** 2)) / total if total > 0 else 0.0
     text = (
-        f"The plane is that of the {plural(min(_CIRCLES, len(test.slice_costs)), 'great circle')} that differ most; "
-        f"{share:.0%} of the squared distance between the means lies in it. The first direction parts the two best, "
-        "relative to their spread, which differs most along the second. The plane was chosen to show a difference, and "
-        "shows some even where chance explains it."
+        f"The plane lies in the span of the {plural(min(_CIRCLES, len(test.slice_costs)), 'great circle')} with the "
+        f"largest difference, and contains {share:.0%} of the squared distance between the means. The first direction "
+        "separates the samples best, and their spread differs most along the second. The plane was chosen to show a "
+        "difference, so it shows one even if the distributions are equal."
     )
     return [subsample(points) @ axes for points in (before, after)], text
 
 
 def count_drawn(total: int) -> str:
-    """How many points are drawn, unless all are."""
+    """Say how many points are drawn, unless all are drawn."""
     return f" ({MAX_POINTS:,} of {total:,} points)" if total > MAX_POINTS else ""
 
 
 def differing_plane(
     reference: NDArray[np.float64], window: NDArray[np.float64], test: TwoSampleResult
 ) -> NDArray[np.float64]:
-    """Orthonormal axes (d, 2) of a plane in which two samples differ, in the span of the most differing great circles.
+    """Return orthonormal axes (d, 2) of a plane in the span of the great circles on which two samples differ most.
 
-    The first axis is Fisher's discriminant in this span: the difference of the means, divided by the covariance, so
-    that a few rows of another topic lie apart from all others. Along the second axis, of those orthogonal to it, the
-    variances differ most. In the whole space the discriminant would part any two samples, by chance alone.
+    Principal axes of the points would show what varies most, not what changed. The first axis is Fisher's discriminant
+    in this span: the difference of the means, divided by the covariance. It separates a few rows of another topic from
+    all other rows. Along the second axis, the variances differ most. In the whole space, the discriminant would
+    separate any two samples.
     """
     chosen = np.argsort(-test.slice_costs, kind="stable")[:_CIRCLES]
     frames = np.asarray(test.projections, np.float64)[chosen]
@@ -242,10 +228,10 @@ def differing_plane(
     second = rest @ directions[:, np.argmax(np.abs(changes))]
     axes = span @ np.stack([first, second], axis=1)
     signs = np.where((difference @ np.stack([first, second], axis=1)) < 0, -1.0, 1.0)
-    return np.asarray(axes * signs)  # windows lie toward positive numbers
+    return np.asarray(axes * signs)  # the window is in the positive direction
 
 
 def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Orthonormal basis (d, k) of the span of the columns."""
+    """Return an orthonormal basis (d, k) of the span of the columns."""
     basis, lengths, _ = np.linalg.svd(vectors, full_matrices=False)
     return np.asarray(basis[:, lengths > 1e-9 * lengths[0]])

@@ -1,4 +1,4 @@
-"""The pages of a drift test, of a drift monitor, and of a two-sample test in a dimension without a map."""
+"""Reports of a drift test, of a drift monitor, and of a two-sample test in a dimension without a map."""
 
 import os
 import re
@@ -16,14 +16,7 @@ from sphereot._support.extras import require
 from sphereot._support.text import cost_name, p_value_text, plural, printable, shorten
 from sphereot._support.units import Lengths, Unit, as_unit, format_number
 from sphereot.plotting.globe import globe_figure, html_page
-from sphereot.report.charts import (
-    MAX_POINTS,
-    circle_chart,
-    distance_name,
-    plane_chart,
-    subsample,
-    timeline,
-)
+from sphereot.report.charts import MAX_POINTS, circle_chart, distance_name, plane_chart, subsample, timeline
 from sphereot.sphere import to_lonlat
 from sphereot.stats import DriftMonitor, DriftResult, DriftWindow, TwoSampleResult
 
@@ -31,13 +24,10 @@ _MAX_TITLE = 120  # characters
 _MAX_COLUMNS = 3  # named in a caption
 _POINTS_PER_CIRCLE = 360
 _WIDTHS = {"chart-wide": 860.0, "chart-narrow": 360.0}  # the page shows one of them
-_BAND_NOTE = (
-    "The band is the range of a window of this size if nothing has changed, at the corrected level; exactly the "
-    "windows above it count as drift."
-)
+_BAND_NOTE = "The band is the range to expect without drift. A window has drifted if its distance is above its band."
 
 Rows = tuple[Sequence[str], Sequence[str]]
-"""Names of rows of a window that are new, and of rows of the reference that are missing in it."""
+"""Names of new rows of a window, and of missing rows of the reference."""
 
 
 def drift_page(
@@ -51,37 +41,37 @@ def drift_page(
     rows: Sequence[Rows | None] | None = None,
     unit: tuple[str, float] | None = None,
 ) -> Path:
-    """Write the result of a drift test as an HTML page that opens from disk, without network access.
+    """Write the result of a drift test as an HTML report that opens from disk, without network access.
 
-    It has a summary; the distance of each window beside the band that chance explains; for each window the great circle
-    that differs most, with both densities, and the points in the plane in which they differ most; a globe if d = 3;
-    and the settings. After a test of sketches there are no points, and the page has no plots of them.
+    The report shows the distance of each window and the band to expect without drift. For each window, it shows the
+    great circle on which it differs most, and the points in the plane in which they differ most. If d = 3, it has a
+    globe. Reports of tests on sketches show no points.
 
     Parameters
     ----------
     path : path
-        The file to write, ``.html``; it is written atomically.
+        File to write, with the extension ``.html``. It is replaced only after the whole report has been written.
     result : DriftResult
-        Result of `sphereot.stats.drift_test`; at most 1000 points of the reference and of each window are drawn.
-    title : str
-        Heading of the page. Like every text here it is escaped: markup in it is shown as text.
+        Result of `sphereot.stats.drift_test`. At most 1000 points of each sample are drawn.
+    title : str, default "Drift report"
+        Heading of the report. Markup in any text is escaped.
     columns : sequence of str, optional
-        Names of the d coordinates, to name those nearest to the plane of a great circle.
-    earth : bool
-        Whether points are locations on the earth, so that the globe has coastlines (if `sphereot[map]` is installed).
+        Names of the d coordinates. Each great circle is described by the three coordinates nearest to its plane.
+    earth : bool, default False
+        Whether points are locations on the earth. The globe then has coastlines, if `sphereot[map]` is installed.
     settings : mapping of str to str, optional
-        More rows of the section on settings: names and values.
+        Names and values for the section on settings.
     rows : sequence of (new, missing) or None, optional
-        For each window, names of its rows that are new and of rows of the reference that it has nothing like, those
-        that contribute most first (`sphereot.stats.row_contributions` finds them).
+        For each window, names of its new rows and of the missing rows of the reference, the largest contributions
+        first; see `sphereot.stats.row_contributions`.
     unit : pair of str and float, optional
-        Unit in which distances are shown: its name, and how much of it one turn is, such as ``("degrees", 360)`` or
-        ``("km", 40030.2)`` on the earth. Turns by default.
+        Unit of distances: its name, and its number per turn, such as ``("degrees", 360)`` or ``("km", 40030.2)`` on the
+        earth. The default is turns.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Examples
     --------
@@ -98,15 +88,15 @@ def drift_page(
     """
     count = len(result.windows)
     if rows is not None and len(rows) != count:
-        raise ValueError(f"rows: got {len(rows)} for {plural(count, 'window')}; give one each, or None.")
-    correction = f", Holm's correction for {count}" if count > 1 else ""
+        raise ValueError(f"rows must have one entry per window ({count}), got {len(rows)}. Use None for no rows.")
+    correction = ", with Holm's correction" if count > 1 else ""
     shown = {
         "Reference": f"{plural(result.n_reference, 'point')} in dimension {result.dim}",
         "Windows": f"{count}",
         "Distance": f"{distance_name(result.p)}, over {plural(result.n_projections, 'great circle')}, "
         "the same for all windows",
         "Permutations": f"{result.permutations:,} per window",
-        "Level": f"{result.alpha:g} for all windows together{correction}",
+        "Significance level": f"{result.alpha:g} for all windows together{correction}",
         **(settings or {}),
     }
     planes = None
@@ -130,45 +120,45 @@ def monitor_page(
     last: int = 100,
     unit: tuple[str, float] | None = None,
 ) -> Path:
-    """Write the history of a drift monitor as an HTML page that opens from disk, without network access.
+    """Write the history of a drift monitor as an HTML report that opens from disk, without network access.
 
-    It has a summary; the distance of each window over time; a table; for each window the great circle that differs
-    most, with both densities; and the settings. Neither the points nor the sketches of the windows are needed.
+    The report shows the distances over time, a table, and for each window the great circle on which it differs most. It
+    needs neither the points nor the sketches of the windows.
 
     Parameters
     ----------
     path, columns, settings, unit
-        As in `drift_page`.
+        See `drift_page`.
     monitor : DriftMonitor
-        With at least one window.
-    title : str
-        Heading of the page; it is escaped.
-    last : int
-        How many of the last windows are shown.
+        Monitor with at least one window.
+    title : str, default "Drift monitor"
+        Heading of the report.
+    last : int, default 100
+        Number of windows to show, from the end.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
     """
     if not monitor.windows:
-        raise ValueError("monitor: has no windows yet; check one first.")
-    m, windows = monitor, monitor.windows[-last:]
+        raise ValueError("The monitor must have at least one window. Call monitor.check first.")
+    m, windows, reference = monitor, monitor.windows[-last:], monitor.reference
     horizon = plural(m.horizon, "consecutive window")
-    result = DriftResult(windows, m.alpha, m.n_reference, m.dim, m.p, m.permutations, m.n_projections)
+    result = DriftResult(windows, m.alpha, reference.n, reference.dim, m.p, m.permutations, reference.n_projections)
     earlier = len(m.windows) - len(windows)
     shown = {
-        "Reference": f"{m.n_reference:,} points in dimension {m.dim}, as a sketch",
+        "Reference": f"{reference.n:,} points in dimension {reference.dim}, as a sketch",
         "Windows": f"{len(m.windows)}, tested from {m.windows[0].time} to {m.windows[-1].time}",
-        "Distance": f"{distance_name(m.p)}, over {m.n_projections:,} great circles, the same for all",
-        "Permutations": f"999 of groups per window, {m.permutations:,} where the p-value is small",
-        "Level": f"{m.alpha:g} for any {horizon} together",
+        "Distance": f"{distance_name(m.p)}, over {reference.n_projections:,} great circles, the same for all",
+        "Permutations": f"999 of groups per window, {m.permutations:,} if the p-value is small",
+        "Significance level": f"{m.alpha:g} for any {horizon} together",
         **(settings or {}),
     }
     note = (
-        "The band holds 98 of 100 windows of this size if nothing has changed; an alarm needs more than a value above "
-        f"it, since {plural(m.horizon, 'window')} share the level."
-        + (f" Earlier windows, not shown but in the history: {earlier}." if earlier else "")
+        "Without drift, 98 % of the distances lie in the band. A distance above it is not yet drift, because the "
+        f"significance level applies to {plural(m.horizon, 'window')} together."
+        + (f" Not shown: {plural(earlier, 'earlier window')} of the history." if earlier else "")
     )
     return _write(
         path, title, result, as_unit(unit), columns,
@@ -177,10 +167,10 @@ def monitor_page(
 
 
 def plane_page(path: Path, x: Any, y: Any, names: tuple[str, str], test: TwoSampleResult) -> None:
-    """Write a page with the points of two samples in the plane in which they differ most."""
+    """Write a report with the points of two samples in the plane in which they differ most."""
     summary = (
         f"{plural(test.n, 'point')} of {names[0]} and {plural(test.m, 'point')} of {names[1]} in dimension {test.dim}: "
-        f"the p-value of the test that both come from one distribution is {p_value_text(test.p_value)}."
+        f"the p-value of the test for equal distributions is {p_value_text(test.p_value)}."
     )
     body = _template().render(plane=plane_chart(x, y, test), summary=summary, names=names)
     write_text(path, html_page(f"Where {names[0]} and {names[1]} differ", body, css=_css()))
@@ -197,7 +187,7 @@ def _write(
     **parts: Any,
 ) -> Path:
     if columns is not None and len(columns) != result.dim:
-        raise ValueError(f"columns: got {plural(len(columns), 'name')} for {result.dim} coordinates; give one each.")
+        raise ValueError(f"columns must have one name per coordinate ({result.dim}), got {len(columns)}.")
     lengths = Lengths(result.p, result.dim, unit)
     body = _template().render(
         result=result,
@@ -213,7 +203,7 @@ def _write(
 
 
 def _location(window: DriftWindow, columns: Sequence[str] | None) -> dict[str, Any]:
-    """Where the great circle is: its main columns, or its pole on S^2."""
+    """Describe a great circle by its main columns, or by its pole on S^2."""
     frame = window.circle.frame
     if columns is not None:
         order = np.argsort(-np.sum(frame**2, axis=1), kind="stable")
@@ -225,7 +215,7 @@ def _location(window: DriftWindow, columns: Sequence[str] | None) -> dict[str, A
 
 
 def _globe(result: DriftResult, earth: bool) -> dict[str, Any]:
-    """The globe with the reference, the most significant window, and the great circle that differs most."""
+    """Draw the globe with the reference, the most significant window, and the great circle that differs most."""
     window = result.most_significant
     assert result.reference is not None
     assert window.points is not None
@@ -256,7 +246,7 @@ def _template() -> Any:
     environment.filters |= {
         "number": format_number,
         "printable": printable,
-        # Only where the summary writes the distance, not where the name of a window contains the same characters.
-        "split_name": lambda text, p: re.split(rf"\({re.escape(cost_name(p))} (?=\S+ times that of chance)", text),
+        # Only the distances of the summary, not the same characters in the name of a window.
+        "split_name": lambda text, p: re.split(rf"\({re.escape(cost_name(p))} (?=is \S+ times its expected)", text),
     }
     return environment.get_template("page.html")

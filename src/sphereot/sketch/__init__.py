@@ -1,14 +1,13 @@
-"""Mergeable summaries of points on the sphere: histograms on great circles, and distances between them with bounds.
+"""Mergeable summaries of points on the sphere: histograms on great circles, and distances with error bounds.
 
-A `Sketch` has the same bits for every division of the data, order of merges, number of threads and kind of processor.
-See :doc:`/sketch` for the mathematics of the bounds and the format of the bytes.
+A `Sketch` has the same bits for any division of the data, order of merges, number of threads and kind of processor. See
+:doc:`/background/sketches` for the error bounds and the format of the bytes.
 """
 
 from typing import TYPE_CHECKING
 
 from sphereot._support.lazy_modules import import_on_use
-from sphereot.sketch.distances import PairwiseSketchDistances, SketchDistance
-from sphereot.sketch.sketch import Sketch, pairwise
+from sphereot.sketch.sketch import PairwiseSketchDistances, Sketch, SketchDistance, pairwise
 
 if TYPE_CHECKING:
     from sphereot.sketch import dask as dask

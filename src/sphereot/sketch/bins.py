@@ -1,7 +1,7 @@
 """The counts of a sketch: masses and sums of offsets per group, great circle and bin, and masses near the poles.
 
-Weights are fixed-point numbers of two limbs, so their sums are exact and do not depend on the order. A number is
-high 2^-16 + low 2^-64 with low < 2^48, in two arrays of uint64 along the limb axis. Arrays with one limb are integers.
+Weights are fixed-point numbers of two limbs, so their sums are exact in any order. A number is high 2^-16 + low 2^-64
+with low < 2^48, in two arrays of uint64 along the limb axis. Arrays with one limb are integers.
 """
 
 from collections.abc import Callable, Iterable
@@ -70,13 +70,13 @@ class Bins:
         return float(np.sum(to_float(self.mass[:, :, 0].swapaxes(0, 1))))
 
     def add(self, other: "Bins") -> "Bins":
-        """Counts of both; an error if the total weight is too large."""
+        """Add counts; an error if the total weight is too large."""
         if self.weighted:
             _require_total(self.total + other.total)
         return Bins(self.n + other.n, *self._combine(other, add))
 
     def subtract(self, other: "Bins") -> "Bins | None":
-        """Counts without those of `other`, or None if a count would be negative."""
+        """Subtract the counts of `other`, or return None if a count would be negative."""
         arrays = self._combine(other, subtract)
         if np.any(self.n < other.n) or any(array is None for array in arrays):
             return None
@@ -91,16 +91,16 @@ class Bins:
         return [None if result is None else np.ascontiguousarray(result.swapaxes(0, 1)) for result in results]
 
     def copy(self) -> "Bins":
-        """A copy of the arrays."""
+        """Copy the arrays."""
         return Bins(self.n.copy(), *(array.copy() for array in self.arrays))
 
     def group(self, g: int) -> "Bins":
-        """Counts of one group."""
+        """Return the counts of one group."""
         part = slice(g, g + 1)
         return Bins(self.n[part], self.mass[part], self.moment[part], self.near[part])
 
     def sum_groups(self) -> "Bins":
-        """Counts of all groups together, as those of one group."""
+        """Add up the counts of all groups, as one group."""
         total = Bins(*(array.sum(axis=0, keepdims=True) for array in (self.n, *self.arrays)))
         for array in total.arrays:
             _carry(array[0])  # a sum of 2^16 lower limbs, each below 2^48, does not overflow
@@ -108,7 +108,7 @@ class Bins:
 
 
 def zero_bins(groups: int, n_projections: int, bins: int, weighted: bool) -> Bins:
-    """Counts of no points."""
+    """Return counts of no points."""
     shape = (groups, 1 + weighted, n_projections)
     mass, moment, near = (np.zeros((*shape, columns), np.uint64) for columns in (bins, bins, NEAR_COUNT))
     return Bins(np.zeros(groups, np.uint64), mass, moment, near)
@@ -127,7 +127,7 @@ def count_points(
     if weights is not None:
         largest = float(np.max(weights))
         if largest > LARGEST_WEIGHT:
-            raise ValueError(f"weights: the largest is {largest:.4g}, but must be at most 2^31. Divide all weights.")
+            raise ValueError(f"weights must be at most 2^31, got {largest:.4g}. Divide them by a constant.")
         _require_total(bins.total + float(np.sum(weights)))
         limbs = split(weights)
     rows_of_groups: Iterable[tuple[int, Any]] = [(0, None)]
@@ -148,11 +148,11 @@ def count_points(
 
 def _require_total(total: float) -> None:
     if total > LARGEST_TOTAL:
-        raise ValueError(f"weights: the total is {total:.4g}, but must be at most 2^46. Divide all weights.")
+        raise ValueError(f"The total weight must be at most 2^46, got {total:.4g}. Divide the weights by a constant.")
 
 
 def inconsistency(bins: Bins) -> str:
-    """What contradicts itself in the counts, or an empty string."""
+    """Say what contradicts itself in the counts, or return an empty string."""
     with np.errstate(over="ignore"):
         totals = np.sum(bins.mass, axis=-1)  # (G, limbs, L)
         if bins.weighted:
@@ -178,7 +178,7 @@ def inconsistency(bins: Bins) -> str:
 
 
 def split(weights: NDArray[np.float64]) -> tuple[Words, Words]:
-    """Limbs of weights from 0 to 2^31, rounded to multiples of 2^-64.
+    """Split weights from 0 to 2^31 into limbs, rounded to multiples of 2^-64.
 
     >>> high, low = split(np.array([1.5, 2.0**-64]))
     >>> high.tolist(), low.tolist()
@@ -190,21 +190,21 @@ def split(weights: NDArray[np.float64]) -> tuple[Words, Words]:
 
 
 def add(numbers: Words, others: Words) -> Words:
-    """Sum of two arrays (limbs, ...)."""
+    """Add two arrays (limbs, ...)."""
     total = numbers + others
     _carry(total)
     return total
 
 
 def _carry(numbers: Words) -> None:
-    """Move what exceeds the lower limb to the upper one, in place; numbers of one limb stay."""
+    """Move the excess of the lower limb to the upper limb, in place; numbers of one limb stay."""
     if len(numbers) == 2:
         numbers[0] += numbers[1] >> np.uint64(LIMB_BITS)
         numbers[1] &= _LOW
 
 
 def subtract(numbers: Words, others: Words) -> Words | None:
-    """Difference of two arrays (limbs, ...), or None if an element of it is negative."""
+    """Subtract two arrays (limbs, ...), or return None if an element is negative."""
     if len(numbers) == 1:
         return None if bool(np.any(numbers < others)) else numbers - others
     borrow = (numbers[1] < others[1]).astype(np.uint64)
@@ -215,7 +215,7 @@ def subtract(numbers: Words, others: Words) -> Words | None:
 
 
 def to_float(numbers: Words) -> NDArray[np.float64]:
-    """Arrays (limbs, ...) as float64: integers, or masses."""
+    """Convert arrays (limbs, ...) to float64."""
     if len(numbers) == 1:
         return np.asarray(numbers[0], np.float64)
     return np.asarray(numbers[0] * HIGH_UNIT + numbers[1] * WEIGHT_UNIT, np.float64)

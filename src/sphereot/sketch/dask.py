@@ -30,31 +30,33 @@ def sketch(
     split_every: int = 8,
     **options: Any,
 ) -> "Delayed":
-    """Summarize points that Dask holds, without loading them into one memory.
+    """Create a sketch of a Dask collection, without loading it into the memory of one machine.
 
     Parameters
     ----------
     x : dask.array.Array (n, d), dask.dataframe.DataFrame, or dask.bag.Bag
         The points. The items of a bag are vectors, or arrays of vectors (m, d).
     by : str, or array of shape (n,), optional
-        Make one sketch for each value: the name of a column of a dataframe, or a Dask array beside an array.
-    columns : str or sequence of str
-        For dataframes: a column of lists, or one column per coordinate. Longitude and latitude in degrees with `lonlat`
-        (by default the columns "lon" and "lat").
-    lonlat, normalize : bool
-        Take the coordinates as longitude and latitude; scale points to unit length.
+        Column of a dataframe, or Dask array, with a key of every point. Each key gets its own sketch.
+    columns : str or sequence of str, optional
+        Coordinates in a dataframe: a column of lists, or one column per coordinate. With `lonlat`, the default is
+        ("lon", "lat").
+    lonlat : bool, default False
+        Whether the coordinates are longitude and latitude in degrees.
+    normalize : bool, default False
+        Whether to scale points to unit length.
     weights, groups : str, or array of shape (n,), optional
-        Weights of points, and labels of groups (see `Sketch.update`): names of columns, or Dask arrays.
-    split_every : int
-        How many partial results are merged at a time.
+        Weights of points, and labels of groups, as columns or Dask arrays; see `Sketch.update`.
+    split_every : int, default 8
+        Number of partial results that are merged at a time.
     **options
-        Arguments of `sphereot.Sketch`: `n_projections`, `bins`, `seed`, `method`, ...
+        Arguments of `sphereot.Sketch`, such as `n_projections`, `bins`, `seed` and `method`.
 
     Returns
     -------
     dask.delayed.Delayed
-        Lazy: ``.compute()`` gives a `Sketch`, or a dict of sketches by the values of `by`. It is the same to the last
-        bit for every chunking, scheduler and number of workers.
+        ``.compute()`` returns a `Sketch`, or a dict of sketches by key. Its bits are the same for any chunks, scheduler
+        and number of workers.
 
     Examples
     --------
@@ -68,7 +70,7 @@ def sketch(
     require("dask", "sphereot.sketch.dask", extra="dask")
     from dask import delayed
 
-    split_every = as_int("split_every", split_every, 2, "the number of results merged at a time")
+    split_every = as_int("split_every", split_every, 2, "the number of results that are merged at a time")
     kind = type(x).__name__ if type(x).__module__.startswith("dask") else ""
     is_table = bool(kind) and hasattr(x, "columns")
     if not is_table:
@@ -78,15 +80,13 @@ def sketch(
     roles: dict[str, Any] = {"weights": weights, "groups": groups, "by": by}
     if kind == "Array":
         if data.ndim != 2:
-            raise ValueError(f"x: shape is {data.shape}, but points need shape (n, d).")
+            raise ValueError(f"x must have shape (n, d), got {data.shape}.")
         blocks = data.rechunk({1: -1}).to_delayed().ravel()
         rows = []
         for name, values in roles.items():
             if values is not None and getattr(values, "shape", None) != data.shape[:1]:
-                raise ValueError(
-                    f"{name}: got {getattr(values, 'shape', type(values).__name__)}, but a Dask array with one value "
-                    f"per point, shape {data.shape[:1]}, is needed."
-                )
+                got = getattr(values, "shape", type(values).__name__)
+                raise ValueError(f"{name} must be a Dask array with one value per point, {data.shape[:1]}, got {got}.")
             rows.append([None] * len(blocks) if values is None else values.rechunk((data.chunks[0],)).to_delayed())
         parts = [delayed(_sketch_block)(*values, form, options) for values in zip(blocks, *rows, strict=True)]
     elif is_table:
@@ -97,12 +97,12 @@ def sketch(
         ]
     elif kind == "Bag":
         if any(value is not None for value in roles.values()):
-            raise ValueError("weights, groups, by: a bag has no columns; make a dataframe of it with to_dataframe().")
+            raise ValueError("weights, groups and by are not supported for bags. Convert the bag with to_dataframe().")
         parts = [delayed(_sketch_items)(part, form, options) for part in data.to_delayed()]
     else:
         raise TypeError(
-            f"x: got {type(x).__module__}.{type(x).__name__}; give a Dask array, dataframe or bag. For data in memory, "
-            "use sphereot.Sketch(dim).update(x)."
+            f"x must be a Dask array, dataframe or bag, got {type(x).__module__}.{type(x).__name__}. For data in "
+            "memory, use sphereot.Sketch(dim).update(x)."
         )
     while len(parts) > 1:
         parts = [delayed(_merge)(parts[start : start + split_every]) for start in range(0, len(parts), split_every)]
@@ -131,7 +131,7 @@ def _sketch_items(items: Any, form: PointColumns, options: dict[str, Any]) -> Pa
 
 
 def _sketch_table(table: dict[str, Any], rows: Sequence[Any], form: PointColumns, options: dict[str, Any]) -> Partial:
-    """Sketches of the points of a table by key; `rows` are their weights, groups and keys."""
+    """Create the sketches of the points of a table by key; `rows` are their weights, groups and keys."""
     if len(table[form.names[0]]) == 0:
         return {}
     sketches = SketchesByKey(options, most_open=1)
@@ -141,7 +141,7 @@ def _sketch_table(table: dict[str, Any], rows: Sequence[Any], form: PointColumns
 
 
 def _merge(partials: Sequence[Partial]) -> Partial:
-    """The sum of partial results, key by key."""
+    """Add up partial results, key by key."""
     by_key: dict[Hashable, list[bytes]] = {}
     for partial in partials:
         for key, sketch in partial.items():
@@ -151,6 +151,6 @@ def _merge(partials: Sequence[Partial]) -> Partial:
 
 def _finish(total: Partial, divided: bool) -> Any:
     if not total:
-        raise ValueError("x: has no rows; there is nothing to summarize.")
+        raise ValueError("x must contain points, got no rows.")
     sketches = {key: Sketch.from_bytes(content) for key, content in total.items()}
     return dict(sorted(sketches.items(), key=lambda item: str(item[0]))) if divided else sketches[None]

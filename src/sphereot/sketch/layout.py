@@ -1,6 +1,6 @@
-"""The layout of a sketch, which sketches that are merged must share, and the format of its bytes.
+"""The layout of a sketch, which must be equal for sketches that are merged, and the format of its bytes.
 
-The bytes are a header, compressed counts and a checksum. See the guide "Sketches" for every field.
+The bytes are a header, compressed counts and a checksum. See :doc:`/background/sketches` for every field.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ ANGLE_ERROR = 2.0**-25
 
 @dataclass(frozen=True)
 class Layout:
-    """What two sketches must have in common to be merged or compared: the arguments of `Sketch`, except `weighted`."""
+    """The arguments of `Sketch` except `weighted`, which must be equal for sketches that are merged or compared."""
 
     dim: int
     n_projections: int
@@ -43,7 +43,7 @@ class Layout:
 
     @classmethod
     def validated(cls, dim: Any, n_projections: Any, bins: Any, seed: Any, method: Any, groups: Any) -> "Layout":
-        """Layout from the arguments of `Sketch`, or an error that names the argument."""
+        """Validate the arguments of `Sketch`."""
         layout = cls(
             as_int("dim", dim, 2, "the dimension of the space around the sphere"),
             as_int("n_projections", n_projections, 1, "the number of great circles"),
@@ -59,32 +59,32 @@ class Layout:
             ("bins", "", layout.bins, 1 << 14),
             ("groups", "", layout.groups, 1 << 16),
             ("seed", "", layout.seed, (1 << 63) - 1),
-            ("n_projections", "times dim ", coordinates, 1 << 22),
-            ("bins", "times groups times n_projections ", circles * layout.bins, 1 << 31),
+            ("n_projections", " times dim", coordinates, 1 << 22),
+            ("bins", " times groups times n_projections", circles * layout.bins, 1 << 31),
         ):
             if value > largest:
-                raise ValueError(f"{name}: {factors}must be at most {largest}, got {value}. Use a smaller one.")
+                raise ValueError(f"{name}{factors} must be at most {largest}, got {value}.")
         return layout
 
     @property
     def near_squares(self) -> list[float]:
-        """Squared lengths of projections below which points are counted, because rounding moves them farther."""
+        """Squared lengths of short projections. Points below them are counted, because rounding moves them farther."""
         scale = 2.0 ** math.floor(math.log2(math.sqrt(2.0 / self.dim)))  # about the length of a projection
         return [(scale * 2.0**-digits) ** 2 for digits in (3, 7, 12)]
 
     def frames(self) -> NDArray[np.float64]:
-        """Great circles, shape (L, d, 2), rounded to multiples of 2^-23; read-only."""
+        """Return the great circles, shape (L, d, 2), rounded to multiples of 2^-23; read-only."""
         return _frames(self.dim, self.n_projections, self.seed, self.method)[0]
 
     def digest(self) -> bytes:
-        """A digest of the frames, 16 bytes."""
+        """Return a digest of the frames, 16 bytes."""
         return _frames(self.dim, self.n_projections, self.seed, self.method)[1]
 
     def displacements(self) -> NDArray[np.float64]:
-        """How far rounding moves a point on a great circle at most, in turns, shape (NEAR_COUNT + 1, L).
+        """Bound how far rounding moves a point on a great circle, in turns, shape (NEAR_COUNT + 1, L).
 
-        Row k is for points whose projection is shorter than k of the lengths of `near_squares`. In the last row it is
-        half a turn: such a point may be anywhere.
+        Row k is for points whose projection is shorter than k of the lengths of `near_squares`. The last row is half a
+        turn: such a point may be anywhere.
         """
         lengths = np.sqrt(self.near_squares) * (1 - 2.0**-20)  # squares are compared in single precision
         planar = np.linalg.norm(np.sum(np.abs(self.frames()), axis=1), axis=1) * (0.5 / COORDINATE_GRID)
@@ -94,19 +94,19 @@ class Layout:
         return rows
 
     def require_same(self, other: "Layout") -> None:
-        """Raise a ValueError that names what differs."""
+        """Raise a ValueError that names the differences, if there are any."""
         pairs = [(field.name, getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         different = [f"{name} ({mine!r} and {theirs!r})" for name, mine, theirs in pairs if mine != theirs]
         if different:
             raise ValueError(
-                f"the sketches differ in {', '.join(different)}. Sketches that are merged or compared need the same "
-                "great circles, bins and groups. Make both with the same arguments."
+                f"Cannot merge or compare the sketches: they differ in {', '.join(different)}. Create both with the "
+                "same arguments."
             )
 
 
 @lru_cache(maxsize=8)
 def _frames(dim: int, n_projections: int, seed: int, method: str) -> tuple[NDArray[np.float64], bytes]:
-    # Sketches are stored for years: RandomState's stream is frozen, that of NumPy's newer generators is not.
+    # Sketches are stored for years, and NumPy has frozen only the stream of RandomState.
     source = np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32])
     drawn = frames_from_normals(source.standard_normal, n_projections, dim, method)
     # Rounding hides differences in the last digits of linear algebra libraries.
@@ -118,9 +118,9 @@ def _frames(dim: int, n_projections: int, seed: int, method: str) -> tuple[NDArr
 
 
 def group_numbers(name: str, labels: Any, n: int, groups: int) -> NDArray[np.int64]:
-    """Numbers below `groups` for n labels, ints or strings; equal labels have equal numbers.
+    """Return group numbers below `groups` for n labels, ints or strings; equal labels have equal numbers.
 
-    The number is a BLAKE2b hash of the label as text, with a letter for its type, modulo `groups`.
+    A number is a BLAKE2b hash of the label as text, with a letter for its type, modulo `groups`.
 
     >>> group_numbers("groups", ["anna", "ben", "anna"], 3, 64).tolist()
     [18, 12, 18]
@@ -128,15 +128,15 @@ def group_numbers(name: str, labels: Any, n: int, groups: int) -> NDArray[np.int
     labels = to_numpy(labels) if is_torch(labels) else labels
     is_array = hasattr(labels, "__array__")
     if not is_array and (not isinstance(labels, Sequence) or isinstance(labels, str | bytes)):
-        raise TypeError(f"{name}: got {type(labels).__name__}; pass one int or string per point, in an array or list.")
+        raise TypeError(f"{name} must be an array or list of labels, got {type(labels).__name__}.")
     values = np.asarray(labels, dtype=None if is_array else object)
     require_labels(name, values)
     if values.dtype == object and len({type(label) for label in values.flat}) == 1:
         values = np.array(values.tolist())
     if values.dtype.kind not in "iuUT":
-        raise TypeError(f"{name}: labels must be all ints or strings, got labels of {values.dtype}.")
+        raise TypeError(f"{name} must be all ints or strings, got labels of {values.dtype}.")
     if values.shape != (n,):
-        raise ValueError(f"{name}: shape is {values.shape}, but there are {n} points and each needs one label.")
+        raise ValueError(f"{name} must have one label per point, shape ({n},), got {values.shape}.")
     unique, index = np.unique(values.astype(str) if values.dtype.kind == "T" else values, return_inverse=True)
     letter = "s" if unique.dtype.kind == "U" else "i"
     hashes = [hashlib.blake2b(f"{letter}{label}".encode(), digest_size=8).digest() for label in unique.tolist()]
@@ -151,12 +151,12 @@ METHODS = ("iid", "orthogonal", "quasi")
 HEADER = struct.Struct("<8sHHIIIIB6sxQ16sQ")
 CHECKSUM_BYTES = 16
 WEIGHTED, DECIDED, HAS_COUNTS = 1, 2, 4
-LARGEST_RATIO = 1032  # zlib makes at most this number of bytes of one byte
+LARGEST_RATIO = 1032  # zlib decompresses one byte to at most this number of bytes
 COMPRESSION_LEVEL = 1
 
 
 def encode(layout: Layout, weighted: bool | None, bins: Bins | None) -> bytes:
-    """Bytes of a sketch; `weighted` is None before the first update, and `bins` None if there are no points."""
+    """Encode a sketch; `weighted` is None before the first update, and `bins` is None if there are no points."""
     flags = (WEIGHTED if weighted else 0) | (DECIDED if weighted is not None else 0) | (HAS_COUNTS if bins else 0)
     widths, payload = [0] * 6, b""
     if bins is not None:
@@ -175,9 +175,9 @@ def encode(layout: Layout, weighted: bool | None, bins: Bins | None) -> bytes:
 
 
 def decode(data: Any) -> tuple[Layout, bool | None, Bins | None]:
-    """Layout, `weighted` and counts of a sketch; a ValueError says what is wrong with the bytes."""
+    """Decode the layout, `weighted` and counts of a sketch; a ValueError says what is wrong with the bytes."""
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"data: got {type(data).__name__}, but a sketch is read from bytes, as to_bytes() returns.")
+        raise TypeError(f"data must be bytes, as returned by to_bytes(), got {type(data).__name__}.")
     data = bytes(data)
     if data[: len(MAGIC)] != MAGIC:
         raise _damaged("the signature at the beginning is wrong")
@@ -187,7 +187,7 @@ def decode(data: Any) -> tuple[Layout, bool | None, Bins | None]:
     if version != VERSION:
         raise ValueError(
             f"data: the format of this sketch has version {version}, but this version of sphereot reads {VERSION}. Use "
-            "the version that wrote it, or a newer one."
+            "the version that wrote the sketch, or a newer version."
         )
     expected = HEADER.size + length + CHECKSUM_BYTES
     if len(data) != expected:
@@ -217,7 +217,7 @@ def decode(data: Any) -> tuple[Layout, bool | None, Bins | None]:
 
 
 def _read_counts(payload: bytes, layout: Layout, weighted: bool, widths: bytes) -> Bins:
-    """Decompress and check counts; sizes are compared with the payload before memory is taken."""
+    """Decompress and check counts; sizes are compared with the payload before memory is allocated."""
     limbs = 1 + weighted
     columns = (layout.bins, layout.bins, NEAR_COUNT)
     if any(width not in ((1, 2, 4, 8) if k % 2 < limbs else (0,)) for k, width in enumerate(widths)):

@@ -1,4 +1,4 @@
-"""Sketches as aggregates of Spark: one per partition and key by an Arrow function, then merged; a binary column."""
+"""Sketches of Spark dataframes: an Arrow function creates one per partition and key, and these sketches are merged."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,29 +30,31 @@ def sketch_agg(
     groups: str | None = None,
     **options: Any,
 ) -> "DataFrame":
-    """Summarize the points of a Spark dataframe.
+    """Create sketches of the points of a Spark dataframe.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        One point per row.
-    columns : str or sequence of str
-        A column of arrays of numbers, or one column per coordinate; with `lonlat`, longitude and latitude in degrees
-        (by default the columns "lon" and "lat").
+        Table with one point per row.
+    columns : str or sequence of str, optional
+        Coordinates: a column of arrays of numbers, or one column per coordinate. With `lonlat`, the default is
+        ("lon", "lat").
     by : str or sequence of str, optional
-        Columns to group by, such as a day: one sketch for each of their values.
-    lonlat, normalize : bool
-        Take the coordinates as longitude and latitude; scale points to unit length.
+        Columns to group by, such as a day. Each of their values gets its own sketch.
+    lonlat : bool, default False
+        Whether the coordinates are longitude and latitude in degrees.
+    normalize : bool, default False
+        Whether to scale points to unit length.
     weights, groups : str, optional
-        Columns with weights of points, and with labels of groups (see `Sketch.update`).
+        Columns with weights of points, and with labels of groups; see `Sketch.update`.
     **options
-        Arguments of `sphereot.Sketch`: `n_projections`, `bins`, `seed`, `method`, ...
+        Arguments of `sphereot.Sketch`, such as `n_projections`, `bins`, `seed` and `method`.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        The columns of `by`, and a binary column `sketch`: read it with `Sketch.from_bytes`, store it in a table, or
-        merge it again with `merge_agg`. The bytes are the same for every partition of the data.
+        The columns of `by`, and a binary column `sketch` for `Sketch.from_bytes` and `merge_agg`. The bytes do not
+        depend on the partitions.
 
     Examples
     --------
@@ -96,14 +98,14 @@ def sketch_agg(
 
 
 def merge_agg(df: "DataFrame", column: str = "sketch", by: str | Sequence[str] | None = None) -> "DataFrame":
-    """Merge stored sketches, such as those of days to those of months.
+    """Merge stored sketches, for example sketches of days to sketches of months.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        With a binary column of sketches, as `sketch_agg` makes it.
-    column : str
-        Its name.
+        Table with a binary column of sketches, as returned by `sketch_agg`.
+    column : str, default "sketch"
+        Name of this column.
     by : str or sequence of str, optional
         Columns to group by.
 
@@ -123,14 +125,14 @@ def _names(by: str | Sequence[str] | None) -> list[str]:
 
 
 def _schema(df: Any, keys: list[str]) -> Any:
-    """The columns of keys as in `df`, and the binary column of sketches."""
+    """Return the columns of keys as in `df`, and the binary column of sketches."""
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     return StructType([*(df.schema[name] for name in keys), StructField("sketch", BinaryType())])
 
 
 def _merge_by_key(df: Any, keys: list[str]) -> Any:
-    """Sums of sketches by key, in two steps, so that no task holds the sketches of all partitions at a time."""
+    """Add up sketches by key, in two steps, so that no task holds the sketches of all partitions at a time."""
     from pyspark.sql import functions
 
     schema = _schema(df, keys)
@@ -148,14 +150,14 @@ def _merge_by_key(df: Any, keys: list[str]) -> Any:
 
 
 def _values(name: str, column: Any) -> Any:
-    """A column of numbers as an array (n,), or of lists of one length as an array (n, d)."""
+    """Convert a column of numbers to an array (n,), or a column of lists of equal length to an array (n, d)."""
     import pyarrow
 
     if column.null_count:
-        raise ValueError(f"{name}: {column.null_count} rows hold no value. Leave them out first: df.dropna().")
+        raise ValueError(f"{name} must not contain nulls, got {column.null_count}. Leave them out with df.dropna().")
     if not pyarrow.types.is_list(column.type) and not pyarrow.types.is_fixed_size_list(column.type):
         return column.to_numpy(zero_copy_only=False)
     flat = column.flatten()
     if flat.null_count or len(flat) % len(column) or len(set(column.value_lengths().to_pylist())) != 1:
-        raise ValueError(f"{name}: the lists have different lengths or hold nulls. Leave out such rows first.")
+        raise ValueError(f"{name} must contain lists of equal length without nulls. Leave out all other rows.")
     return flat.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -1,4 +1,4 @@
-"""Sketches of streams and of the partitions of a table: one sketch per key, in bounded memory, merged as bytes."""
+"""Sketches of streams and of partitions of a table: one sketch per key, in bounded memory."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,10 +18,9 @@ class SketchesByKey:
     Parameters
     ----------
     options : mapping
-        Arguments of `Sketch` besides the dimension, which the first points decide.
-    most_open : int
-        How many sketches are held open (16 L B bytes each, 13 MB by default). Other sketches are held as compressed
-        bytes, which are small for few points.
+        Arguments of `Sketch`, except the dimension, which the first points decide.
+    most_open : int, default 16
+        Number of sketches that are held open (13 MB each by default). All other sketches are compressed.
 
     Examples
     --------
@@ -43,7 +42,7 @@ class SketchesByKey:
         return len(self._open) + len(self._closed)
 
     def update(self, points: Any, weights: Any = None, groups: Any = None, keys: Any = None) -> None:
-        """Add points (n, d) to the sketches of their keys; without keys, to that of the key None."""
+        """Add points (n, d) to the sketches of their keys, or to the key None if there are no keys."""
         if len(points) == 0:
             return
         if keys is None:
@@ -54,20 +53,20 @@ class SketchesByKey:
             self._open_sketch(key, points.shape[1]).update(points[rows], *chosen)
 
     def keys(self) -> list[Hashable]:
-        """The keys, in order."""
+        """Return the keys, in order."""
         return sorted([*self._open, *self._closed], key=str)
 
     def items(self) -> Iterator[tuple[Hashable, Sketch]]:
-        """Pairs of a key and its sketch, in the order of the keys; sketches are opened one at a time."""
+        """Yield pairs of a key and its sketch, in the order of the keys; sketches are opened one at a time."""
         for key in self.keys():
             yield key, self._open[key] if key in self._open else Sketch.from_bytes(self._closed[key])
 
     def to_bytes(self) -> dict[Hashable, bytes]:
-        """The sketches as bytes by key, which `restore` accepts."""
+        """Return the sketches as bytes by key, for `restore`."""
         return self._closed | {key: sketch.to_bytes() for key, sketch in self._open.items()}
 
     def restore(self, contents: Mapping[Hashable, bytes]) -> None:
-        """Replace all sketches by the result of an earlier `to_bytes`."""
+        """Replace all sketches by the result of `to_bytes`."""
         self._open, self._closed = {}, dict(contents)
 
     def _open_sketch(self, key: Hashable, dim: int) -> Sketch:
@@ -85,7 +84,7 @@ class SketchesByKey:
 
 
 def rows_by_key(keys: Any) -> Iterator[tuple[Hashable, Any]]:
-    """Pairs of a key and the indices of its rows, in order.
+    """Yield pairs of a key and the indices of its rows, in order.
 
     >>> [(key, rows.tolist()) for key, rows in rows_by_key(["b", "a", "b"])]
     [('a', [1]), ('b', [0, 2])]
@@ -95,23 +94,16 @@ def rows_by_key(keys: Any) -> Iterator[tuple[Hashable, Any]]:
     distinct, inverse = np.unique(values, return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse, minlength=len(distinct)))
-    # Times stay times: as Python numbers they would be nanoseconds.
+    # As a list, times would become numbers of nanoseconds.
     named = list(distinct) if distinct.dtype.kind in "mM" else distinct.tolist()
     yield from zip(named, np.split(order, ends[:-1]), strict=True)
 
 
 class PointColumns:
-    """Which columns of a table hold the points, and in which form.
+    """The columns of a table that contain the points, and their form.
 
-    Parameters
-    ----------
-    columns : str or sequence of str, optional
-        A column of lists, or one column per coordinate. With `lonlat`, longitude and latitude in degrees, by default
-        the columns "lon" and "lat".
-    lonlat : bool, default False
-        Whether the columns are longitude and latitude.
-    normalize : bool, default False
-        Scale the points to unit length.
+    `columns` is a column of lists, or one column per coordinate. With `lonlat`, they are longitude and latitude in
+    degrees, by default the columns "lon" and "lat". With `normalize`, points are scaled to unit length.
     """
 
     def __init__(self, columns: str | Sequence[str] | None, *, lonlat: bool = False, normalize: bool = False):
@@ -120,20 +112,18 @@ class PointColumns:
         self.names = (columns,) if isinstance(columns, str) else tuple(columns)
         self.lonlat, self.normalize = lonlat, normalize
         if not self.names:
-            raise ValueError("columns: got none; name a column of lists, or one column per coordinate.")
+            raise ValueError("columns is required. Name a column of lists, or one column per coordinate.")
         if lonlat and len(self.names) != 2:
-            raise ValueError(
-                f"columns: got {len(self.names)} with lonlat=True. Name two, longitude first: ('lon', 'lat')."
-            )
+            raise ValueError(f"columns must be longitude and latitude with lonlat=True, got {len(self.names)} columns.")
 
     def require_in(self, table: str, available: Sequence[str], others: Sequence[str | None] = ()) -> None:
-        """Raise unless the columns, and the `others` that are not None, are among the columns of a table."""
+        """Raise an error unless a table has the columns, and the `others` that are not None."""
         for name in (*self.names, *(other for other in others if other is not None)):
             if name not in available:
-                raise ValueError(f"{table}: has no column {name!r}; it has {', '.join(map(str, available))}.")
+                raise ValueError(f"{table} has no column {name!r}. Its columns are {', '.join(map(str, available))}.")
 
     def points(self, table: Mapping[str, Any]) -> NDArray[np.floating[Any]]:
-        """Points (n, d) of a table, given as arrays by name; a column of lists may be an array of two dimensions."""
+        """Return the points (n, d) of a table of arrays by name; a column of lists may have two dimensions."""
         if len(self.names) == 1:
             coordinates = stacked(self.names[0], table[self.names[0]])
         else:
@@ -145,8 +135,8 @@ class PointColumns:
 
 
 def merge_sketches(sketches: Iterable[bytes]) -> bytes:
-    """The sum of sketches; only one of them and the sum are in memory at a time."""
+    """Add up sketches; only one sketch and the sum are in memory at a time."""
     total = sum(map(Sketch.from_bytes, sketches))
     if isinstance(total, int):
-        raise ValueError("there are no sketches to merge; the data have no rows.")
+        raise ValueError("There are no sketches to merge, because the data have no rows.")
     return total.to_bytes()

@@ -1,8 +1,8 @@
-"""What the tests share: two samples, one source of randomness, ties, p-values, and the base of their results.
+"""What the tests share: random numbers, great circles, ties, p-values, and the base of their results.
 
-A p-value counts the values of the null sample that are at least the observed one. If symmetry makes values equal, this
-count would depend on rounding. Setting ties to the observed value can only raise a p-value, so a test keeps its level.
-The tolerances are far below the spread of any null sample that has a spread, so a test keeps its power.
+A p-value counts the null values that are at least as large as the observed value. If symmetry makes values equal, this
+number would depend on rounding. Setting ties to the observed value can only raise a p-value, so a test keeps its
+significance level. The tolerances are far below the spread of a null sample, so a test keeps its power.
 """
 
 import math
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator, numpy_generator
 from sphereot._arrays.types import Points
-from sphereot._arrays.validation import as_frames, as_method, as_samples, as_slice_count
-from sphereot.slicing import great_circles
+from sphereot._arrays.validation import as_samples
+from sphereot.distance.ssw import frames_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,8 @@ class NullTestResult:
     statistic: float
     p_value: float
     null: NDArray[np.float64] = field(repr=False)
+    null_mean: float
+    null_deviation: float
     slice_costs: NDArray[np.float64] = field(repr=False)
     projections: NDArray[np.floating[Any]] = field(repr=False)
     n: int
@@ -39,32 +41,18 @@ class NullTestResult:
         return len(self.slice_costs)
 
     @property
-    def null_mean(self) -> float:
-        """Mean of the statistic under the null hypothesis."""
-        return float(np.mean(self.null))
-
-    @property
-    def null_deviation(self) -> float:
-        """Standard deviation of the statistic under the null hypothesis."""
-        return float(np.std(self.null))
-
-    @property
     def effect(self) -> float:
-        """(statistic - mean) / standard deviation, with the mean and deviation under the null hypothesis.
-
-        It grows with the number of points; `ratio` tells how large the difference is. If the deviation is 0, it is 0
-        for a statistic that equals the mean, and infinite otherwise.
-        """
+        """(statistic - null_mean) / null_deviation. Unlike `ratio`, it grows with the number of points."""
         return float(standardize(self.statistic, self.null_mean, self.null_deviation))
 
     @property
     def ratio(self) -> float:
-        """The statistic divided by its mean under the null hypothesis: about 1 if the hypothesis is true."""
+        """The statistic divided by its expected value: about 1 if the null hypothesis is true."""
         return ratio_to_mean(self.statistic, self.null_mean)
 
 
 def ratio_to_mean(value: float, mean: float) -> float:
-    """Nonnegative value / mean; if the mean is 0, 1 for a value of 0 and infinity otherwise."""
+    """Divide a nonnegative value by a mean. If the mean is 0, return 1 for a value of 0, and infinity otherwise."""
     if mean > 0:
         return value / mean
     return math.inf if value > 0 else 1.0
@@ -77,7 +65,7 @@ _NO_SPREAD = 1e-5
 
 
 def cost_tolerance(rounding: float, p: float, terms: int) -> float:
-    """Largest relative difference that rounding makes between two equal values of SSW_p^p.
+    """Bound the relative difference that rounding makes between two equal values of SSW_p^p.
 
     `rounding` is the machine epsilon of the points' dtype: a relative error e of a distance changes its cost to
     (1 - e)^p times the cost. A sum of `terms` nonnegative numbers adds at most one epsilon of float64 for each.
@@ -86,7 +74,7 @@ def cost_tolerance(rounding: float, p: float, terms: int) -> float:
 
 
 def with_ties(null: NDArray[np.float64], observed: float, tolerance: float) -> NDArray[np.float64]:
-    """The null sample, with values within the relative tolerance of the observed value set to it.
+    """Set the values of a null sample that are within the relative tolerance of the observed value to that value.
 
     >>> with_ties(np.array([0.1, 0.3 - 1e-16, 0.5]), 0.3, 1e-15)
     array([0.1, 0.3, 0.5])
@@ -95,12 +83,12 @@ def with_ties(null: NDArray[np.float64], observed: float, tolerance: float) -> N
 
 
 def p_value(observed: float, null: NDArray[np.float64]) -> float:
-    """P-value (1 + number of null values of at least `observed`) / (1 + number of null values)."""
+    """Compute (1 + number of null values of at least `observed`) / (1 + number of null values)."""
     return (1 + int(np.sum(null >= observed))) / (1 + len(null))
 
 
 def standardize(value: Any, mean: Any, deviation: Any) -> Any:
-    """(value - mean) / deviation; if the deviation is 0, 0 for value = mean and infinity with its sign otherwise.
+    """Compute (value - mean) / deviation. If the deviation is 0, it is 0 for value = mean, otherwise infinite.
 
     >>> standardize(np.array([3.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0]), np.array([0.5, 0.0, 0.0]))
     array([ 2.,  0., inf])
@@ -116,10 +104,10 @@ _STREAM_KEY = (0x55F7,)
 
 
 def independent_generator(seed: Any, like: Array | None) -> np.random.Generator:
-    """NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw.
+    """Return a NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw.
 
     The stream of an int differs from the stream of `numpy.random.default_rng`, which may have generated the points: a
-    test has its level only if points and great circles are independent.
+    test keeps its significance level only if points and great circles are independent.
     """
     generator = numpy_generator(seed, like)  # raises an error for what is not a seed
     if isinstance(seed, Integral):
@@ -135,22 +123,15 @@ def choose_frames(
     generator: np.random.Generator,
     method: Any = "quasi",
 ) -> NDArray[np.floating[Any]]:
-    """Frames (L, d, 2) of a test as a NumPy array: `projections` validated, or drawn by the generator.
+    """Return the great circles (L, d, 2) of a test: `projections` validated, or drawn by the generator.
 
     A torch.Generator or JAX key in `seed` draws them itself.
     """
-    as_method(method)
-    if projections is None:
-        # Quasi-random circles give more power than the same number of independent ones, and the level stays exact.
-        source = seed if is_own_generator(seed) else generator
-        frames = great_circles(as_slice_count(n_projections), points.shape[1], method=method, seed=source, like=points)
-    else:
-        frames = as_frames(projections, points)
-        as_slice_count(n_projections, frames)
-    return np.ascontiguousarray(to_numpy(frames))
+    source = seed if is_own_generator(seed) else generator
+    return np.ascontiguousarray(to_numpy(frames_for(points, n_projections, projections, source, method)))
 
 
 def two_samples(x: Points, y: Points) -> tuple[Any, Any]:
-    """Two samples of unit vectors, of one library, device, dimension and dtype."""
+    """Validate two samples of unit vectors, of one library, device, dimension and dtype."""
     (first, _), (second, _) = as_samples({"x": x, "y": y})
     return first, second

@@ -1,16 +1,12 @@
 """Statistics of uniformity on the sphere: SSW_2^2 to the uniform distribution, Rayleigh, Bingham and Giné.
 
 SSW_2^2 is the mean over all great circles. Up to `MAX_POINTS_IN_PAIRS` points it is the exact double sum over pairs; on
-the circle, one slice. For larger samples it is estimated, with a standard error, by the more precise of two ways:
-
-- Great circles in independent groups. Their error, relative to the spread under uniformity, grows with the dimension.
-- Harmonics and blocks of pairs, for many dimensions. The parts of degrees 1 and 2, which have nearly all of the spread
-  there, are those of Rayleigh's and Bingham's statistics: exact for the whole sample. The rest is a mean over the pairs
-  within random blocks of points.
+the circle it is the cost on one great circle. For larger samples, the more precise of two methods estimates it: groups
+of great circles, or harmonics and blocks of pairs; see :doc:`/background/uniformity`.
 
 The classical statistics (Mardia and Jupp, Chapter 10) are scaled so that their distributions under uniformity hardly
-depend on the number of points. Points are normalized in float64 first, block by block: the statistics would show the
-rounding of lengths in float32.
+depend on the number of points. Points are normalized in float64 first, because the statistics would show the rounding
+of lengths in float32.
 """
 
 import math
@@ -30,26 +26,21 @@ from sphereot.stats._uniformity_null import DEGREES, SMALLEST, WeightedChiSquare
 
 MAX_POINTS_IN_PAIRS = 20_000
 GROUPS, CIRCLES_PER_GROUP = 8, 128
-# Standard error of so many circles over the null's deviation, as measured, is about this times the root of d.
+# The standard error of all these circles over the null's deviation, as measured, is about this times the root of d.
 _ERROR_OF_CIRCLES = 0.018
 _PAIRS_IN_BLOCKS = 500_000_000
 _LEAST_BLOCKS = 16
-_FEW_DEGREES = 64  # of the harmonics that are looked at; only their order of magnitude matters
+_FEW_DEGREES = 64  # of the harmonics that decide between the methods; only their order of magnitude matters
+_PAIRS_PER_BLOCK = 1 << 22
+_NUMBERS_PER_BLOCK = 1 << 22
+
+Points = NDArray[np.floating[Any]]
 
 
 class UniformStatistic(NamedTuple):
-    """SSW_2^2 to the uniform distribution.
+    """SSW_2^2 to the uniform distribution, its standard error (0 if it is exact), and the great circles that were used.
 
-    Attributes
-    ----------
-    value : float
-        SSW_2^2.
-    standard_error : float
-        Of `value`; 0 where it is exact.
-    slice_costs : array, shape (L,)
-        W_2^2 on the great circles that were used; none for sums over pairs.
-    frames : array, shape (L, d, 2)
-        These great circles.
+    `slice_costs` (L,) are W_2^2 on the great circles `frames` (L, d, 2); both are empty for sums over pairs.
     """
 
     value: float
@@ -58,8 +49,8 @@ class UniformStatistic(NamedTuple):
     frames: NDArray[np.floating[Any]]
 
 
-def uniform_statistic(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:
-    """SSW_2^2 of validated points (n, d); only more than `MAX_POINTS_IN_PAIRS` of them need random numbers."""
+def uniform_statistic(points: Points, generator: np.random.Generator) -> UniformStatistic:
+    """Compute SSW_2^2 of validated points (n, d). Only more than `MAX_POINTS_IN_PAIRS` points need random numbers."""
     n, dim = points.shape
     if dim == 2:
         # All great circles of a circle are the circle itself, and the cost does not depend on the frame.
@@ -67,7 +58,7 @@ def uniform_statistic(points: NDArray[Any], generator: np.random.Generator) -> U
         costs = _slice_costs(points.astype(np.float64, copy=False), frames)
         return UniformStatistic(float(costs[0]), 0.0, costs, frames)
     if n <= MAX_POINTS_IN_PAIRS:
-        # In double precision: the statistic, n times the cost, would show rounding that is alike for all pairs.
+        # In double precision: the statistic, n times the cost, would show rounding that is the same for all pairs.
         value = float(backend_for(points).pair_cost(Measure(points.astype(np.float64, copy=False))))
         return UniformStatistic(value, 0.0, np.empty(0), np.empty((0, dim, 2)))
     spectrum = gegenbauer_eigenvalues(dim, _FEW_DEGREES)
@@ -77,7 +68,8 @@ def uniform_statistic(points: NDArray[Any], generator: np.random.Generator) -> U
     return estimate_by_circles(points, generator) if circles_are_better else estimate_by_blocks(points, generator)
 
 
-def estimate_by_circles(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:
+def estimate_by_circles(points: Points, generator: np.random.Generator) -> UniformStatistic:
+    """Estimate SSW_2^2 by independent groups of great circles."""
     dim = points.shape[1]
     groups = [great_circles(CIRCLES_PER_GROUP, dim, method="quasi", seed=generator) for _ in range(GROUPS)]
     costs = np.stack([_slice_costs(points, frames.astype(points.dtype)) for frames in groups])
@@ -85,52 +77,42 @@ def estimate_by_circles(points: NDArray[Any], generator: np.random.Generator) ->
     return UniformStatistic(float(value), float(error), costs.reshape(-1), np.concatenate(groups))
 
 
-def estimate_by_blocks(points: NDArray[Any], generator: np.random.Generator) -> UniformStatistic:
+def estimate_by_blocks(points: Points, generator: np.random.Generator) -> UniformStatistic:
+    """Estimate SSW_2^2 by the degrees 1 and 2 of all points, and by pairs within blocks for all other degrees."""
     n, dim = points.shape
-    # At random, because the points of a file may be in an order.
+    # The blocks are random, because the points of a file may be sorted.
     blocks = np.array_split(generator.permutation(n), max(1, n // _block_size(n)))
     rests = []
     for indices in blocks:
         block = points[indices].astype(np.float64)
         rests.append(float(backend_for(block).pair_cost(Measure(block), unbiased=True)) - _first_degrees(block))
     mean, deviation = float(np.mean(rests)), float(np.std(rests, ddof=1))
-    # Without the pairs of a point with itself, as the means within blocks; then with them.
-    unbiased = _first_degrees(points) + mean
-    return UniformStatistic(
-        LARGEST / n + (1 - 1 / n) * unbiased,
-        (1 - 1 / n) * deviation / math.sqrt(len(blocks)),
-        np.empty(0),
-        np.empty((0, dim, 2)),
-    )
+    # Means within blocks leave out the pairs of a point with itself, which `value` contains.
+    value = LARGEST / n + (1 - 1 / n) * (_first_degrees(points) + mean)
+    error = (1 - 1 / n) * deviation / math.sqrt(len(blocks))
+    return UniformStatistic(value, error, np.empty(0), np.empty((0, dim, 2)))
 
 
 def _block_size(n: int) -> int:
     return max(2, min(2 * _PAIRS_IN_BLOCKS // n, n // _LEAST_BLOCKS))
 
 
-def _first_degrees(points: NDArray[Any]) -> float:
-    """The part of degrees 1 and 2 of SSW_2^2, without the pairs of a point with itself."""
+def _first_degrees(points: Points) -> float:
+    """Compute the part of degrees 1 and 2 of SSW_2^2, without the pairs of a point with itself."""
     n, dim = points.shape
     first, second = map(float, gegenbauer_eigenvalues(dim, 2).eigenvalues)
     centered = first * (rayleigh(points) - dim) + second * (bingham(points) - (dim - 1) * (dim + 2) / 2)
-    per_pair: float = centered / (n - 1)
-    return per_pair
+    return float(centered / (n - 1))
 
 
-def _slice_costs(points: NDArray[Any], frames: NDArray[Any]) -> NDArray[np.float64]:
+def _slice_costs(points: Points, frames: Points) -> NDArray[np.float64]:
     return np.asarray(backend_for(points).slice_costs([Measure(points)], frames, 2.0), dtype=np.float64)
 
 
-Points = NDArray[np.floating[Any]]
-
-_PAIRS_PER_BLOCK = 1 << 22
-_NUMBERS_PER_BLOCK = 1 << 22
-
-
 def rayleigh(x: Points) -> float:
-    """Rayleigh statistic d n |mean|^2, approximately chi-square with d degrees of freedom.
+    """Compute the Rayleigh statistic d n |mean|^2, approximately chi-square with d degrees of freedom.
 
-    It detects a mean direction and nothing else.
+    It detects a mean direction only.
     """
     n, dim = x.shape
     mean = sum(np.sum(block, axis=0) for block in _unit_blocks(x)) / n
@@ -138,10 +120,10 @@ def rayleigh(x: Points) -> float:
 
 
 def bingham(x: Points) -> float:
-    """Bingham statistic n d (d + 2) / 2 (tr(S^2) - 1/d), with S the mean of x x^T.
+    """Compute the Bingham statistic n d (d + 2) / 2 (tr(S^2) - 1/d), with S the mean of x x^T.
 
-    It is approximately chi-square with (d - 1)(d + 2) / 2 degrees of freedom, and detects second moments alone, as of
-    points around an axis or in a band.
+    It is approximately chi-square with (d - 1)(d + 2) / 2 degrees of freedom. It detects second moments only, such as
+    those of points around an axis or in a band.
     """
     n, dim = x.shape
     scatter = sum(block.T @ block for block in _unit_blocks(x)) / n
@@ -149,10 +131,10 @@ def bingham(x: Points) -> float:
 
 
 def gine(x: Points) -> float:
-    """Giné statistic F_n = 4 A_n + G_n of the angles psi_ij of all pairs: it detects every departure from uniformity.
+    """Compute the Giné statistic F_n = 4 A_n + G_n. It detects every departure from uniformity.
 
-    A_n = n/4 - sum of psi_ij / (pi n), Ajne's statistic, detects what is not symmetric under x -> -x, and
-    G_n = n/2 - (d - 1) / (2n) (Gamma((d-1)/2) / Gamma(d/2))^2 sum of sin(psi_ij) what is; sums over i < j.
+    With psi_ij the angles of the pairs i < j, A_n = n/4 - sum of psi_ij / (pi n) is Ajne's statistic, and
+    G_n = n/2 - (d - 1) / (2n) (Gamma((d-1)/2) / Gamma(d/2))^2 sum of sin(psi_ij).
     """
     n, dim = x.shape
     x = np.concatenate(list(_unit_blocks(x)))
@@ -170,7 +152,7 @@ def gine(x: Points) -> float:
 
 
 def _unit_blocks(x: Points) -> Iterator[NDArray[np.float64]]:
-    """Points in float64, of length 1, block by block."""
+    """Yield blocks of points in float64, of length 1."""
     step = max(1, _NUMBERS_PER_BLOCK // x.shape[1])
     for start in range(0, len(x), step):
         block = x[start : start + step].astype(np.float64)
@@ -179,16 +161,15 @@ def _unit_blocks(x: Points) -> Iterator[NDArray[np.float64]]:
 
 
 def rayleigh_tail_probability(statistic: float, n: int, dim: int) -> float:
-    """The probability that Rayleigh's statistic is at least `statistic`: chi-square with an error of order 1 / n^2."""
+    """Compute the probability of at least this statistic: chi-square, corrected to an error of order 1 / n^2."""
     corrected = (1 - 1 / (2 * n)) * statistic + statistic**2 / (2 * n * (dim + 2))
     return _chi_square_tail(corrected, dim)
 
 
 def bingham_tail_probability(statistic: float, n: int, dim: int) -> float:
-    """The probability that Bingham's statistic is at least `statistic`: chi-square with an error of order 1 / n^2.
+    """Compute the probability of at least this statistic: chi-square, corrected to an error of order 1 / n^2.
 
-    The correction is a cubic polynomial that falls for large values. Four standard deviations above the mean it goes
-    on as a straight line.
+    The correction is a cubic polynomial up to four standard deviations above the mean, and then a straight line.
     """
     freedom = (dim - 1) * (dim + 2) / 2
     divisor = 3 * (dim + 4) * (dim * dim + dim + 2)
@@ -202,7 +183,7 @@ def bingham_tail_probability(statistic: float, n: int, dim: int) -> float:
 
 
 def gine_tail_probability(statistic: float, n: int, dim: int) -> float:
-    """The probability that Giné's statistic is at least `statistic`, for n uniform points."""
+    """Compute the probability that Giné's statistic is at least `statistic`, for n uniform points."""
     return max(SMALLEST, gine_limit(dim).scaled_about_mean(math.sqrt(1 - 1 / n)).survival(statistic))
 
 
@@ -212,22 +193,20 @@ def _chi_square_tail(x: float, freedom: float) -> float:
 
 @lru_cache(maxsize=64)
 def gine_limit(dim: int) -> WeightedChiSquares:
-    """The limit of Giné's statistic for uniform points on S^{d-1}, as n grows.
+    """Return the limit of Giné's statistic for uniform points on S^{d-1}, as n grows.
 
     The kernel is 2/pi arcsin(cos) + 1/2 - sin / (2 E sin) of the angle. Its odd part is 16 times that of K_d. The
     eigenvalue of sin for the degree l = 2 j is E sin (-1/2)_j (1/2)_j / ((d/2 + 1/2)_j (d/2 - 1/2)_j).
     """
     spectrum = gegenbauer_eigenvalues(dim, DEGREES)
     j = np.arange(1, DEGREES // 2 + 1)
-    # By logarithms, like the eigenvalues of K_d: in many dimensions they are less than any float. The first factor,
-    # with the minus sign of the kernel, is 1/4 / ((d + 1)/2 (d - 1)/2).
+    # Logarithms, because in many dimensions the eigenvalues are smaller than any float. The first factor, with the
+    # minus sign of the kernel, is 1/4 / ((d + 1)/2 (d - 1)/2).
     ratios = np.concatenate([[0.5], j[1:] - 1.5]) * (j - 0.5) / ((j + (dim - 1) / 2) * (j + (dim - 3) / 2))
     log_even = np.cumsum(np.log(ratios)) - math.log(2.0)
-    # Degrees whose eigenvalue of K_d is less than any float contribute nothing here either.
-    none = np.full(DEGREES, np.inf)
-    log_multiplicities = np.log(spectrum.shares) - np.log(
-        spectrum.eigenvalues, out=none, where=spectrum.eigenvalues > 0
-    )
+    # Degrees with an eigenvalue of K_d smaller than any float contribute nothing here either.
+    logs = np.log(spectrum.eigenvalues, out=np.full(DEGREES, np.inf), where=spectrum.eigenvalues > 0)
+    log_multiplicities = np.log(spectrum.shares) - logs
     eigenvalues, shares = 16.0 * spectrum.eigenvalues, 16.0 * spectrum.shares
     eigenvalues[1::2] = np.exp(log_even)
     shares[1::2] = np.exp(log_even + log_multiplicities[1::2])

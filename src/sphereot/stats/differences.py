@@ -13,7 +13,10 @@ from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
 from sphereot._support.extras import Progress, progress_bar
 from sphereot.stats._testing import choose_frames, independent_generator, two_samples
-from sphereot.stats.two_sample import as_groups
+from sphereot.stats.two_sample import as_groups, pool_groups
+
+_BLOCK_ENTRIES = 1 << 22  # of the matrix of cells against points: 32 MB
+_FLOOR = 0.02  # of the largest deviation: a difference far from all points has no meaning
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,8 @@ class RowContributions:
     Attributes
     ----------
     x, y : array, shape (n,) and (m,)
-        Derivative of SSW_p^p in the weight of the point, in turns to the power p; the mean of each is 0. Large for
-        points that the other sample has nothing like: points of `y` that are new, points of `x` that have gone.
+        Derivative of SSW_p^p in the weight of each point, in turns to the power p; the mean of each array is 0. It is
+        large for points without similar points in the other sample: new points of `y`, missing points of `x`.
     p : float
         Order of the distance.
     """
@@ -34,11 +37,11 @@ class RowContributions:
     p: float
 
     def new(self, count: int = 10) -> NDArray[np.intp]:
-        """Indices of the points of `y` that contribute most, in descending order."""
+        """Return the indices of the points of `y` that contribute most, in descending order."""
         return _largest(self.y, count)
 
     def missing(self, count: int = 10) -> NDArray[np.intp]:
-        """Indices of the points of `x` that contribute most, in descending order."""
+        """Return the indices of the points of `x` that contribute most, in descending order."""
         return _largest(self.x, count)
 
 
@@ -52,31 +55,28 @@ def row_contributions(
     method: Method = "quasi",
     seed: Seed = None,
 ) -> RowContributions:
-    """Tell which points of two samples make the distance between them.
+    """Rank the points of two samples by their contribution to the distance.
 
     Parameters
     ----------
     x, y : array, shape (n, d) and (m, d)
-        Unit vectors: the reference, and a sample that is compared with it.
-    p : float
-        Order, from 1 to 16.
+        The reference, and a sample that is compared with it, one unit vector per row.
+    p : float, default 1
+        Order of the distance, between 1 and 16.
     n_projections, projections, method, seed
-        Great circles, as in `two_sample_test`.
+        Great circles; see `two_sample_test`.
 
     Returns
     -------
     RowContributions
-        `.y` and `.new()` for points of y that x has nothing like, `.x` and `.missing()` for points of x that y has
-        nothing like.
+        `new()` returns the points of y without similar points in x, `missing()` the points of x without similar points
+        in y. The contributions are in turns to the power p.
 
     Notes
     -----
-    The derivative of the optimal cost in the weight of a point is its Kantorovich potential. On every great circle the
-    potential of a point of y is high where y has more mass than x and must move it far; the mean over great circles
-    adds up what all of them say about the point. Matched distances of single points say less: neighbors are moved
-    aside to make place for a new cluster.
-
-    Contributions rank points. They are no tests: in any sample some points contribute most.
+    The derivative of the optimal cost in the weight of a point is its Kantorovich potential. On a great circle, the
+    potential of a point of y is high if y has more mass than x there and must move this mass far. The contribution is
+    the mean over great circles. It is not a test: some points contribute most in any sample.
 
     Examples
     --------
@@ -98,10 +98,10 @@ def row_contributions(
 
 
 def contributions_on(frames: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: float) -> RowContributions:
-    """`row_contributions` of validated NumPy arrays on given great circles."""
+    """Compute `row_contributions` of validated NumPy arrays on given great circles."""
     measures = [Measure(points) for points in (x, y)]
     gradients = backend_for(x).weight_gradients(measures, frames.astype(x.dtype, copy=False), p)
-    # Derivatives in weights that are scaled to a mean of 1, times their number, without their mean.
+    # The derivatives are in weights with a mean of 1; they are multiplied by the number of weights and centered.
     of_x, of_y = (len(slopes) * (slopes - slopes.mean()) for slopes in map(np.asarray, gradients))
     return RowContributions(of_x, of_y, p)
 
@@ -111,10 +111,6 @@ def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     return np.argsort(-values, kind="stable")[:count]
 
 
-_BLOCK_ENTRIES = 1 << 22  # of the matrix of cells against points: 32 MB
-_FLOOR = 0.02  # of the largest deviation: where hardly any point is near, a difference has no meaning
-
-
 @dataclass(frozen=True)
 class DifferenceMap:
     """Result of `difference_map`.
@@ -122,22 +118,22 @@ class DifferenceMap:
     Attributes
     ----------
     difference : array, shape (rows, columns)
-        Density of x less that of y, per steradian, at the cells of a map: rows from south to north, columns from west
-        (-180 degrees) to east, as in `sphereot.plotting.map_points`.
+        Density of x minus density of y, per steradian, at the cells of a map: rows from south to north, columns from
+        west (-180 degrees) to east, as in `sphereot.plotting.map_points`.
     deviation : array, shape (rows, columns)
         Standard deviation of the difference under permutation.
     region : array of int, shape (rows, columns)
-        1 where x is denser than chance explains, -1 where y is, 0 elsewhere.
+        1 in cells where x is significantly denser, -1 where y is significantly denser, otherwise 0.
     p_value : float
-        Of the largest difference anywhere.
+        P-value of the largest difference on the sphere.
     threshold : float
-        How many standard deviations a difference must exceed to be in a region.
+        Number of standard deviations that a difference must exceed to be in a region.
     alpha : float
-        Level: bound on the probability that any region is marked if the distributions are equal.
+        Significance level: a bound on the probability that any region is marked if the distributions are equal.
     bandwidth : float
         Width of the kernel, in radians, the same for both samples.
     n, m, permutations : int
-        Numbers of points of both samples, and of permutations.
+        Numbers of points of both samples, and number of permutations.
     """
 
     difference: NDArray[np.float64] = field(repr=False)
@@ -153,7 +149,7 @@ class DifferenceMap:
 
     @property
     def standardized(self) -> NDArray[np.float64]:
-        """The difference in standard deviations; it is beyond `threshold`, or below minus it, in a region."""
+        """The difference in standard deviations; in a region, its absolute value exceeds `threshold`."""
         return _standardized(self.difference, self.deviation)
 
     @property
@@ -168,8 +164,8 @@ class DifferenceMap:
     def __str__(self) -> str:
         more, less = self.share
         return (
-            f"Difference of {self.n} and {self.m} points: x is denser on {more:.1%} of the sphere, y on {less:.1%}, "
-            f"beyond chance at level {self.alpha:g} (p-value {self.p_value:.3g} of the largest difference anywhere)"
+            f"Difference of {self.n} and {self.m} points: x is significantly denser on {more:.1%} of the sphere, y on "
+            f"{less:.1%} (alpha = {self.alpha:g}, p-value of the largest difference {self.p_value:.3g})"
         )
 
 
@@ -185,38 +181,36 @@ def difference_map(
     seed: Seed = None,
     progress: Progress = False,
 ) -> DifferenceMap:
-    """Show where on S^2 two samples differ: the difference of their densities, beside what chance explains.
+    """Find the regions of S^2 in which the density of one sample is significantly larger.
 
     Parameters
     ----------
     x, y : array, shape (n, 3) and (m, 3)
-        Unit vectors: two samples.
+        The samples, one unit vector per row.
     bandwidth : float, optional
-        Width of the von Mises-Fisher kernel of both densities, in radians; by default chosen for the pooled sample by
-        cross-validation (`SphericalKDE`).
-    permutations : int
+        Width of the von Mises-Fisher kernel of both densities, in radians. By default, `SphericalKDE` chooses it.
+    permutations : int, default 499
         Number of random splits of the pooled points, or of their groups.
-    alpha : float
-        Level of the regions, above 0 and at most 0.5.
-    resolution : int
-        Number of rows of the map; there are twice as many columns.
+    alpha : float, default 0.05
+        Significance level of the regions, above 0 and at most 0.5.
+    resolution : int, default 90
+        Number of rows of the map. The map has twice this number of columns.
     groups : pair of sequences, lengths n and m, optional
-        Label of the group of every point, as in `two_sample_test`: whole groups are permuted.
-    seed : int, generator or None
-        Source of the permutations.
-    progress : bool or callable (done, total)
-        Show a bar in the terminal, or call a function with the numbers of rows that are done and in all.
+        Group label of every point; see `two_sample_test`. Whole groups are permuted.
+    seed : int, generator or None, default None
+        Seed of the permutations.
+    progress : bool or callable, default False
+        If True, show a progress bar (needs rich). A callable gets the number of rows done, and their total.
 
     Returns
     -------
     DifferenceMap
-        Draw it with `sphereot.plotting.difference_map`.
+        Densities are per steradian. Draw the map with `sphereot.plotting.difference_map`.
 
     Notes
     -----
-    At each cell the difference is divided by its standard deviation over all splits. A cell is in a region if that
-    exceeds the largest such value anywhere of all but a share `alpha` of the splits. So the probability that any region
-    is marked, if both samples come from one distribution, is at most `alpha`: exactly, whatever the bandwidth.
+    A cell is in a region if its difference, divided by its standard deviation over all splits, exceeds the largest such
+    value on the sphere for all but a share `alpha` of the splits. The significance level is valid for any bandwidth.
 
     Examples
     --------
@@ -232,13 +226,13 @@ def difference_map(
     """
     first, second = two_samples(x, y)
     if first.shape[1] != 3:
-        raise ValueError(f"x: points have {first.shape[1]} coordinates, but a map is for 3 (the sphere S^2).")
+        raise ValueError(f"x must have points with 3 coordinates (on the sphere S^2), got {first.shape[1]}.")
     permutations = as_int("permutations", permutations, 1, "the number of permutations")
     resolution = as_int("resolution", resolution, 2, "the number of rows")
     alpha = as_level(alpha)
     kept = int(alpha * (1 + permutations) * (1 + 1e-9))
     if kept < 1:
-        raise ValueError(f"permutations: got {permutations}, but level {alpha:g} needs at least {int(1 / alpha)}.")
+        raise ValueError(f"permutations must be at least {int(1 / alpha)} for alpha={alpha:g}, got {permutations}.")
     generator = independent_generator(seed, first)
     pool = np.concatenate([to_numpy(first), to_numpy(second)]).astype(np.float64)
     pool /= np.linalg.norm(pool, axis=1, keepdims=True)
@@ -272,32 +266,26 @@ def difference_map(
 
 
 def _standardized(difference: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
-    scaled: NDArray[np.float64] = difference / np.hypot(deviation, _FLOOR * deviation.max() + np.finfo(float).tiny)
-    return scaled
+    return np.asarray(difference / np.hypot(deviation, _FLOOR * deviation.max() + np.finfo(float).tiny))
 
 
 def _weights(n: int, m: int, permutations: int, groups: Any, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Weights (n + m, 1 + permutations) whose sums of kernels are differences of densities; the observed come first."""
-    of_points = None
-    count, n_first = n + m, n
+    """Draw weights (n + m, 1 + permutations) whose sums of kernels are differences of densities, observed first."""
+    of_points, sizes = None, (n, m)
     if groups is not None:
-        of_x, of_y = as_groups(groups, ("x", "y"), (n, m))
-        n_first = int(of_x.max()) + 1
-        of_points = np.concatenate([of_x, of_y + n_first])
-        count = int(of_points.max()) + 1
-    labels = np.tile(np.arange(count) < n_first, (1 + permutations, 1))
+        of_points, sizes = pool_groups(*as_groups(groups, ("x", "y"), (n, m)))
+    labels = np.tile(np.arange(sum(sizes)) < sizes[0], (1 + permutations, 1))
     labels[1:] = generator.permuted(labels[1:], axis=1)
     if of_points is not None:
         labels = labels[:, of_points]
-    sizes = labels.sum(axis=1, keepdims=True)
-    weights: NDArray[np.float64] = np.where(labels, 1 / sizes, -1 / (n + m - sizes)).T
-    return np.ascontiguousarray(weights)
+    counts = labels.sum(axis=1, keepdims=True)
+    return np.ascontiguousarray(np.where(labels, 1 / counts, -1 / (n + m - counts)).T)
 
 
 def _differences(
     pool: NDArray[np.float64], weights: NDArray[np.float64], width: float, resolution: int, progress: Progress
 ) -> NDArray[np.float64]:
-    """Differences of densities (cells, splits) at the centers of the cells, rows from south to north."""
+    """Compute differences of densities (cells, splits) at the centers of the cells, rows from south to north."""
     concentration = width**-2
     factor = concentration / (-2 * np.pi * np.expm1(-2 * concentration))  # the kernel's largest value, for d = 3
     latitude = np.pi * ((np.arange(resolution) + 0.5) / resolution - 0.5)

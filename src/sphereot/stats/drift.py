@@ -1,9 +1,4 @@
-"""Drift test: permutation tests on SSW between a reference and one or more windows.
-
-Every window gets a `two_sample_test`, all on the same great circles, so that values of different windows can be
-compared. Holm's correction keeps the probability of a false alarm in any window at the level, although the windows
-depend on each other through the reference.
-"""
+"""Drift test: permutation tests on SSW between a reference and windows, on the same great circles."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,7 +12,7 @@ from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.types import Frames, Labels, Method, Points, Seed
 from sphereot._arrays.validation import as_level, as_order, as_points, as_same_kind, require_same_dim
 from sphereot._support.extras import Progress, progress_bar
-from sphereot._support.text import cost_name, plural, printable, shorten
+from sphereot._support.text import plural, printable, shorten
 from sphereot._support.units import TURNS, Lengths, format_number
 from sphereot.sketch import Sketch
 from sphereot.stats._testing import choose_frames, independent_generator, standardize
@@ -25,11 +20,13 @@ from sphereot.stats.sketch_tests import (
     ROUNDING,
     DriftWindow,
     as_permutations,
+    evidence,
     find_circle,
     projected_densities,
     require_permutable,
     sketch_densities,
     sketch_permutation_result,
+    window_fields,
 )
 from sphereot.stats.two_sample import TwoSampleResult, as_groups, permutation_result
 
@@ -47,15 +44,15 @@ class DriftResult:
     windows : tuple of DriftWindow
         One per window, in the order of the windows.
     alpha : float
-        Level: upper bound on the probability of an alarm in any window if there is no drift.
+        Significance level: an upper bound on the probability of an alarm in any window if there is no drift.
     n_reference, dim : int
         Number of points of the reference, and dimension d of the space around the sphere.
     p : float
         Order of the distance.
     permutations, n_projections : int
         Numbers of permutations and great circles of each test.
-    reference : array, shape (n_reference, d), or None for sketches
-        The points of the reference.
+    reference : array, shape (n_reference, d), or None
+        The points of the reference; None for sketches.
     """
 
     windows: tuple[DriftWindow, ...]
@@ -74,73 +71,56 @@ class DriftResult:
 
     @property
     def most_significant(self) -> DriftWindow:
-        """The window with the smallest p-value; of several, the one with the largest effect."""
+        """The window with the smallest p-value; among equal p-values, the largest effect decides."""
         return min(self.windows, key=lambda w: (w.p_value, -standardize(w.value, w.null_mean, w.null_deviation)))
 
     @property
     def summary(self) -> str:
-        """The result in one sentence."""
-        count = len(self.windows)
-        if not self.drifted:
-            if count == 1:
-                verdict, smallest = "the window differs from the reference no more", "p-value"
-            else:
-                verdict = f"none of the {count} windows differs from the reference more"
-                smallest = "smallest corrected p-value"
-            return (
-                f"No drift found: {verdict} than chance explains "
-                f"({smallest} {self.most_significant.adjusted_p_value:.3g}, level {self.alpha:g})."
-            )
-        drifted = sorted((w for w in self.windows if w.drifted), key=lambda w: (w.adjusted_p_value, -w.ratio))
-        power = cost_name(self.p)
-        names = [
-            f"{shorten(w.label)} ({power} {w.ratio:.3g} times that of chance, corrected p-value "
-            f"{w.adjusted_p_value:.2g})"
-            for w in drifted[:_NAMED_WINDOWS]
-        ]
-        more = [f"and {len(drifted) - _NAMED_WINDOWS} more"] if len(drifted) > _NAMED_WINDOWS else []
-        where = "the window" if count == 1 else f"{len(drifted)} of {count} windows"
-        # The largest are named first; whoever looks for the cause needs the beginning.
-        start = next(window.label for window in self.windows if window.drifted)
-        beginning = f" The first is {shorten(start)}." if len(drifted) > 1 else ""
-        return f"Drift in {where} at level {self.alpha:g}: {', '.join(names + more)}.{beginning}"
+        """The result in one sentence, or two."""
+        drifted = [window for window in self.windows if window.drifted]
+        level, count = f"alpha = {self.alpha:g}", plural(len(self.windows), "window")
+        if not drifted:
+            smallest = "p-value" if len(self.windows) == 1 else "smallest adjusted p-value"
+            return f"No drift detected in {count} ({level}, {smallest} {self.most_significant.adjusted_p_value:.3g})."
+        largest = sorted(drifted, key=lambda w: (w.adjusted_p_value, -w.ratio))[:_NAMED_WINDOWS]
+        names = [f"{shorten(w.label)} ({evidence(w, self.p)})" for w in largest]
+        if len(drifted) > len(names):
+            names.append(f"and {len(drifted) - len(names)} more")
+        # The largest differences come first, but the search for a cause starts at the first window.
+        first = f" The first is {shorten(drifted[0].label)}." if len(drifted) > 1 else ""
+        return f"Drift detected in {len(drifted)} of {count} ({level}): {', '.join(names)}.{first}"
 
     def as_record(self) -> dict[str, Any]:
-        """The result as one object of JSON."""
-        return {
-            "drifted": self.drifted,
-            "summary": self.summary,
-            "windows": [window.as_record() for window in self.windows],
-            "alpha": self.alpha,
-            "p": self.p,
-            "n_projections": self.n_projections,
-            "permutations": self.permutations,
-            "dim": self.dim,
-        }
+        """Return the result as one object of JSON."""
+        names = ("drifted", "summary", "alpha", "p", "n_projections", "permutations", "dim")
+        record = {name: getattr(self, name) for name in names}
+        return record | {"windows": [window.as_record() for window in self.windows]}
 
     def table(self, lengths: Lengths, typeset: Callable[[str], str] = str) -> str:
-        """A row of text for each window, with distances in the units of `lengths`, and a line on the reference.
+        """Return a table of the windows as text, with distances in the units of `lengths`, and a line on the reference.
 
-        `typeset` is applied to the names of distances.
+        `typeset` is applied to the names of distances and units.
         """
         unit = lengths.units[-1]
         roots = [] if unit.name == lengths.power_unit else [unit]
         heads = [typeset(f"{lengths.name} ({lengths.power_unit})")]
         heads += [typeset(f"SSW_{self.p:g} ({unit.name})") for unit in roots]
-        sizes = [max(12, 2 + len(head)) for head in heads]
+        sizes = [9, *(max(12, 2 + len(head)) for head in heads), 24, 10, 10]
         names = [shorten(window.label, _LABEL_WIDTH) for window in self.windows]
         width = max(map(len, [*names, "window"]))
-        chance = typeset(f"by chance ({lengths.power_unit})")  # of the first column of distances
-        columns = "".join(f"{head:>{size}}" for head, size in zip(heads, sizes, strict=True))
-        lines = [f"  {'window':<{width}}{'points':>9}{columns}{chance:>24}{'p-value':>10}{'corrected':>11}"]
+
+        def line(name: str, *cells: str) -> str:
+            columns = (f"{cell:>{size}}" for cell, size in zip(cells, sizes, strict=True))
+            return f"  {name:<{width}}{''.join(columns)}"
+
+        expected = typeset(f"expected ({lengths.power_unit})")  # the range of the first column of distances
+        lines = [line("window", "points", *heads, expected, "p-value", "adjusted")]
         for name, w in zip(names, self.windows, strict=True):
-            values = [lengths.power(w.value), *(unit.per_turn * lengths.turns(w.value) for unit in roots)]
-            columns = "".join(f"{format_number(v, 4, ''):>{size}}" for v, size in zip(values, sizes, strict=True))
+            distances = [lengths.power(w.value), *(unit.per_turn * lengths.turns(w.value) for unit in roots)]
+            values = [format_number(distance, 4, "") for distance in distances]
             band = " to ".join(format_number(lengths.power(value), 3, "") for value in w.band)
-            lines.append(
-                f"  {name:<{width}}{w.n:>9}{columns}{band:>24}{w.p_value:>10.3g}{w.adjusted_p_value:>11.3g}"
-                + ("  drift" if w.drifted else "")
-            )
+            p_values = f"{w.p_value:.3g}", f"{w.adjusted_p_value:.3g}"
+            lines.append(line(name, str(w.n), *values, band, *p_values) + ("  drift" if w.drifted else ""))
         lines.append(
             f"  reference: {plural(self.n_reference, 'point')} in dimension {self.dim}; "
             f"{plural(self.n_projections, 'great circle')}, {plural(self.permutations, 'permutation')}"
@@ -166,53 +146,51 @@ def drift_test(
     seed: Seed = None,
     progress: Progress = False,
 ) -> DriftResult:
-    """Test windows of points for drift from a reference, by permutations of SSW_p^p.
+    """Test whether windows of points have drifted from a reference, by permutations of SSW_p^p.
 
     Parameters
     ----------
     reference : array, shape (n, d), or Sketch
-        Unit vectors: a sample of the distribution that the windows should have; or a sketch of them with groups.
+        Sample of the distribution that the windows should have, one unit vector per row; or a sketch with groups.
     windows : sequence of arrays, shape (m_k, d), or of sketches
-        Unit vectors, one sample per window, of the same array library and device as the reference; or sketches of the
-        same great circles and groups.
+        One sample per window, of the same array library and device as the reference; or sketches with the same great
+        circles and groups.
     labels : sequence of str, optional
-        Names of the windows; "window 1" and so on by default.
-    p : float
-        Order, from 1 to 16. SSW_1 detects tight clusters that move two to three times as often as SSW_2. SSW_2 is
-        better at a change of concentration, and at sentence embeddings of one topic, which form a wide cloud.
-    alpha : float
-        Level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.
+        Names of the windows, by default "window 1" and so on.
+    p : float, default 1
+        Order of the distance, between 1 and 16. SSW_1 detects moves of tight clusters two to three times as often as
+        SSW_2. Use 2 for a change of concentration, and for sentence embeddings of one topic, which form a wide cluster.
+    alpha : float, default 0.05
+        Significance level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.
     permutations : int, optional
-        Number of permutations for each window: 999 by default, more from 13 windows on (at level 0.05), where corrected
-        p-values would be coarse. It is an error if no p-value can reach the level with so few.
+        Number of permutations per window. The default is 999, or more for many windows (13 at ``alpha=0.05``). A number
+        with which no p-value can reach the significance level is an error.
     groups : sequence of sequences, optional
-        Labels of groups (documents, users, sessions): for the points of the reference, then for those of each window.
-        Whole groups are permuted, as in `two_sample_test`, so that points of one group may depend on each other.
+        Group labels (documents, users, sessions) of the points of the reference, then of each window. Whole groups are
+        permuted, so points of one group may depend on each other; see `two_sample_test`.
     n_projections, projections, method
-        Great circles, as in `two_sample_test`, the same for all windows.
-    seed : int, generator or None
-        Source of the great circles and of the permutations, as in `two_sample_test`. The test of a window depends on
-        the reference and on this window alone: other windows, and their order, change only the correction and the
-        default number of permutations.
-    progress : bool or callable (done, total)
-        Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
-        in all; each window counts all of its own. The result is the same to the last bit.
+        Great circles, the same for all windows; see `two_sample_test`.
+    seed : int, generator or None, default None
+        Seed of the great circles and of the permutations; see `two_sample_test`. Other windows and their order change
+        only the correction and the default number of permutations.
+    progress : bool or callable, default False
+        If True, show a progress bar (needs rich). A callable gets the number of great circles done, and the total
+        over all windows.
 
     Returns
     -------
     DriftResult
-        With `.drifted`, `.summary` and `.windows`, each with its value, p-values, band and the great circle on which it
-        differs most. Printing it shows a short table.
+        The main attributes are `drifted`, `summary` and `windows`. Each window has its value (SSW_p^p in turns to the
+        power p), p-values, and the great circle on which it differs most. Printing the result shows a table.
 
     Notes
     -----
-    The p-values are exact if points are independent, or groups of them if `groups` is given; see `two_sample_test`.
-    Sketches have their groups divided among as many histograms by a hash. Those of the smaller sample are added up
-    until they hold about as many points as those of the larger, and permuted: the level is exact for samples of equal
-    size, and close to it otherwise.
-    With Holm's correction the probability of any false alarm is at most `alpha`. All decisions follow from one
-    threshold: if R of K windows have drifted, they are those with p-values of at most alpha / (K - R). The bands are
-    for that level.
+    The p-values are exact if points, or groups if `groups` is given, are independent. A sketch divides its groups among
+    histograms by a hash. Histograms of the smaller sample are merged until they have about as many points as histograms
+    of the larger sample, and then permuted. For sketches of different sizes, p-values are approximate.
+
+    With Holm's correction, the probability of any false alarm is at most `alpha`. If R of K windows have drifted, they
+    are the windows with p-values of at most alpha / (K - R). The bands are for this significance level.
 
     References
     ----------
@@ -235,11 +213,15 @@ def drift_test(
     """
     p, alpha = as_order(p), as_level(alpha)
     if not isinstance(windows, list | tuple):
-        raise TypeError(f"windows: got {type(windows).__name__}, but a list of arrays is needed; one window is [y].")
+        raise TypeError(f"windows must be a list of arrays, got {type(windows).__name__}. Pass one window as [y].")
     if not windows:
-        raise ValueError("windows: the list is empty. Give at least one window.")
+        raise ValueError("windows must contain at least one window, got an empty list.")
     named: dict[str, Any] = {"reference": reference} | {f"windows[{k}]": window for k, window in enumerate(windows)}
-    labels = _as_labels(labels, len(windows))
+    if labels is None:
+        labels = [f"window {k}" for k in range(1, len(windows) + 1)]
+    elif isinstance(labels, str) or len(labels) != len(windows):
+        got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
+        raise ValueError(f"labels must be a list of {plural(len(windows), 'label')}, one per window, got {got}.")
     least = math.ceil(4 * len(windows) / alpha) - 1
     permutations = as_permutations(permutations, max(_PERMUTATIONS, least), len(windows), alpha)
     samples: list[NDArray[Any]] = []
@@ -248,14 +230,12 @@ def drift_test(
     if isinstance(reference, Sketch):
         if method != "quasi" or any(value is not None for value in (groups, n_projections, projections)):
             raise ValueError(
-                "groups, n_projections, projections, method: sketches have great circles and groups of their own. "
-                "Leave these arguments out."
+                "groups, n_projections, projections and method are not supported for sketches, which have their own "
+                "groups and great circles. Leave them out."
             )
         for name, sketch in named.items():
-            if not isinstance(sketch, Sketch):
-                raise TypeError("windows: the reference is a sketch, so windows must be a list of sketches.")
-            require_permutable(name, sketch)
             reference.require_mergeable(sketch)
+            require_permutable(name, sketch)
         frames = reference.projections
         generator = independent_generator(seed, frames)
     else:
@@ -266,8 +246,8 @@ def drift_test(
         frames = choose_frames(n_projections, projections, points[0], seed, generator, method)
         samples = [to_numpy(sample) for sample in points]
         of_points = None if groups is None else as_groups(groups, list(named), [len(sample) for sample in samples])
-    # Every window starts from the same state, so that its permutations do not depend on the windows before it. Holm's
-    # correction holds for any dependence of the windows.
+    # Every window starts from the same state, so its permutations do not depend on the windows before it. Holm's
+    # correction is valid for any dependence of the windows.
     state = generator.integers(2**32, size=4, dtype=np.uint32)
     tests: list[TwoSampleResult] = []
     densities = []
@@ -292,20 +272,14 @@ def drift_test(
     level = alpha / max(len(tests) - sum(decisions), 1)
     results = tuple(
         DriftWindow(
-            label=labels[k],
-            n=test.m,
-            value=test.statistic,
-            p_value=test.p_value,
+            label=printable(str(labels[k])),
             adjusted_p_value=adjusted[k],
             drifted=decisions[k],
-            permutations=permutations,
-            null_mean=test.null_mean,
-            null_deviation=test.null_deviation,
             band=_band(test.null, level),
-            circle=test.circles[0],
             densities=densities[k],
             test=test,
             points=samples[1 + k] if samples else None,
+            **window_fields(test),
         )
         for k, test in enumerate(tests)
     )
@@ -313,17 +287,8 @@ def drift_test(
     return DriftResult(results, alpha, n, tests[0].dim, p, permutations, len(frames), before)
 
 
-def _as_labels(labels: Sequence[str] | None, count: int) -> list[str]:
-    if labels is None:
-        return [f"window {k}" for k in range(1, count + 1)]
-    if isinstance(labels, str) or len(labels) != count:
-        got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
-        raise ValueError(f"labels: {got} given for {count} windows; give a list with one each.")
-    return [printable(str(label)) for label in labels]
-
-
 def _holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values."""
+    """Compute Holm's adjusted p-values."""
     count, largest, adjusted = len(p_values), 0.0, [0.0] * len(p_values)
     for rank, k in enumerate(sorted(range(count), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (count - rank) * p_values[k]))
@@ -332,7 +297,7 @@ def _holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _band(null: NDArray[np.float64], level: float) -> tuple[float, float]:
-    """The k-th smallest and k-th largest value under permutation: exactly values above the band have p <= level."""
+    """Find the k-th smallest and k-th largest permuted value, so that values have p <= level if above the band."""
     k = math.floor(level * (1 + len(null)) * (1 + ROUNDING))
     ordered = np.sort(null)
     return float(ordered[min(k, (len(ordered) + 1) // 2) - 1]), float(ordered[-k])

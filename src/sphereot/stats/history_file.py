@@ -1,10 +1,10 @@
 """The file of a drift history: JSON lines that several processes extend, with a checksum in every line.
 
-The first line has the settings of the monitor and the checksum of the last line; every other line is a window. The
+The first line contains the settings of the monitor and the checksum of the last line; every other line is a window. The
 checksum of a line also covers the checksum of the line before it. A changed, repeated, moved or missing line is an
-error when the file is read, also if lines are missing at the end. A window is appended and flushed to the disk before
-the first line names it; a process that was killed in between leaves one window more, or a torn line that was never
-reported. The lock is on the file itself, so that links to it share the lock.
+error when the file is read, also if lines are missing at the end. A window is written to the disk before the first line
+names it. A process that was killed in between leaves one more window, or a torn line that was never reported. The file
+itself is locked, so links to it share the lock.
 """
 
 import errno
@@ -14,7 +14,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,20 +35,12 @@ def open_history(
 ) -> Iterator["HistoryFile"]:
     """Open a history, lock it, and check every line.
 
-    Parameters
-    ----------
-    path : Path
-        The file; links are followed.
-    settings : mapping
-        Settings of the monitor, which those of the file must equal.
-    wait : float
-        How long to wait for another process, in seconds.
-    write : bool
-        Whether a record will be appended; the file is then made if it does not exist.
+    The settings of the file must equal `settings`. Another process may hold the lock for `wait` seconds. If a record
+    will be appended (`write`), the file is created if it does not exist.
     """
     real = Path(os.path.realpath(path))
     if real.exists() and not stat.S_ISREG(real.stat().st_mode):
-        raise ValueError(f"{path}: is not a regular file; a history needs one.")
+        raise ValueError(f"{path} is not a regular file. Use a regular file as the history.")
     file, created = _open_file(path, real, wait, write)
     with file:
         try:
@@ -59,14 +51,9 @@ def open_history(
 
 
 class HistoryFile:
-    """An open history.
+    """An open history, with the windows as `records`.
 
-    Attributes
-    ----------
-    records : list of dict
-        The windows, without their checksums.
-    has_checksums : bool
-        False for a history that an earlier version wrote; `append` adds checksums to all lines.
+    `has_checksums` is False for a history that an earlier version wrote; `append` then adds checksums to all lines.
     """
 
     def __init__(self, path: Path, real: Path, file: io.FileIO, settings: Mapping[str, Any], created: bool):
@@ -80,13 +67,13 @@ class HistoryFile:
             self._read(file.readall())
 
     def append(self, *records: Record) -> None:
-        """Add windows, and flush them to the disk."""
+        """Add windows, and write them to the disk."""
         self.records += records
         if not self.has_checksums:
             self._add_checksums()
             return
         if not self._end:
-            self._write(0, history_text(self._settings, self.records).encode())
+            self._write(0, self._content())
             return
         if not self._complete:
             self._write(0, _header_line(self._settings, self._last))
@@ -94,6 +81,14 @@ class HistoryFile:
             self._last = _checksum(self._last, record)
             self._write(self._end, _line(self._last, record))
             self._write(0, _header_line(self._settings, self._last))
+
+    def _content(self) -> bytes:
+        """Return the whole history: the settings, then one line per window."""
+        last, lines = _checksum("", self._settings), []
+        for record in self.records:
+            last = _checksum(last, record)
+            lines.append(_line(last, record))
+        return b"".join([_header_line(self._settings, last), *lines])
 
     def _write(self, position: int, data: bytes) -> None:
         """Write data and flush it to the disk; a torn line at the end of the file is removed."""
@@ -114,11 +109,11 @@ class HistoryFile:
         names = os.fstat(self._file.fileno()).st_nlink
         if names > 1:
             raise ValueError(
-                f"{self._path}: is a history without checksums that has {names} names (hard links). Adding checksums "
-                "makes a new file, which the other names would not have. Remove the other names, then link them again."
+                f"{self._path} is a history without checksums with {names} names (hard links). The new file with "
+                "checksums would get only one of these names. Remove the other names, then link them again."
             )
         with write_aside(self._real) as aside, aside.open("wb") as file:
-            file.write(history_text(self._settings, self.records).encode())
+            file.write(self._content())
             file.flush()
             os.fsync(file.fileno())
 
@@ -126,48 +121,45 @@ class HistoryFile:
         *lines, tail = data.split(b"\n")
         stored = _object(lines[0]) if lines else None
         if stored is None or stored.get("format") != _FORMAT:
-            raise ValueError(f"{self._path}: is not a drift history; give another file.")
+            raise ValueError(f"{self._path} is not a drift history. Use another file.")
         self.has_checksums = stored.get("version") != _WITHOUT_CHECKSUMS
         if not self.has_checksums:
             _require_same(self._path, stored, {**_versioned(self._settings), "version": _WITHOUT_CHECKSUMS})
-            self._read_without_checksums([*lines[1:], tail] if tail else lines[1:])
+            lines += [tail] if tail else []
+            self.records = [self._parse(number, line) for number, line in enumerate(lines[1:], start=2)]
             return
         if stored.get("version") != _VERSION:
             raise ValueError(
-                f"{self._path}: has version {stored.get('version')!r}, but versions {_WITHOUT_CHECKSUMS} and "
-                f"{_VERSION} are understood. Update sphereot."
+                f"{self._path} must have version {_WITHOUT_CHECKSUMS} or {_VERSION}, got {stored.get('version')!r}. "
+                "Update sphereot."
             )
         stored = self._verified(1, lines[0], "")
         last = stored.pop("last", None)
         _require_same(self._path, stored, _versioned(self._settings))
-        self._end = len(lines[0]) + 1
-        behind = None if last != self._last else 0  # how many windows follow the one that the first line names
+        checksums = [self._last]
         for number, line in enumerate(lines[1:], start=2):
-            record = self._verified(number, line, self._last)
-            self._last = _checksum(self._last, record)
-            self._end += len(line) + 1
-            self.records.append(record)
-            behind = 0 if self._last == last else None if behind is None else behind + 1
-        if behind is None:
+            self.records.append(self._verified(number, line, checksums[-1]))
+            checksums.append(_checksum(checksums[-1], self.records[-1]))
+        self._last, self._end = checksums[-1], sum(len(line) + 1 for line in lines)
+        if last not in checksums:
             raise ValueError(
-                f"{self._path}: windows are missing at its end: line 1 names a last line that is not there. {_RESTORE}"
+                f"{self._path}: windows are missing at the end, because the last line that line 1 names is missing. "
+                f"{_RESTORE}"
             )
+        behind = len(checksums) - 1 - checksums.index(last)
         if behind > 1:
-            raise ValueError(f"{self._path}: has {behind} windows after the last one that line 1 names. {_RESTORE}")
+            raise ValueError(f"{self._path} has {behind} windows after the last window that line 1 names. {_RESTORE}")
         self._complete = behind == 0
 
-    def _read_without_checksums(self, lines: Sequence[bytes]) -> None:
-        for number, line in enumerate(lines, start=2):
-            record = _object(line)
-            if record is None:
-                raise ValueError(f"{self._path}, line {number}: is not a JSON object. {_RESTORE}")
-            self.records.append(record)
-
-    def _verified(self, number: int, line: bytes, previous: str) -> Record:
-        """The record of a line whose bytes are those that were written."""
+    def _parse(self, number: int, line: bytes) -> Record:
         record = _object(line)
         if record is None:
-            raise ValueError(f"{self._path}, line {number}: is not a JSON object. {_RESTORE}")
+            raise ValueError(f"{self._path}, line {number} is not a JSON object. {_RESTORE}")
+        return record
+
+    def _verified(self, number: int, line: bytes, previous: str) -> Record:
+        """Return the record of a line, after a check that its bytes are the bytes that were written."""
+        record = self._parse(number, line)
         record.pop("checksum", None)
         try:
             written = _line(_checksum(previous, record), record)
@@ -175,23 +167,14 @@ class HistoryFile:
             written = b""
         if written != line + b"\n":
             raise ValueError(
-                f"{self._path}, line {number}: does not match its checksum. The line was changed, or a line before it "
+                f"{self._path}, line {number} does not match its checksum. The line was changed, or a line before it "
                 f"was added, removed or moved. {_RESTORE}"
             )
         return record
 
 
-def history_text(settings: Mapping[str, Any], records: Sequence[Record]) -> str:
-    """A whole history: the settings, then one line per window."""
-    last, lines = _checksum("", settings), []
-    for record in records:
-        last = _checksum(last, record)
-        lines.append(_line(last, record))
-    return b"".join([_header_line(settings, last), *lines]).decode()
-
-
 def _open_file(path: Path, real: Path, wait: float, write: bool) -> tuple[io.FileIO, bool]:
-    """The locked file, and whether it was made."""
+    """Return the locked file, and whether it was created."""
     busy = (
         f"{path}: another process held the lock of this history for more than {wait:g} seconds. Try again later, or "
         "wait longer (--wait, or wait= in Python)."
@@ -208,34 +191,33 @@ def _open_file(path: Path, real: Path, wait: float, write: bool) -> tuple[io.Fil
             handle = open_locked(real, busy, wait=wait, flags=os.O_RDWR if write else os.O_RDONLY)
         except FileNotFoundError:
             if write:
-                continue  # the process that made it could not write to it, and removed it
+                continue  # the process that created it could not write to it, and removed it
             raise
         if created or os.fstat(handle).st_size:
             return io.FileIO(handle, "r+" if write else "r"), created
-        os.close(handle)  # the process that made it may not have locked it yet
+        os.close(handle)  # the process that created it may not have locked it yet
         if time.monotonic() > deadline:
-            raise ValueError(f"{path}: is empty, and not a drift history. {_RESTORE} Or remove it to start again.")
+            raise ValueError(f"{path} is empty, so it is not a drift history. {_RESTORE} Or remove it to start again.")
         time.sleep(0.01)
 
 
 def _require_same(path: Path, stored: Record, mine: Record) -> None:
-    """Raise unless the settings of the file are those of the monitor."""
-    if stored.get("reference") != mine["reference"]:
-        reference = stored.get("reference")
+    """Raise an error unless the settings of the file equal the settings of the monitor."""
+    reference = stored.get("reference")
+    if reference != mine["reference"]:
         points = reference.get("points") if isinstance(reference, dict) else None
         raise ValueError(
-            f"{path}: belongs to another reference ({points} points, not {mine['reference']['points']}, or other great "
-            "circles); give that one, or start another history."
+            f"{path} belongs to another reference ({points} points, got {mine['reference']['points']}, or other great "
+            "circles). Use the same reference, or start a new history file."
         )
     different = [
-        f"{name} ({stored.get(name)!r}, not {mine.get(name)!r})"
+        f"{name}={stored.get(name)!r}, got {name}={mine.get(name)!r}"
         for name in {**mine, **stored}
         if stored.get(name) != mine.get(name)
     ]
     if different:
         raise ValueError(
-            f"{path}: was begun with another {', '.join(different)}; its level holds for one setting: give that one, "
-            "or start another history."
+            f"{path} was created with {'; '.join(different)}. Use the same settings, or start a new history file."
         )
 
 
@@ -244,7 +226,7 @@ def _versioned(settings: Mapping[str, Any]) -> Record:
 
 
 def _header_line(settings: Mapping[str, Any], last: str) -> bytes:
-    """The first line; its length does not depend on `last`, so that it can be replaced."""
+    """Return the first line. Its length does not depend on `last`, so it can be replaced."""
     record = {"last": last, **_versioned(settings)}
     return _line(_checksum("", record), record)
 
@@ -254,13 +236,13 @@ def _line(checksum: str, record: Record) -> bytes:
 
 
 def _checksum(previous: str, record: Mapping[str, Any]) -> str:
-    """Checksum of a record and of all lines before it; 64 bits find accidents, not forgers."""
+    """Return the checksum of a record and of all lines before it; 64 bits find accidents, not forgers."""
     content = json.dumps([previous, dict(record)], allow_nan=False)
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def _object(line: bytes) -> Record | None:
-    """A JSON object, or None if the line is not one."""
+    """Return a JSON object, or None if the line is not one."""
     try:
         record = json.loads(line.decode())
     except (ValueError, RecursionError):

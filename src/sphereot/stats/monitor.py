@@ -1,10 +1,8 @@
-"""Drift monitor: windows are tested against a stored reference as they come, for months, with a bound on false alarms.
+"""Drift monitor: windows are tested against a stored reference as they arrive, with a bound on false alarms.
 
-The reference is a sketch with groups, so that neither its points nor those of earlier windows are needed. Every window
-spends an equal part of the level: with a horizon of H windows, each is tested at level alpha / H. The probability of a
-false alarm in H consecutive windows is then at most alpha, however the tests depend on each other, and they do: all
-share the reference. Evidence that is multiplied over windows (e-values) would need tests that are independent given
-the past, which a shared reference does not give.
+The reference is a sketch with groups, so the monitor needs neither its points nor the points of earlier windows. All
+tests share the reference, so they depend on each other. Evidence that is multiplied over windows (e-values) would need
+tests that are independent given the past; Bonferroni's inequality does not.
 """
 
 import json
@@ -12,8 +10,8 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import astuple, dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -25,39 +23,39 @@ from sphereot._arrays.validation import as_int, as_level, as_order, as_weight_fa
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot.sketch import Sketch
-from sphereot.stats.history_file import HistoryFile, history_text, open_history
+from sphereot.stats.history_file import HistoryFile, open_history
 from sphereot.stats.sketch_tests import (
     ROUNDING,
     DriftWindow,
     ProjectedDensities,
     as_permutations,
     count_units,
+    evidence,
     find_circle,
     least_permutations,
     require_permutable,
     sketch_densities,
     sketch_permutation_result,
+    window_fields,
 )
 from sphereot.stats.two_sample import DifferingCircle
 
 _FIRST_PERMUTATIONS = 999
-_REFINED_BELOW = 0.02  # p-values of the first permutations up to which all are drawn
+_REFINED_BELOW = 0.02  # the largest first p-value that is refined with all permutations
 _BAND = (0.01, 0.99)
 _DENSITY_POINTS = 128
-_DENSITY_DIGITS = 3  # after the point: densities are drawn, not computed with
+_DENSITY_DIGITS = 3  # after the point: densities are only drawn
 _DIGEST = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MonitoredWindow(DriftWindow):
-    """Result of `DriftMonitor.check` for one window.
+    """Result of `DriftMonitor.check` for one window, with the attributes of `DriftWindow`, and the attributes below.
 
     Attributes
     ----------
-    label, n, value, p_value, adjusted_p_value, drifted, permutations
-        As in `DriftWindow`, like the other attributes.
     time : str
-        When it was tested, ISO 8601 with the offset from UTC.
+        When the window was tested, in ISO 8601 with the offset from UTC.
     circle_index : int
         Index of `circle` among the great circles of the sketches.
     digest : str
@@ -69,25 +67,27 @@ class MonitoredWindow(DriftWindow):
     digest: str
 
     def summary(self, p: float) -> str:
-        """The result in one line; `p` is the order of the monitor."""
+        """Return the result in one line; `p` is the order of the monitor."""
         verdict = "DRIFT" if self.drifted else "no drift"
         return (
-            f"{self.label}: {verdict}; {cost_name(p)} {self.value:.4g}, {self.ratio:.3g} times that of chance; "
-            f"corrected p-value {self.adjusted_p_value:.2g}; {plural(self.n, 'point')}"
+            f"{self.label}: {verdict}; {cost_name(p)} is {self.value:.4g}, {self.ratio:.3g} times its expected value "
+            f"without drift; adjusted p-value {self.adjusted_p_value:.2g}; {plural(self.n, 'point')}"
         )
 
     def as_record(self) -> dict[str, Any]:
-        """The result as one object of JSON; the order of the fields is that of the history."""
+        """Return the result as one object of JSON, with the fields in the order of the history."""
         record = super().as_record()
         circle = {"index": self.circle_index, **record["circle"]}
         return {"label": self.label, "time": self.time, **record, "circle": circle, "digest": self.digest}
 
     @classmethod
     def from_record(cls, record: dict[str, Any], reference: Sketch) -> "MonitoredWindow":
-        """The window of a record; a KeyError, TypeError, ValueError or OverflowError says what is wrong with it."""
+        """Read a window; a KeyError, TypeError, ValueError or OverflowError says what is wrong with the record."""
         circle, densities = record["circle"], record["densities"]
-        costs = (float(circle[name]) for name in ("cost", "null_mean", "null_deviation"))
+        numbers: dict[str, Any] = {name: float(record[name]) for name in ("value", "null_mean", "null_deviation")}
+        costs = [float(circle[name]) for name in ("cost", "null_mean", "null_deviation")]
         before, after = (np.array(densities[name], np.float64) for name in ("reference", "window"))
+        positions, bandwidth = (np.arange(before.size) + 0.5) / before.size, float(densities["bandwidth"])
         low, high = map(float, record["band"])
         index = int(circle["index"])
         if not 0 <= index < reference.n_projections:
@@ -96,72 +96,63 @@ class MonitoredWindow(DriftWindow):
             label=printable(str(record["label"])),
             time=str(record["time"]),
             n=int(record["points"]),
-            value=float(record["value"]),
             p_value=float(record["p_value"]),
             adjusted_p_value=float(record["adjusted_p_value"]),
             drifted=bool(record["drifted"]),
             permutations=int(record["permutations"]),
-            null_mean=float(record["null_mean"]),
-            null_deviation=float(record["null_deviation"]),
             band=(low, high),
             circle_index=index,
             circle=DifferingCircle(reference.projections[index], *costs),
-            densities=ProjectedDensities(
-                (np.arange(before.size) + 0.5) / before.size, before, after, float(densities["bandwidth"])
-            ),
+            densities=ProjectedDensities(positions, before, after, bandwidth),
             digest=str(record["digest"]),
+            **numbers,
         )
-        window._require_possible()
-        # As text, because True == 1 == 1.0 in Python.
+        datetime.fromisoformat(window.time).timestamp()
+        drawable = before.ndim == 1 and before.size > 0 and before.shape == after.shape
+        possible = {
+            "points": window.n > 0,
+            "p_value": window.permutations > 0 and 1 / (1 + window.permutations) <= window.p_value,
+            "adjusted_p_value": window.p_value <= window.adjusted_p_value <= 1,
+            "band": 0 <= low <= high < math.inf,
+            "circle": 0 <= min(costs) <= max(costs) < math.inf,
+            "densities": drawable and min(before.min(), after.min()) >= 0 and 0 <= bandwidth < math.inf,
+            "digest": _DIGEST.fullmatch(window.digest) is not None,
+            **{name: 0 <= number < math.inf for name, number in numbers.items()},
+        }
+        # Compare text, because True == 1 == 1.0 in Python.
         mine = {name: json.dumps(value, allow_nan=False) for name, value in window.as_record().items()}
         given = {name: json.dumps(value) for name, value in record.items()}
-        different = [name for name in mine | given if mine.get(name) != given.get(name)]
-        if different:
-            raise ValueError(f"{different[0]}: {shorten(given.get(different[0], 'nothing'))} is not a possible value")
+        wrong = [name for name in mine | given if mine.get(name) != given.get(name) or not possible.get(name, True)]
+        if wrong:
+            raise ValueError(f"{wrong[0]}: {shorten(given.get(wrong[0], 'nothing'))} is not a possible value")
         return window
-
-    def _require_possible(self) -> None:
-        """Raise a ValueError if the numbers could not be those of a test."""
-        smallest = 1 / (1 + self.permutations) if self.permutations > 0 else math.inf
-        if self.n < 1 or not smallest <= self.p_value <= self.adjusted_p_value <= 1:
-            raise ValueError(
-                f"{self.n} points, {self.permutations} permutations, the p-value {self.p_value} and the adjusted "
-                f"p-value {self.adjusted_p_value} are not possible together"
-            )
-        numbers = (self.value, self.null_mean, self.null_deviation, *astuple(self.circle)[1:], self.densities.bandwidth)
-        if not 0 <= min(numbers) <= max(numbers) < math.inf or not 0 <= self.band[0] <= self.band[1] < math.inf:
-            raise ValueError("a value, mean or deviation is not a number of at least 0, or the band is empty")
-        before, after = self.densities.reference, self.densities.window
-        if before.ndim != 1 or before.shape != after.shape or not before.size or min(before.min(), after.min()) < 0:
-            raise ValueError("the densities are not lists of equal length of numbers of at least 0")
-        datetime.fromisoformat(self.time).timestamp()
-        if not _DIGEST.fullmatch(self.digest):
-            raise ValueError(f"the digest {shorten(self.digest)!r} is not made of 32 hexadecimal digits")
 
 
 class DriftMonitor:
-    """Test windows for drift from a reference as they come, with a bound on the probability of a false alarm.
+    """Test windows for drift from a reference as they arrive, with a bound on the probability of a false alarm.
+
+    A window has drifted if its p-value is at most `alpha` / `horizon`. The bound follows from Bonferroni's inequality,
+    for any dependence between the windows. A decision never changes later.
 
     Parameters
     ----------
     reference : Sketch
-        A sketch with groups of the points that the windows should be like. Windows should have at least a twentieth
-        of its points at 64 groups: an error says if a window is too small for the level.
+        Sketch with groups of a sample of the distribution that the windows should have. With 64 groups, windows should
+        have at least a twentieth of its points. A window that is too small for the significance level is an error.
     history : path, optional
-        A file of JSON lines with the settings and the results, which is made or continued. Every line has a checksum,
-        and every window is flushed to the disk. Several processes and threads can write to it, also through links; this
-        needs filelock (``pip install 'sphereot[monitor]'``). Without a history, results are in memory alone.
-    alpha : float
-        Level, above 0 and at most 0.5: bound on the probability of any alarm in `horizon` consecutive windows if there
-        is no drift.
-    horizon : int
-        Number of windows that share the level: 365 for a window per day and a level per year.
-    p : float
-        Order of the distance, from 1 to 16.
+        File of JSON lines with the settings and the results. It is created, or continued, by any number of processes.
+        This needs filelock (``pip install 'sphereot[monitor]'``). Without a history, results are only in memory.
+    alpha : float, default 0.05
+        Significance level, above 0 and at most 0.5: a bound on the probability of any alarm in `horizon` consecutive
+        windows if there is no drift.
+    horizon : int, default 365
+        Number of consecutive windows to which `alpha` applies.
+    p : float, default 1
+        Order of the distance, between 1 and 16.
     permutations : int, optional
-        Permutations of a window that differs: 4 `horizon` / `alpha` by default. A window gets 999 first, and all of
-        them, drawn again, only if its p-value is then at most 0.02.
-    seed : int
+        Number of permutations of a window that may have drifted, 4 `horizon` / `alpha` by default. Each window gets 999
+        permutations first. Only if its p-value is at most 0.02, it gets `permutations` new ones.
+    seed : int, default 0
         Seed of the permutations, together with the content of the window.
     wait : float, default 60
         How long to wait while another process writes to the history, in seconds.
@@ -170,11 +161,6 @@ class DriftMonitor:
     ----------
     windows : tuple of MonitoredWindow
         Results of all windows so far, in the order in which they were tested.
-
-    Notes
-    -----
-    Each window is tested at level `alpha` / `horizon`: the level is spent in equal parts, and the bound follows from
-    Bonferroni's inequality, which needs no independence of the windows. The decision of a window never changes later.
 
     Examples
     --------
@@ -205,11 +191,11 @@ class DriftMonitor:
         wait: float = 60.0,
     ):
         if not isinstance(reference, Sketch):
-            raise TypeError(f"reference: got {type(reference).__name__}, but a Sketch with groups is needed.")
+            raise TypeError(f"reference must be a Sketch with groups, got {type(reference).__name__}.")
         require_permutable("reference", reference)
         self.reference = reference
         self.alpha, self.p = as_level(alpha), as_order(p)
-        self.horizon = as_int("horizon", horizon, 1, "the number of windows that share the level")
+        self.horizon = as_int("horizon", horizon, 1, "the number of windows to which alpha applies")
         self.seed = as_int("seed", seed, 0, "a seed")
         least = least_permutations(self.horizon, self.alpha)
         default = max(_FIRST_PERMUTATIONS, 4 * (least + 1) - 1)
@@ -220,56 +206,35 @@ class DriftMonitor:
         self._reload()
 
     @property
-    def threshold(self) -> float:
-        """The level at which each window is tested."""
-        return self.alpha / self.horizon
-
-    @property
     def alarms(self) -> tuple[MonitoredWindow, ...]:
         """The windows that have drifted."""
         return tuple(window for window in self.windows if window.drifted)
-
-    @property
-    def n_reference(self) -> int:
-        """Number of points of the reference."""
-        return self.reference.n
-
-    @property
-    def dim(self) -> int:
-        """Dimension d of the space around the sphere."""
-        return self.reference.dim
-
-    @property
-    def n_projections(self) -> int:
-        """Number of great circles."""
-        return self.reference.n_projections
 
     def check(
         self, window: Sketch, *, label: str | None = None, name: str = "window", time: datetime | None = None
     ) -> MonitoredWindow:
         """Test a window, and append the result to the history.
 
+        A window that is already in the history, with the same points, is not tested again: its result is returned, so a
+        job can be repeated.
+
         Parameters
         ----------
         window : Sketch
-            Points of the window, on the great circles, bins and groups of the reference.
+            Sketch of the window, with the great circles, bins and groups of the reference.
         label : str, optional
-            Label of the window. A window that the history has, under the same label and with the same points, is not
-            tested again: its result is returned, so that a job can be repeated. Other points need another label.
+            Label of the window. The same label with other points is an error.
         name : str, default "window"
-            Without a `label`, the label is this name with the date of `time` in UTC, and a number if the history has
-            that label: "window 2026-03-01", "window 2026-03-01 (2)". A window with the same points as an earlier one is
-            then not tested again, whatever the label of the earlier one.
+            Name for the default label, which is this name with the date of `time` in UTC, and a number if the history
+            contains this label: "window 2026-03-01", "window 2026-03-01 (2)".
         time : datetime, optional
-            When the window was tested; now by default.
+            When the window was tested, now by default.
 
         Returns
         -------
         MonitoredWindow
-            With `.drifted`, `.value`, `.adjusted_p_value` and `.ratio`.
+            The main attributes are `drifted`, `value` (in turns to the power p), `ratio` and `adjusted_p_value`.
         """
-        if not isinstance(window, Sketch):
-            raise TypeError(f"window: got {type(window).__name__}, but a Sketch with groups is needed.")
         self.reference.require_mergeable(window)
         require_permutable("window", window)
         self._reload()
@@ -280,58 +245,49 @@ class DriftMonitor:
         self._require_reachable(window)
         tested_at = datetime.now(UTC) if time is None else time
         result = self._test_window(window, digest, printable(name) if label is None else label, tested_at)
-        MonitoredWindow.from_record(result.as_record(), self.reference)  # nothing is written that could not be read
-        if self._path is None:
-            result = self._add_label(result, label, tested_at)
-            self.windows = (*self.windows, result)
-            return result
-        with self._open(write=True) as history:  # not locked during the test, which may take seconds
-            if history.records:
+        MonitoredWindow.from_record(result.as_record(), self.reference)  # write nothing that cannot be read
+        # The history is not locked during the test, which may take seconds.
+        with nullcontext() if self._path is None else self._open(write=True) as history:
+            if history is not None and history.records:
                 self.windows = self._read_windows(history.records)
             if (known := self._known(label, digest)) is not None:
                 return known
-            earlier = [] if history.records else [earlier.as_record() for earlier in self.windows]
-            result = self._add_label(result, label, tested_at)
-            history.append(*earlier, result.as_record())
+            if label is None:
+                result = replace(result, label=self._new_label(result.label, tested_at))
+            if history is not None:
+                earlier = [] if history.records else [stored.as_record() for stored in self.windows]
+                history.append(*earlier, result.as_record())
             self.windows = (*self.windows, result)
         return result
 
     def verify(self) -> str:
-        """Read the history again, check every line and every field, and say in one sentence what was checked.
+        """Read the history again, check every line and every field, and return what was checked in one sentence.
 
         A ValueError says what is wrong, and in which line.
         """
         if self._path is None:
-            raise ValueError("history: this monitor has none; give DriftMonitor(history=...).")
+            raise ValueError("This monitor has no history to verify. Use DriftMonitor(history=...).")
         with self._open() as history:
             self.windows = self._read_windows(history.records)
-            checked = "all checksums and fields are right"
-            if not history.has_checksums:
-                checked = (
-                    "all fields are right. An earlier version wrote this history without checksums; the next window "
-                    "adds them to all lines"
-                )
-        return f"{plural(len(self.windows), 'window')}: {checked}."
-
-    def history_text(self) -> str:
-        """The history as JSON lines: the settings, then one line per window."""
-        return history_text(self._settings(), [window.as_record() for window in self.windows])
+            count = plural(len(self.windows), "window")
+            if history.has_checksums:
+                return f"{count}: all checksums and fields are right."
+            return (
+                f"{count}: all fields are right. An earlier version wrote this history without checksums. The next "
+                "window adds them to all lines."
+            )
 
     @property
     def summary(self) -> str:
         """All windows so far in one sentence."""
-        total = len(self.windows)
-        if not total:
-            return "No windows: none was tested yet."
+        if not self.windows:
+            return "No window was tested yet."
+        count = plural(len(self.windows), "window")
+        level = f"alpha = {self.alpha:g} for {plural(self.horizon, 'window')}"
         if not self.alarms:
-            verdict = f"{plural(total, 'window')} tested, none differs from the reference more than chance explains"
-            return f"No drift found: {verdict} (level {self.alpha:g} in {plural(self.horizon, 'window')})."
-        last = self.alarms[-1]
-        return (
-            f"Drift in {len(self.alarms)} of {plural(total, 'window')} at level {self.alpha:g} in "
-            f"{plural(self.horizon, 'window')}: the last is {last.label} ({cost_name(self.p)} {last.ratio:.3g} times "
-            f"that of chance, corrected p-value {last.adjusted_p_value:.2g})."
-        )
+            return f"No drift detected in {count} ({level})."
+        last = f"the last is {self.alarms[-1].label} ({evidence(self.alarms[-1], self.p)})"
+        return f"Drift detected in {len(self.alarms)} of {count} ({level}): {last}."
 
     def _reload(self) -> None:
         """Read windows that other processes have added."""
@@ -340,31 +296,28 @@ class DriftMonitor:
                 self.windows = self._read_windows(history.records)
 
     def _known(self, label: str | None, digest: str) -> MonitoredWindow | None:
-        """The earlier result of this window, or None; a ValueError if another window has its label."""
+        """Return the earlier result of this window, or None; a ValueError if another window has its label."""
         for earlier in self.windows:
             if earlier.digest == digest and label in (None, earlier.label):
                 return earlier
             if earlier.label == label:
                 raise ValueError(
-                    f"label: the history has a window {label!r} with other points, tested {earlier.time}; give this "
-                    "one another label."
+                    f"The history already contains a window {label!r} with other points, tested {earlier.time}. Use "
+                    "another label."
                 )
         return None
 
-    def _add_label(self, result: MonitoredWindow, label: str | None, tested_at: datetime) -> MonitoredWindow:
-        """The result with its label, which is one that no other window has."""
-        if label is not None:
-            return result
-        dated = f"{result.label} {tested_at.astimezone(UTC).date().isoformat()}"
+    def _new_label(self, name: str, tested_at: datetime) -> str:
+        """Return a name with a date, and a number if an earlier window has this label."""
+        dated = f"{name} {tested_at.astimezone(UTC).date().isoformat()}"
         labels = {earlier.label for earlier in self.windows}
         numbered = (f"{dated} ({number})" for number in count(2))
-        return replace(result, label=next(name for name in chain([dated], numbered) if name not in labels))
+        return next(label for label in chain([dated], numbered) if label not in labels)
 
     def _test_window(self, window: Sketch, digest: str, label: str, tested_at: datetime) -> MonitoredWindow:
         """Test with few permutations, or with all of them if the window may have drifted.
 
-        An alarm needs a small p-value among all permutations. They are drawn again, so that the level holds for any
-        result of the first ones.
+        All permutations are drawn again, so the significance level is valid for any result of the first permutations.
         """
         generator = np.random.default_rng([self.seed, int(digest, 16)])
         first = min(_FIRST_PERMUTATIONS, self.permutations)
@@ -375,75 +328,57 @@ class DriftMonitor:
         index = find_circle(self.reference, test.circles[0])
         low, high = np.quantile(test.null, _BAND)
         fine = sketch_densities(self.reference, window, index)
-        # Fewer positions and digits take less room in the history.
+        # Fewer positions and digits need less room in the history.
         turns, before, after = (
             array.reshape(_DENSITY_POINTS, -1).mean(axis=1) for array in (fine.turns, fine.reference, fine.window)
         )
         return MonitoredWindow(
             label=label,
             time=tested_at.isoformat(timespec="seconds"),
-            n=window.n,
-            value=test.statistic,
-            p_value=test.p_value,
             adjusted_p_value=adjusted,
             drifted=drifted,
-            permutations=test.permutations,
-            null_mean=test.null_mean,
-            null_deviation=test.null_deviation,
             band=(float(low), float(high)),
             circle_index=index,
-            circle=test.circles[0],
             densities=ProjectedDensities(
                 turns, before.round(_DENSITY_DIGITS), after.round(_DENSITY_DIGITS), fine.bandwidth
             ),
             digest=digest,
+            **window_fields(test),
         )
 
     def _decide(self, p_value: float) -> tuple[float, bool]:
-        """The adjusted p-value, and whether it is an alarm."""
+        """Return the adjusted p-value, and whether it is an alarm."""
         adjusted = min(1.0, p_value * self.horizon)
         return adjusted, adjusted <= self.alpha * (1 + ROUNDING)
 
     def _require_reachable(self, window: Sketch) -> None:
-        """Raise if the groups can be divided in too few ways for any p-value to reach the level."""
+        """Raise an error if the groups have too few divisions for any p-value to reach the significance level."""
         first, second = count_units(self.reference, window)
         divisions = math.comb(first + second, second)
-        if divisions * self.threshold < 1:
+        level = self.alpha / self.horizon
+        if divisions * level < 1:
             raise ValueError(
-                f"window: {window.n} points against {self.reference.n} of the reference make {second} units of groups "
-                f"beside {first}, which divide in {divisions} ways: no p-value can reach the level of a window, "
-                f"{self.threshold:.2g}. Take larger windows, a smaller reference, sketches with more groups, or a "
-                "smaller horizon."
+                f"The window is too small for this reference ({window.n} and {self.reference.n} points): only "
+                f"{divisions} permutations of {second} and {first} merged groups are possible, so no p-value can reach "
+                f"alpha / horizon = {level:.2g}. Use larger windows, a smaller reference, sketches with more "
+                "groups, or a shorter horizon."
             )
-
-    # ---- the history ----
 
     def _open(self, *, write: bool = False) -> AbstractContextManager[HistoryFile]:
         assert self._path is not None
         return open_history(self._path, self._settings(), wait=self.wait, write=write)
 
     def _settings(self) -> dict[str, Any]:
+        """Return the settings of a history. Checksums depend on the order of the fields."""
         layout = self.reference.layout
+        fields = {name: getattr(layout, name) for name in ("dim", "n_projections", "bins", "method", "groups", "seed")}
         return {
-            "reference": {
-                "digest": self.reference.digest(),
-                "points": self.reference.n,
-                "dim": layout.dim,
-                "n_projections": layout.n_projections,
-                "bins": layout.bins,
-                "method": layout.method,
-                "groups": layout.groups,
-                "seed": layout.seed,
-            },
-            "alpha": self.alpha,
-            "horizon": self.horizon,
-            "p": self.p,
-            "permutations": self.permutations,
-            "seed": self.seed,
+            "reference": {"digest": self.reference.digest(), "points": self.reference.n, **fields},
+            **{name: getattr(self, name) for name in ("alpha", "horizon", "p", "permutations", "seed")},
         }
 
     def _read_windows(self, records: Sequence[dict[str, Any]]) -> tuple[MonitoredWindow, ...]:
-        """The windows of a history; every field is checked."""
+        """Return the windows of a history, after a check of every field."""
         windows: dict[str, MonitoredWindow] = {}
         for number, record in enumerate(records, start=2):
             try:
@@ -451,11 +386,11 @@ class DriftMonitor:
                 if (window.adjusted_p_value, window.drifted) != self._decide(window.p_value):
                     raise ValueError("the adjusted p-value or the decision does not follow from the p-value")
                 if window.label in windows:
-                    raise ValueError(f"the label {window.label!r} is that of an earlier line")
+                    raise ValueError(f"an earlier line has the label {window.label!r}")
             except (KeyError, TypeError, ValueError, OverflowError) as error:
                 raise ValueError(
-                    f"{self._path}, line {number}: is not the result of a window ({reason_of(error)}). Restore the "
-                    "file from a copy."
+                    f"{self._path}, line {number} is not the result of a window ({reason_of(error)}). Restore the file "
+                    "from a copy."
                 ) from error
             windows[window.label] = window
         return tuple(windows.values())

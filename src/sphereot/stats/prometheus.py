@@ -11,31 +11,21 @@ if TYPE_CHECKING:
     from sphereot.stats.monitor import DriftMonitor
 
 _PREFIX = "sphereot_drift_"
-_SUCCESS, _FAILURE = f"{_PREFIX}last_success_timestamp_seconds", f"{_PREFIX}last_error_timestamp_seconds"
+_SUCCESS, _FAILURE = "last_success_timestamp_seconds", "last_error_timestamp_seconds"
 _STATUS = {
-    f"{_PREFIX}error": "Whether the last run ended with an error: 1 or 0.",
+    "error": "Whether the last run ended with an error: 1 or 0.",
     _SUCCESS: "When the monitor last ran without an error; 0 if never.",
     _FAILURE: "When the monitor last ended with an error; 0 if never.",
-    f"{_PREFIX}age_seconds": "Time from the last success to the writing of this file.",
+    "age_seconds": "Time from the last success to the writing of this file.",
 }
 
 
 def prometheus_text(monitor: "DriftMonitor", name: str, *, previous: str = "", now: datetime | None = None) -> str:
-    r"""Metrics of a monitor, in the text exposition format of Prometheus.
+    """Return the metrics of a monitor, in the text format of Prometheus.
 
-    Parameters
-    ----------
-    monitor : DriftMonitor
-        With at least one window, or only the counters are given.
-    name : str
-        Value of the label `monitor`, which tells several monitors apart.
-    previous : str
-        Text that this one will replace; the time of the last error is kept.
-    now : datetime, optional
-        When the monitor succeeded; now by default.
+    `name` is the value of the label `monitor`, which distinguishes several monitors. `previous` is the text that will
+    be replaced: the time of its last error is kept. `now` is the time of the success, by default the current time.
 
-    Examples
-    --------
     >>> import sphereot
     >>> from sphereot.stats import DriftMonitor
     >>> from sphereot.stats.prometheus import prometheus_text
@@ -45,47 +35,39 @@ def prometheus_text(monitor: "DriftMonitor", name: str, *, previous: str = "", n
     sphereot_drift_windows_total{monitor="texts"} 0.0
     """
     core = _client()
-    counters = {
-        "windows": ("Number of windows that were tested.", len(monitor.windows)),
-        "alarms": ("Number of windows that have drifted from the reference.", len(monitor.alarms)),
-    }
-    gauges: dict[str, tuple[str, float]] = {}
+    counter, gauge = core.CounterMetricFamily, core.GaugeMetricFamily
+    families = [
+        _family(counter, name, "windows", "Number of windows that were tested.", len(monitor.windows)),
+        _family(
+            counter, name, "alarms", "Number of windows that have drifted from the reference.", len(monitor.alarms)
+        ),
+    ]
     if monitor.windows:
         last = monitor.windows[-1]
         distance = last.value ** (1 / monitor.p)
         tested = datetime.fromisoformat(last.time).timestamp()
-        gauges = {
-            "alarm": ("Whether the last window has drifted: 1 or 0.", int(last.drifted)),
-            "distance_turns": ("SSW distance of the last window from the reference, in turns.", distance),
-            "ratio": ("Cost of the last window, divided by its mean if there is no drift.", last.ratio),
-            "p_value": ("P-value of the last window alone.", last.p_value),
-            "corrected_p_value": ("P-value of the last window times the horizon.", last.adjusted_p_value),
-            "points": ("Number of points of the last window.", last.n),
-            "tested_timestamp_seconds": ("When the last window was tested.", tested),
-        }
-    families = [
-        _family(core.CounterMetricFamily if metric in counters else core.GaugeMetricFamily, metric, text, value, name)
-        for metric, (text, value) in (counters | gauges).items()
-    ]
-    success = _seconds(now)
-    return _text([*families, *_status(name, success, _value(_read(previous), _FAILURE, name), failed=False)])
+        for metric, text, value in (
+            ("alarm", "Whether the last window has drifted: 1 or 0.", int(last.drifted)),
+            ("distance_turns", "SSW distance of the last window from the reference, in turns.", distance),
+            ("ratio", "Cost of the last window, divided by its expected value without drift.", last.ratio),
+            ("p_value", "P-value of the last window only.", last.p_value),
+            ("corrected_p_value", "P-value of the last window times the horizon.", last.adjusted_p_value),
+            ("points", "Number of points of the last window.", last.n),
+            ("tested_timestamp_seconds", "When the last window was tested.", tested),
+        ):
+            families.append(_family(gauge, name, metric, text, value))
+    error = _value(_read(previous), _FAILURE, name)
+    return _text([*families, *_status(name, _seconds(now), error, failed=False)])
 
 
 def failure_text(previous: str, name: str, *, now: datetime | None = None) -> str:
-    """The metrics after an error: those of the last success, and when success and error were.
+    """Return the metrics after an error: the metrics of the last success, and the times of the success and the error.
 
-    Parameters
-    ----------
-    previous : str
-        The text that this one will replace, empty if there is none.
-    name : str
-        Value of the label `monitor`.
-    now : datetime, optional
-        When the error was; now by default.
+    `previous` is the text that will be replaced, or empty. See `prometheus_text` for the other arguments.
     """
-    families, error = _read(previous), _seconds(now)
-    kept = [family for family in families if family.name not in _STATUS]
-    return _text([*kept, *_status(name, _value(families, _SUCCESS, name), error, failed=True)])
+    families = _read(previous)
+    kept = [family for family in families if family.name.removeprefix(_PREFIX) not in _STATUS]
+    return _text([*kept, *_status(name, _value(families, _SUCCESS, name), _seconds(now), failed=True)])
 
 
 def _client() -> Any:
@@ -95,20 +77,17 @@ def _client() -> Any:
     return core
 
 
-def _family(kind: Any, metric: str, text: str, value: float, name: str) -> Any:
+def _family(kind: Any, name: str, metric: str, text: str, value: float) -> Any:
     family = kind(f"{_PREFIX}{metric}", text, labels=["monitor"])
     family.add_metric([name], value)
     return family
 
 
 def _status(name: str, success: float, error: float, *, failed: bool) -> list[Any]:
-    """Whether the last run failed, and when the last success and the last error were; one of both is now."""
+    """Return the metrics that say whether the last run failed, and the times of the last success and the last error."""
     values = (float(failed), success, error, error - success if failed else 0.0)
     gauge = _client().GaugeMetricFamily
-    return [
-        _family(gauge, metric.removeprefix(_PREFIX), text, value, name)
-        for (metric, text), value in zip(_STATUS.items(), values, strict=True)
-    ]
+    return [_family(gauge, name, *about, value) for about, value in zip(_STATUS.items(), values, strict=True)]
 
 
 def _text(families: Iterable[Any]) -> str:
@@ -119,7 +98,7 @@ def _text(families: Iterable[Any]) -> str:
 
 
 def _read(text: str) -> list[Any]:
-    """The metrics of a monitor in a text; none if somebody edited it."""
+    """Return the metrics of monitors in a text, or none if it is not valid."""
     _client()
     from prometheus_client.parser import text_string_to_metric_families
 
@@ -130,12 +109,10 @@ def _read(text: str) -> list[Any]:
 
 
 def _value(families: Iterable[Any], metric: str, name: str) -> float:
-    """Value of a metric, 0 if it is not there."""
-    for family in families:
-        for sample in family.samples:
-            if sample.name == metric and sample.labels.get("monitor") == name:
-                return float(sample.value)
-    return 0.0
+    """Return the value of a metric, or 0 if it is missing."""
+    samples = (sample for family in families for sample in family.samples)
+    ours = (s for s in samples if s.name == _PREFIX + metric and s.labels.get("monitor") == name)
+    return float(next((sample.value for sample in ours), 0.0))
 
 
 def _seconds(time: datetime | None) -> float:

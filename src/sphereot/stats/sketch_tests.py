@@ -1,6 +1,6 @@
-"""What drift tests and monitors share: the result of a window, and permutation tests on sketches with groups.
+"""What drift tests and monitors share: the result of a window, densities, and permutation tests on sketches.
 
-Histograms of whole groups are permuted, without the data.
+A test on sketches permutes the histograms of whole groups, and does not need the points.
 """
 
 import math
@@ -15,6 +15,7 @@ from sphereot._arrays.validation import as_int
 from sphereot._backends import backend_for, sketch_backend
 from sphereot._backends.protocol import OFFSET_BITS
 from sphereot._support.extras import Progress
+from sphereot._support.text import cost_name
 from sphereot._support.units import finite_or_none
 from sphereot.sketch.bins import Bins, to_float
 from sphereot.stats._testing import cost_tolerance, ratio_to_mean
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from sphereot.sketch import Sketch
 
 _BLOCK_BYTES = 256 << 20
-_LEAST_UNITS = 5  # of both sketches together: fewer have fewer than ten divisions
-
+_LEAST_UNITS = 5  # of both sketches together: fewer units have fewer than ten divisions
 _GRID = 256  # number of angular positions at which densities are evaluated
 ROUNDING = 1e-9  # p-values are fractions of counts, and rounding must not make 3 * (1 / 60) exceed 0.05
 
@@ -39,17 +39,17 @@ class ProjectedDensities:
     Attributes
     ----------
     turns : array, shape (G,)
-        Equally spaced turns on the circle.
+        Equally spaced angular positions, in turns.
     reference, window : array, shape (G,)
-        Densities per turn, 1 everywhere for the uniform distribution, estimated with Gaussian kernels that are wrapped
-        around the circle. Both have the same bandwidth.
+        Densities per turn, estimated with Gaussian kernels that are wrapped around the circle. The uniform distribution
+        has the density 1.
     bandwidth : float
-        Standard deviation of the kernel, in turns.
+        Standard deviation of both kernels, in turns.
     """
 
-    turns: NDArray[np.float64]
-    reference: NDArray[np.float64]
-    window: NDArray[np.float64]
+    turns: Floats
+    reference: Floats
+    window: Floats
     bandwidth: float
 
 
@@ -61,31 +61,29 @@ class DriftWindow:
     ----------
     label : str
         Name of the window, with control characters replaced.
-    n : int
-        Number of points.
+    n, permutations : int
+        Numbers of points and of permutations.
     value : float
         SSW_p^p between reference and window, in turns to the power p.
     p_value : float
-        P-value of the test of this window alone.
+        P-value of the test of this window only.
     adjusted_p_value : float
-        P-value after the correction for several windows: by Holm, or times the horizon of a monitor.
+        P-value corrected for several windows: by Holm's method, or multiplied by the horizon of a monitor.
     drifted : bool
-        Whether `adjusted_p_value` is at most the level.
-    permutations : int
-        Number of permutations of the p-value.
+        Whether `adjusted_p_value` is at most alpha.
     null_mean, null_deviation : float
-        Mean and standard deviation of the value under permutation.
+        Mean and standard deviation of the value under permutation: what to expect without drift.
     band : tuple of two floats
-        Range of values that chance explains. In a `drift_test`, a window has drifted if and only if its value is above
-        its band; for a monitor, 98 % of the values under permutation lie in the band.
+        Range of values to expect without drift. In a `drift_test`, a window has drifted if and only if its value is
+        above its band. For a monitor, 98 % of the values under permutation lie in the band.
     circle : DifferingCircle
-        The great circle with the largest `effect`, of those drawn.
+        The great circle with the largest `effect`.
     densities : ProjectedDensities
         Densities of reference and window on `circle`.
-    test : TwoSampleResult, or None for a monitor
-        The test of the reference against this window.
-    points : array, shape (n, d), or None for sketches
-        The points.
+    test : TwoSampleResult or None
+        The test of the reference against this window; None for a monitor.
+    points : array, shape (n, d), or None
+        The points of the window; None for sketches.
     """
 
     label: str
@@ -105,28 +103,20 @@ class DriftWindow:
 
     @property
     def ratio(self) -> float:
-        """The value divided by its mean under permutation: about 1 without drift."""
+        """The value divided by its expected value `null_mean`: about 1 without drift."""
         return ratio_to_mean(self.value, self.null_mean)
 
     def as_record(self) -> dict[str, Any]:
-        """The result as one object of JSON."""
+        """Return the result as one object of JSON. Histories depend on the order of the fields."""
+        names = ("p_value", "adjusted_p_value", "drifted", "permutations", "null_mean", "null_deviation")
         return {
             "label": self.label,
             "points": self.n,
             "value": self.value,
             "ratio": finite_or_none(self.ratio),
-            "p_value": self.p_value,
-            "adjusted_p_value": self.adjusted_p_value,
-            "drifted": self.drifted,
-            "permutations": self.permutations,
-            "null_mean": self.null_mean,
-            "null_deviation": self.null_deviation,
+            **{name: getattr(self, name) for name in names},
             "band": list(self.band),
-            "circle": {
-                "cost": self.circle.cost,
-                "null_mean": self.circle.null_mean,
-                "null_deviation": self.circle.null_deviation,
-            },
+            "circle": {name: getattr(self.circle, name) for name in ("cost", "null_mean", "null_deviation")},
             "densities": {
                 "reference": self.densities.reference.tolist(),
                 "window": self.densities.window.tolist(),
@@ -135,46 +125,55 @@ class DriftWindow:
         }
 
 
+def window_fields(test: TwoSampleResult) -> dict[str, Any]:
+    """Return the fields of a `DriftWindow` that follow from its test."""
+    names = ("p_value", "permutations", "null_mean", "null_deviation")
+    fields = {name: getattr(test, name) for name in names}
+    return {"n": test.m, "value": test.statistic, "circle": test.circles[0], **fields}
+
+
+def evidence(window: DriftWindow, p: float) -> str:
+    """Compare the value of a window with its expected value, in words; `p` is the order."""
+    return (
+        f"{cost_name(p)} is {window.ratio:.3g} times its expected value without drift, adjusted p-value "
+        f"{window.adjusted_p_value:.2g}"
+    )
+
+
 def require_permutable(name: str, sketch: "Sketch") -> None:
-    """Raise unless a sketch has groups and points."""
+    """Raise an error unless a sketch has groups and points."""
     if sketch.groups < 2:
         raise ValueError(
-            f"{name}: is a sketch without groups, and a test permutes groups. Make it with Sketch(dim, groups=64) and "
-            "update(x, groups=labels), with a label for every document or user."
+            f"{name} must be a sketch with groups, because a test permutes groups. Create it with Sketch(dim, "
+            "groups=64) and update(x, groups=labels), with a label for every document or user."
         )
     if sketch.n == 0:
-        raise ValueError(f"{name}: is an empty sketch. Update it with points first.")
+        raise ValueError(f"{name} is an empty sketch. Update it with points first.")
 
 
 def as_permutations(permutations: int | None, default: int, tests: int, alpha: float) -> int:
-    """Number of permutations for each of several tests, with which an adjusted p-value can reach alpha."""
+    """Validate the number of permutations of each of several tests: an adjusted p-value must be able to reach alpha."""
     if permutations is None:
         return default
-    count, least = (
-        as_int("permutations", permutations, 1, "the number of permutations"),
-        least_permutations(tests, alpha),
-    )
+    count = as_int("permutations", permutations, 1, "the number of permutations")
+    least = least_permutations(tests, alpha)
     if count < least:
         raise ValueError(
-            f"permutations: with {count}, no p-value can reach the level {alpha:g} / {tests} of a window. Use at least "
-            f"{least}, better {4 * (least + 1) - 1}."
+            f"permutations={count} is too small: with {tests} windows, no adjusted p-value can reach alpha={alpha:g}. "
+            f"Use at least {least} permutations; {4 * (least + 1) - 1} are recommended."
         )
     return count
 
 
 def least_permutations(tests: int, alpha: float) -> int:
-    """Smallest number of permutations with which a p-value can reach alpha / tests."""
+    """Return the smallest number of permutations with which a p-value can reach alpha / tests."""
     return math.ceil(tests / alpha * (1 - ROUNDING)) - 1
 
 
 def sketch_permutation_result(
     x: "Sketch", y: "Sketch", p: float, permutations: int, generator: np.random.Generator, progress: Progress = False
 ) -> TwoSampleResult:
-    """The test of two sketches with groups: x is the reference, y the window.
-
-    A hash divides the groups of both samples among the same number of histograms, so histograms of the larger sample
-    have more points. Histograms of the smaller sample are merged to units of about that size, which are permuted.
-    """
+    """Test a reference x and a window y. Histograms of the smaller sample are merged to units, which are permuted."""
     parts = [
         _merge_groups(sketch.bins_by_group(), merged)
         for sketch, merged in zip((x, y), groups_per_unit(x, y), strict=True)
@@ -183,8 +182,8 @@ def sketch_permutation_result(
     n_first, n_second = (len(part[0]) for part in parts)
     if n_first + n_second < _LEAST_UNITS:
         raise ValueError(
-            f"groups: {n_first} and {n_second} units of about equal size are too few to permute. Make sketches with "
-            "more groups, or compare samples of more similar size."
+            f"The sketches have too few groups to permute: {n_first} and {n_second} merged groups of about equal size. "
+            "Create sketches with more groups, or compare samples of more similar size."
         )
     chosen = np.zeros((1 + permutations, n_first + n_second))
     chosen[:, :n_first] = 1.0
@@ -215,7 +214,7 @@ def sketch_permutation_result(
 
 
 def count_units(x: "Sketch", y: "Sketch") -> tuple[int, int]:
-    """Numbers of units of either sketch that a test permutes."""
+    """Return the numbers of units of both sketches that a test permutes."""
     first, second = (
         -(-int(np.count_nonzero(sketch.group_sizes())) // merged)
         for sketch, merged in zip((x, y), groups_per_unit(x, y), strict=True)
@@ -224,47 +223,46 @@ def count_units(x: "Sketch", y: "Sketch") -> tuple[int, int]:
 
 
 def groups_per_unit(x: "Sketch", y: "Sketch") -> list[int]:
-    """How many groups of either sketch are merged to a unit: more than one only for the smaller sample."""
+    """Return how many groups of each sketch are merged to a unit: more than one only for the smaller sample."""
     means = [sketch.n / np.count_nonzero(sketch.group_sizes()) for sketch in (x, y)]
     return [max(1, round(other / own)) for own, other in zip(means, reversed(means), strict=True)]
 
 
 def _merge_groups(bins: Bins, merged: int) -> tuple[Floats, Floats]:
-    """Masses and moments (units, L, B), offsets in widths of a bin; `merged` groups with points make a unit."""
+    """Return masses and moments (units, L, B), in widths of a bin; `merged` groups with points make a unit."""
     filled = bins.n > 0
     starts = np.arange(0, int(np.count_nonzero(filled)), merged)
     mass, moment = (
         np.add.reduceat(to_float(array[filled].swapaxes(0, 1)), starts, axis=0) for array in (bins.mass, bins.moment)
     )
     if not np.all(np.any(mass[:, 0] > 0, axis=1)):
-        raise ValueError("groups: a group has only points of weight zero. Leave such points out.")
+        raise ValueError("groups: one group has only points of weight zero. Leave these points out.")
     return mass, moment * (1.0 if bins.weighted else 0.5**OFFSET_BITS)
 
 
 def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
-    """W_p^p (slices, labelings) between the units that each row of `chosen` selects and the other units."""
+    """Compute W_p^p (great circles, labelings) between the units that each row of `chosen` selects and all others."""
     n_slices, backend = len(chosen) * mass.shape[1], sketch_backend()
     selected, others = [], []
     for array in (mass, moment):
         sums = chosen @ array.reshape(len(array), -1)
         selected.append(sums.reshape(n_slices, -1))
         others.append((array.sum(axis=0).ravel() - sums).reshape(n_slices, -1))
-    pairs = x, y = [backend.histogram(*arrays) for arrays in (selected, others)]
+    x, y = (backend.histogram(*arrays) for arrays in (selected, others))
     if p == 1:
-        costs = np.concatenate([cost[:, 0] for cost, _ in backend.level_distances(pairs, n_slices)])
+        costs = np.concatenate([cost[:, 0] for cost, _ in backend.level_distances([x, y], n_slices)])
     else:
         costs = backend.transport_distances(x, y, p, n_slices)[0]
-    by_slice: Floats = costs.reshape(len(chosen), -1).T
-    return by_slice
+    return np.asarray(costs.reshape(len(chosen), -1).T)
 
 
 def find_circle(sketch: "Sketch", circle: DifferingCircle) -> int:
-    """Index of a great circle of a sketch."""
+    """Find the index of a great circle of a sketch."""
     return int(np.argmin(np.abs(sketch.projections - circle.frame).sum(axis=(1, 2))))
 
 
 def sketch_densities(x: "Sketch", y: "Sketch", index: int) -> ProjectedDensities:
-    """Densities of two sketches on one of their great circles."""
+    """Estimate the densities of two sketches on one of their great circles."""
     centers = (np.arange(x.bins) + 0.5) / x.bins
     masses = (to_float(sketch.bins_of_all_groups().mass[0])[index] for sketch in (x, y))
     return _circle_densities(*((centers, mass, sketch.n) for mass, sketch in zip(masses, (x, y), strict=True)))
@@ -273,7 +271,7 @@ def sketch_densities(x: "Sketch", y: "Sketch", index: int) -> ProjectedDensities
 def projected_densities(
     reference: NDArray[Any], window: NDArray[Any], frame: NDArray[np.floating[Any]]
 ) -> ProjectedDensities:
-    """Densities of two validated samples (n, d) and (m, d) on the great circle of a frame (d, 2)."""
+    """Estimate the densities of two validated samples (n, d) and (m, d) on the great circle of a frame (d, 2)."""
     positions = [
         backend_for(points).project(points, frame[None].astype(points.dtype, copy=False))[0].astype(np.float64)
         for points in (reference, window)
@@ -282,15 +280,15 @@ def projected_densities(
 
 
 def _circle_densities(*samples: tuple[Floats, Floats | None, int]) -> ProjectedDensities:
-    """Densities of two samples, each given by angular positions, their masses, and its number of points.
+    """Estimate the densities of two samples, each given by angular positions, their masses, and its number of points.
 
-    A density is a histogram, multiplied with the kernel in Fourier space.
+    A density is a histogram, multiplied by the kernel in Fourier space.
     """
     bandwidths = []
     for turns, mass, n in samples:
         length = min(float(np.abs(np.average(np.exp(2j * np.pi * turns), weights=mass))), 1.0)
         spread = math.sqrt(-2 * math.log(length)) / (2 * math.pi) if length > 0 else math.inf
-        # Half the rule of thumb for one normal peak, so that several peaks stay separate.
+        # Half of the rule of thumb for one normal peak, so that several peaks stay separate.
         bandwidths.append(max(0.53 * min(spread, 1 / math.sqrt(12)) / math.pow(n, 0.2), 1 / _GRID))
     decay = np.exp(-2 * (np.pi * max(bandwidths) * np.arange(_GRID // 2 + 1)) ** 2)
     densities = []

@@ -1,9 +1,4 @@
-"""Two-sample permutation test on SSW: whether two samples on the sphere come from the same distribution.
-
-If they do, all ways to split the pooled points into two samples of these sizes are equally likely. So the observed
-distance is compared with those of random splits, and the test has its level exactly, whatever the distribution, the
-sizes, the dimension and the number of great circles. The pool is projected and sorted once per great circle.
-"""
+"""Two-sample permutation test on SSW. The pool of both samples is projected and sorted once per great circle."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +27,7 @@ from sphereot.stats._testing import (
 
 
 class LabelingSet(NamedTuple):
-    """Labelings that put the same number of points into the first sample, and their numbers; 0 is the observed one."""
+    """Labelings with the same number of points in the first sample, and their numbers; 0 is the observed labeling."""
 
     labelings: Labelings
     columns: NDArray[np.intp]
@@ -45,11 +40,11 @@ class DifferingCircle:
     Attributes
     ----------
     frame : array, shape (d, 2)
-        Orthonormal basis of the plane of the circle; `sphereot.project(x, frame[None])` gives the turns of points.
+        Orthonormal basis of the plane of the circle, for ``sphereot.project(x, frame[None])``.
     cost : float
-        W_p^p between the two samples on this circle.
+        W_p^p between the two samples on this circle, in turns to the power p.
     null_mean, null_deviation : float
-        Mean and standard deviation of that cost over the permutations.
+        Mean and standard deviation of this cost over the permutations.
     """
 
     frame: NDArray[np.floating[Any]] = field(repr=False)
@@ -59,7 +54,7 @@ class DifferingCircle:
 
     @property
     def effect(self) -> float:
-        """(cost - null_mean) / null_deviation."""
+        """(cost - null_mean) / null_deviation: how far the cost is above its expected value."""
         return float(standardize(self.cost, self.null_mean, self.null_deviation))
 
 
@@ -72,16 +67,17 @@ class TwoSampleResult(NullTestResult):
     statistic : float
         SSW_p^p between the two samples, in turns to the power p.
     p_value : float
-        (1 + number of permutations with at least that distance) / (1 + permutations).
+        (1 + number of permuted distances of at least `statistic`) / (1 + permutations).
     null : array, shape (permutations,)
-        SSW_p^p of the permuted samples, on the same great circles. Values that differ from the statistic by rounding
-        alone are set to it.
+        SSW_p^p of the permuted samples. Values that equal the statistic up to rounding are set to it.
+    null_mean, null_deviation : float
+        Mean and standard deviation of `null`.
     circles : tuple of DifferingCircle
         The great circles with the largest `effect`, in descending order.
     slice_costs : array, shape (L,)
         W_p^p between the two samples on every great circle; their mean is the statistic.
     projections : array, shape (L, d, 2)
-        The great circles; `ssw` with these `projections` gives the statistic.
+        The great circles.
     n, m : int
         Numbers of points of the samples.
     n_groups : pair of int, or None
@@ -103,26 +99,23 @@ class TwoSampleResult(NullTestResult):
 
     @property
     def excess(self) -> float:
-        """The statistic minus mean(null): SSW_p^p without what chance adds at these sizes; may be negative."""
-        return self.statistic - float(np.mean(self.null))
+        """The statistic minus its expected value `null_mean`; it may be negative."""
+        return self.statistic - self.null_mean
 
     def __str__(self) -> str:
         of_groups = "" if self.n_groups is None else f" of {self.n_groups[0]} and {self.n_groups[1]} groups"
         lines = [
             f"Two-sample permutation test on {cost_name(self.p)}: "
-            f"{self.n:,} against {plural(self.m, 'point')} in dimension {self.dim}",
-            f"  distance  {self.statistic:.6g}  (by chance {np.mean(self.null):.6g} ± {np.std(self.null):.2g}, "
-            f"{plural(self.permutations, 'permutation')}{of_groups}, "
-            f"{plural(self.n_projections, 'great circle')})",
-            f"  effect    {self.effect:.2f} standard deviations, {self.ratio:.3g} times chance",
+            f"{self.n:,} and {plural(self.m, 'point')} in dimension {self.dim}",
+            f"  distance  {self.statistic:.6g}",
+            f"  expected  {self.null_mean:.6g} ± {self.null_deviation:.2g}  ({plural(self.permutations, 'permutation')}"
+            f"{of_groups}, {plural(self.n_projections, 'great circle')})",
+            f"  effect    {self.effect:.2f} standard deviations above the expected value, ratio {self.ratio:.3g}",
             f"  p-value   {self.p_value:.4g}",
         ]
-        if self.circles:
-            best = self.circles[0]
-            lines.append(
-                f"  differ most on a circle with cost {best.cost:.4g} (by chance {best.null_mean:.4g} ± "
-                f"{best.null_deviation:.2g})"
-            )
+        for circle in self.circles[:1]:
+            expected = f"{circle.null_mean:.4g} ± {circle.null_deviation:.2g}"
+            lines.append(f"  largest difference on one great circle: {circle.cost:.4g} (expected {expected})")
         return "\n".join(lines)
 
 
@@ -140,57 +133,54 @@ def two_sample_test(
     n_circles: int = 5,
     progress: Progress = False,
 ) -> TwoSampleResult:
-    """Test whether two samples come from the same distribution on the sphere, by permutations of SSW_p^p.
+    """Test whether two samples come from the same distribution on the sphere.
+
+    This is a permutation test. The pooled points are split at random into two samples of the original sizes, many
+    times. The p-value is the share of splits whose SSW distance is at least as large as the observed distance.
 
     Parameters
     ----------
-    x : array, shape (n, d)
-        Unit vectors: the first sample, of independent draws.
-    y : array, shape (m, d)
-        Unit vectors: the second sample, of the same array library and device.
-    p : float
-        Order, from 1 to 16.
-    permutations : int
-        Number of random splits of the pooled points, or of their groups. The p-value is at least
-        1 / (1 + permutations).
+    x, y : array, shape (n, d) and (m, d)
+        The samples, one unit vector per row, of the same array library and device. The points must be independent,
+        unless `groups` is given.
+    p : float, default 2
+        Order of the distance, between 1 and 16. Use 1 if the points form clusters that may move. Use 2 to detect
+        changes in how concentrated the points are.
+    permutations : int, default 999
+        Number of random splits. The smallest possible p-value is 1 / (1 + permutations).
     groups : pair of sequences, lengths n and m, optional
-        Label of the group of every point of x and of y: document, user, session. Whole groups are permuted, so that
-        points of one group may depend on each other. No label may occur in both samples.
+        Group label of every point of `x` and of `y`, such as a document, user or session. Whole groups are permuted,
+        so points of one group may depend on each other. A label must not occur in both samples.
     n_projections : int, optional
         Number L of great circles, 200 by default.
     projections : array, shape (L, d, 2), optional
-        Frames of the great circles, as returned by `great_circles`. Their choice must not depend on which points are
-        in which sample.
-    method : {"quasi", "orthogonal", "iid"}
-        How great circles are drawn, see `great_circles`. Well-placed ones ("quasi") give more power than as many
-        independent ones; the level is exact for all.
-    seed : int, generator or None
-        Source of the great circles and of the permutations, as in `ssw`. An int gives a stream of its own, independent
-        of points generated with the same int.
-    n_circles : int
+        Great circles to use, as returned by `great_circles`. Choose them without looking at which point belongs to
+        which sample; otherwise the p-value is not valid.
+    method : {"quasi", "orthogonal", "iid"}, default "quasi"
+        How to draw the great circles; see `great_circles`. The p-value is exact for all methods. ``"quasi"`` has more
+        power than the same number of independent great circles.
+    seed : int, generator or None, default None
+        Seed of the great circles and of the permutations, as in `ssw`. An int that also generated the points is safe:
+        the random numbers are independent of ``numpy.random.default_rng(seed)``.
+    n_circles : int, default 5
         Number of great circles in `circles` of the result.
-    progress : bool or callable (done, total)
-        Show a bar in the terminal (needs rich), or call a function with the numbers of great circles that are done and
-        in all. The result is the same to the last bit.
+    progress : bool or callable, default False
+        If True, show a progress bar (needs rich). A callable gets the number of great circles done, and their total.
 
     Returns
     -------
     TwoSampleResult
-        With `.statistic`, `.p_value`, `.null` (the distances of the permuted samples), `.effect`, `.circles` and more.
-        Printing it shows a short report.
+        The main attributes are `statistic` (SSW_p^p in turns to the power p), `p_value`, `ratio` (the statistic divided
+        by its expected value) and `circles` (where the samples differ most). Printing the result shows a table.
 
     Notes
     -----
-    Under the null hypothesis P(p_value <= a) <= a for every a, exactly: the observed samples and the permuted ones are
-    exchangeable, given the great circles. It does not hold for points that depend on each other (sentences of one
-    document, frames of one film) unless `groups` says which belong together: then independent groups, of any sizes, are
-    enough. Permuted samples whose distance equals the
-    observed one up to rounding, which symmetry can cause, count as ties.
+    If both samples come from the same distribution, P(p_value <= a) <= a for every a, because the observed samples and
+    the random splits are exchangeable. This requires independent points, or independent groups of any sizes. Splits
+    whose distance equals the observed distance up to rounding are ties.
 
-    Each permutation takes O(n + m) per great circle, without sorting, and the cost on each circle is exact. Samples of
-    equal size are several times as fast as samples of different sizes. Extra memory: one bit per point and permutation.
-    NumPy and the kernel compute in main memory, whatever the library of the points; results do not depend on the number
-    of threads.
+    Each permutation takes O(n + m) per great circle, without sorting. Samples of equal size are several times faster
+    than samples of different sizes.
 
     Examples
     --------
@@ -228,7 +218,7 @@ def permutation_result(
     n_circles: int = 1,
     progress: Progress = False,
 ) -> TwoSampleResult:
-    """`two_sample_test` of validated NumPy arrays; `groups` are the results of `as_groups` for x and y."""
+    """Run `two_sample_test` on validated NumPy arrays; `groups` are the results of `as_groups` for x and y."""
     n_groups = None
     if groups is None:
         sets = point_labelings(len(x), len(y), permutations, generator)
@@ -260,7 +250,7 @@ def result_of_costs(
     n_circles: int,
     progress: Progress,
 ) -> TwoSampleResult:
-    """The result of a test, from W_p^p on blocks of great circles under all labelings, the observed one first."""
+    """Make the result of a test from W_p^p on blocks of great circles for all labelings, the observed one first."""
     total: Any = 0.0
     slice_costs, means, deviations = (np.empty(len(frames)) for _ in range(3))
     with progress_bar(progress, "great circles", len(frames)) as show:
@@ -272,11 +262,14 @@ def result_of_costs(
             show(block.stop)
     observed = float(total[0])
     relabeled = with_ties(total[1:], observed, tolerance)
+    null = relabeled / len(frames)
     most_differing = np.argsort(-standardize(slice_costs, means, deviations), kind="stable")[:n_circles]
     return TwoSampleResult(
         statistic=observed / len(frames),
         p_value=p_value(observed, relabeled),
-        null=relabeled / len(frames),
+        null=null,
+        null_mean=float(np.mean(null)),
+        null_deviation=float(np.std(null)),
         circles=tuple(
             DifferingCircle(frames[k], float(slice_costs[k]), float(means[k]), float(deviations[k]))
             for k in most_differing
@@ -292,7 +285,7 @@ def result_of_costs(
 
 
 def point_labelings(n: int, m: int, permutations: int, generator: np.random.Generator) -> list[LabelingSet]:
-    """The observed labeling of n + m points, and random ones with n points in the first sample."""
+    """Return the observed labeling of n + m points, and random labelings with n points in the first sample."""
     groups = -(-(1 + permutations) // 8)
     packed = np.empty((groups, n + m), np.uint8)
     for g in range(groups):
@@ -306,19 +299,9 @@ def point_labelings(n: int, m: int, permutations: int, generator: np.random.Gene
 def group_labelings(
     groups: NDArray[np.intp], n_first: int, permutations: int, generator: np.random.Generator
 ) -> list[LabelingSet]:
-    """The observed labeling of points in groups, and random ones that keep every group together.
+    """Return the observed labeling of points in groups, and random labelings that keep every group together.
 
-    Parameters
-    ----------
-    groups : array of int, shape (n + m,)
-        The group of every point; groups 0 to n_first - 1 are those of the first sample.
-    n_first : int
-        The number of groups in the first sample.
-
-    Returns
-    -------
-    list of LabelingSet
-        One for each number of points in the first sample: groups differ in size.
+    The first sample has the groups 0 to n_first - 1. Groups differ in size, so there is one set for each of its sizes.
     """
     n_groups = int(groups.max()) + 1
     sizes = np.bincount(groups, minlength=n_groups)
@@ -339,37 +322,33 @@ def group_labelings(
 
 
 def as_groups(groups: Any, names: Sequence[str], sizes: Sequence[int]) -> list[NDArray[np.intp]]:
-    """Validate labels of groups, one sequence per sample; the groups of each sample as integers from 0 on.
+    """Validate labels of groups, one sequence per sample, and return the groups of each sample as integers.
 
-    Raises
-    ------
-    ValueError
-        For another number of labels than points, for missing labels, and for a label of the first sample that occurs in
-        another.
+    A label of the first sample must not occur in another sample.
     """
     if not isinstance(groups, list | tuple) or len(groups) != len(names):
-        raise ValueError(f"groups: give {len(names)} sequences of labels, one for each of {', '.join(names)}.")
+        raise ValueError(f"groups must be {len(names)} sequences of labels, one for each of {', '.join(names)}.")
     result: list[NDArray[np.intp]] = []
-    first: set[Any] = set()
+    first: set[Any] = set()  # the labels of the first sample
     for labels, name, size in zip(groups, names, sizes, strict=True):
         require_labels(f"groups of {name}", labels)
         values = np.asarray(labels)
         if values.shape != (size,):
-            raise ValueError(f"groups: {name} has {size} points, but its labels have shape {values.shape}.")
+            raise ValueError(f"groups of {name} must have one label per point, shape ({size},), got {values.shape}.")
         distinct, inverse = np.unique(values, return_inverse=True)
         if not result:
             first = set(distinct.tolist())
         elif shared := first.intersection(distinct.tolist()):
             raise ValueError(
-                f"groups: {min(shared)!r} is in {names[0]} and in {name}, so that the two depend on each other; leave "
-                "such groups out of one of them. If they are different groups, label them differently."
+                f"groups: the label {min(shared)!r} occurs in both {names[0]} and {name}, so the samples are not "
+                "independent. Remove the group from one sample, or give different groups different labels."
             )
         result.append(inverse)
     return result
 
 
 def pool_groups(first: NDArray[np.intp], second: NDArray[np.intp]) -> tuple[NDArray[np.intp], tuple[int, int]]:
-    """The groups of pooled points, and the numbers of groups of both samples; groups of the first have low numbers."""
+    """Return the groups of pooled points, those of the first sample first, and the numbers of groups of the samples."""
     n_first, n_second = int(first.max()) + 1, int(second.max()) + 1
     return np.concatenate([first, second + n_first]), (n_first, n_second)
 
@@ -390,7 +369,7 @@ def relabeled_costs(
 
 
 def _random_labels(n: int, m: int, count: int, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Rows of n + m labels of which n are set, uniform among all such rows; faster than shuffling.
+    """Draw rows of n + m labels of which n are set, uniformly among all such rows; faster than shuffling.
 
     Each label is first set independently, with a probability of about n / (n + m). Given their number, all sets of
     labels are equally likely, and remain so when random labels are cleared, or set, until n are set.
