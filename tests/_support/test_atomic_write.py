@@ -174,7 +174,7 @@ def test_damaged_states_are_named_or_read_unchanged(state, rng):
         try:
             held = StateFile(state).load()
         except ValueError as error:
-            assert str(error).startswith(f"{state}: is no state")
+            assert str(error).startswith(f"{state}: is not a state")
             assert "remove the file" in str(error)
             assert "\n" not in str(error)
             refused += 1
@@ -215,6 +215,6 @@ def test_what_differs_between_two_works_is_told():
         require_same_work("file", one, one | {"data": digest(x + 1), "seed": 7})
     with pytest.raises(ValueError, match=r"\(patience was None, now 5\)"):
         require_same_work("file", one, one | {"patience": 5})
-    with pytest.raises(ValueError, match="does not say"):
+    with pytest.raises(ValueError, match="settings of the unfinished work are missing"):
         require_same_work("file", None, one)
     assert len({digest(x), digest(x.astype("f4")), digest(x.reshape(2, 3)), digest(x[::-1])}) == 4

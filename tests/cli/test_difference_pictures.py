@@ -56,7 +56,8 @@ def test_image_shows_the_plane_of_a_planted_topic(topics, tmp_path, monkeypatch)
     assert labels == ["monday (1,000 of 1,300 points)", r"\$fri_\$day <b>"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == axis_names
     assert [text.get_text() for text in ax.get_legend().get_texts()] == labels
-    share = int(re.search(r"8 great circles that differ most; (\d+)% of the squared distance", note).group(1))
+    assert "8 great circles with the largest difference" in note
+    share = int(re.search(r"contains (\d+)% of the squared distance", note).group(1))
     assert 50 < share <= 100
 
 
@@ -70,7 +71,7 @@ def test_page_of_a_plane(topics, tmp_path, open_page, width, dark):
     caption = page.evaluate("document.querySelector('figcaption').textContent")
     assert "monday (1,000 of 1,300 points)" in caption
     assert "$fri_$day <b>" in caption
-    assert "the plane is that of the 8 great circles" in caption.lower()
+    assert "the plane lies in the span of the 8 great circles" in caption.lower()
     assert "p-value of the test" in page.evaluate("document.querySelector('main > p').textContent")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     left, right = page.evaluate("(b => [b.left, b.right])(document.querySelector('.chart').getBoundingClientRect())")
@@ -84,7 +85,7 @@ def test_plane_from_fewer_circles(tmp_path):
     files = [tmp_path / "x.npy", tmp_path / "y.npy"]
     done = run("test", *files, "--permutations", 19, "--projections", 3, "--map", tmp_path / "p.html")
     assert done.exit_code == 0, done.output
-    assert "that of the 3 great circles that differ most" in (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "in the span of the 3 great circles" in (tmp_path / "p.html").read_text(encoding="utf-8")
 
 
 def test_globe_outlines_the_regions(halves, tmp_path, monkeypatch):
@@ -100,10 +101,10 @@ def test_globe_outlines_the_regions(halves, tmp_path, monkeypatch):
         middle = cells[sign * regions > 0.5].mean(axis=0)
         assert_allclose(middle[axis] / np.linalg.norm(middle), 1, atol=0.2)
     text = (tmp_path / "map.html").read_text(encoding="utf-8")
-    assert '<span class="globe-outline"></span> first is denser beyond chance' in text
-    assert '<span class="globe-outline dashed"></span> second is denser beyond chance' in text
+    assert '<span class="globe-outline"></span> first is significantly denser' in text
+    assert '<span class="globe-outline dashed"></span> second is significantly denser' in text
     (note,) = re.findall('<p class="globe-note">(.*)</p>', text)
-    assert re.match(r"first is denser on [\d.]+% of the sphere, second on [\d.]+%, beyond chance at level 0.05\.", note)
+    assert re.match(r"first is significantly denser on [\d.]+% of the sphere, second on [\d.]+% \(alpha = 0.05\)", note)
     assert "at most 5%" in note
 
 

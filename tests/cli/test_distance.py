@@ -143,11 +143,11 @@ BAD = {
     "cut.parquet": "cut.parquet: cannot be read; it may be truncated",
     "cut.npy": "cut.npy: is not a .npy array, or is truncated",
     "objects.npy": "objects.npy: holds Python objects, which are never unpickled",
-    "integers.npy": "integers.npy: got dtype int32",
-    "nan.npy": "nan.npy, row 17: holds NaN or infinity; fix the row, or drop such rows",
-    "four.npy": "four.npy in dimension 4; both must lie on the same sphere.",
+    "integers.npy": "integers.npy: the dtype must be floating, got int32",
+    "nan.npy": "nan.npy, row 17: holds NaN or infinity. Fix the row, or drop such rows",
+    "four.npy": "four.npy in dimension 4. Both must be on the same sphere.",
     "none.npy": "none.npy: there are no rows in it.",
-    "one.npy": "one.npy: points have 1 coordinate",
+    "one.npy": "one.npy: points must have at least 2 coordinates, got 1",
     "long.npy": "long.npy, row 0: has length 2",
     "text.csv": "text.csv, line 3: 'y' is 'one', not a finite number",
 }
@@ -190,11 +190,11 @@ def test_no_permission(files, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--p", "0.5"], "p: got 0.5, but the order must be"),
-        (["--projections", "0"], "n_projections: got 0"),
-        (["--rtol", "-1"], "rtol: got -1.0"),
+        (["--p", "0.5"], "p: the order must be a number from 1 to 16, got 0.5"),
+        (["--projections", "0"], "n_projections: the number of great circles must be an integer of at least 1, got 0"),
+        (["--rtol", "-1"], "rtol: the relative tolerance must be a positive number, got -1.0"),
         (["--seed", "-1"], "seed: "),
-        (["--max-projections", "0", "--rtol", "1"], "max_projections: got 0"),
+        (["--max-projections", "0", "--rtol", "1"], "must be an integer of at least 1, got 0"),
         (["--columns", "x,y"], "columns: there is no column 'x'"),
     ],
 )
@@ -209,7 +209,7 @@ def test_bad_options(files, arguments, message, command):
 def test_one_file_makes_no_pair(files):
     done = run("pairwise", files / "a.npy")
     assert done.exit_code == 2
-    assert "pairs need at least two files" in done.stderr
+    assert "FILES must be at least two files, got 1" in done.stderr
 
 
 def test_dropped_rows_are_told(files):
@@ -271,18 +271,18 @@ def test_output_says_what_the_error_and_the_distance_are_not(files, command):
     """Below the values, once: ± is over great circles only, and a distance is no displacement."""
     done = run(command, files / "a.npy", files / "b.npy")
     (line,) = (line for line in done.stdout.splitlines() if "displacement" in line)
-    assert line.startswith("± is the error from the choice of great circles only, not from the sampling of the points.")
-    assert line.endswith("SSW_2 compares distributions: it is no displacement; SSW_1 (--p 1) is a mean one.")
+    assert line.startswith("± is the standard error from the choice of great circles, not from the sampling")
+    assert line.endswith(
+        "SSW_2 is not a displacement. Use SSW_1 (--p 1) for the mean displacement along great circles."
+    )
     value = next(k for k, text in enumerate(done.stdout.splitlines()) if "degrees" in text)
     assert done.stdout.splitlines()[value + 1] == line
     assert answer(command, files / "a.npy", files / "b.npy")["note"] == line
     single = run(command, files / "a.npy", files / "b.npy", "--projections", 1)
     assert "±" not in single.stdout
-    assert "it is no displacement" in single.stdout
+    assert "SSW_2 is not a displacement" in single.stdout
     shown = " ".join(run(command, "--help").stdout.replace("│", " ").split())
-    assert (
-        command == "pairwise" or "from the choice of great circles only, not from the sampling of the points" in shown
-    )
+    assert command == "pairwise" or "from the choice of great circles, not from the sampling of the points" in shown
 
 
 def test_distances_in_degrees_are_no_displacement(files):
@@ -329,7 +329,7 @@ def test_columns_and_weights_per_file(tmp_path):
     for option in (["--weights", "people"] * 3, ["--columns", "0,1"] * 3):
         done = run("distance", *files, *option)
         assert done.exit_code == 2
-        assert "given 3 times for 2 files; give it once, or once per file" in " ".join(done.stderr.split())
+        assert "must be given once, or once per file (2 times), got 3" in " ".join(done.stderr.split())
 
 
 def test_natural_order_of_files():
@@ -361,8 +361,8 @@ def test_units(files):
     assert_allclose(pairs["distances"], 40030.2286 * np.sqrt(pairs["values"]), rtol=1e-6)
     np.save(files / "d.npy", sphere_sample(RNG, 9, 4))
     for options, message in (
-        ((files / "a.npy", files / "b.npy", "--unit", "miles"), "--unit: got 'miles'; choose one of turns, degrees"),
-        ((files / "d.npy", files / "d.npy", "--unit", "km"), "kilometers are for locations on the earth"),
+        ((files / "a.npy", files / "b.npy", "--unit", "miles"), "--unit must be one of turns, degrees"),
+        ((files / "d.npy", files / "d.npy", "--unit", "km"), "--unit km is only for locations on the Earth"),
     ):
         done = run("distance", *options)
         assert done.exit_code == 2
@@ -387,11 +387,11 @@ def test_bootstrap(files):
     assert found["sampling_interval"] == list(expected.sampling_interval())
     assert found["noise_floor"] == expected.noise_floor
     done = run("distance", files / "a.npy", files / "b.npy", "--bootstrap", 20, "--seed", 2, "--unit", "km")
-    assert "Over the draw of the points, SSW_2 is " in done.stdout
-    printed = float(re.search(r"have SSW_2 = ([\d.]+)", done.stdout)[1])
+    assert "95% confidence interval of SSW_2 for the distributions: " in done.stdout
+    printed = float(re.search(r"Expected value of SSW_2 if the distributions are equal: ([\d.]+)", done.stdout)[1])
     assert printed == pytest.approx(40030.2 * expected.noise_floor**0.5, rel=1e-3)  # four digits
     # a and b are samples of one distribution.
-    note = "The distance is about that of chance, where the interval is not reliable"
+    note = "The distance is close to this value, so the interval is not reliable"
     assert note in done.stdout
     np.save(files / "far.npy", sphereot.sphere.normalize(X + np.array([5, 0, 0])))
     assert note not in run("distance", files / "a.npy", files / "far.npy", "--bootstrap", 20, "--seed", 2).stdout

@@ -53,9 +53,11 @@ def test_every_command_refuses_missing_labels(command, folder, monkeypatch):
     assert not list(folder.glob("out*"))
 
 
-@pytest.mark.parametrize("missing", [None, "", float("nan"), np.datetime64("NaT")], ids=repr)
+@pytest.mark.parametrize("missing", [None, "", float("nan"), np.datetime64("NaT"), np.ma.masked], ids=repr)
 def test_the_library_has_the_same_rule(missing):
     labels = [*(f"a{k}" for k in range(39)), missing]
+    if missing is np.ma.masked:
+        labels = np.ma.array([f"a{k}" for k in range(40)], mask=[False] * 39 + [True])
     others = [f"b{k}" for k in range(40)]
     calls = {
         "groups of y": lambda: two_sample_test(POINTS, POINTS, groups=(others, labels), permutations=9),

@@ -79,13 +79,13 @@ BAD = [
     (*cut("cut.parquet", table(x=X[:, 0], y=X[:, 1]), 0.7), "cut.parquet: cannot be read; it may be truncated"),
     ("objects.npy", npy(np.array([{}, []], dtype=object), allow_pickle=True), "objects.npy: holds Python objects"),
     ("pickle.npy", raw(pickle.dumps(Harmful())), "pickle.npy: holds Python objects, which are never unpickled"),
-    ("pickle.pkl", raw(pickle.dumps(Harmful())), "pickle.pkl: got a file of type '.pkl'; give one of .npy"),
-    ("text.npy", npy(np.array([["a", "b"]])), "text.npy: got dtype <U1"),
-    ("complex.npy", npy(X.astype(complex)), "complex.npy: got dtype complex128"),
+    ("pickle.pkl", raw(pickle.dumps(Harmful())), "pickle.pkl: the type of the file must be one of .npy"),
+    ("text.npy", npy(np.array([["a", "b"]])), "text.npy: the dtype must be floating, got <U1"),
+    ("complex.npy", npy(X.astype(complex)), "complex.npy: the dtype must be floating, got complex128"),
     ("nan.npy", npy(with_number(17, 1, np.nan)), "nan.npy, row 17: holds NaN or infinity"),
     ("infinity.npy", npy(with_number(17, 1, np.inf)), "infinity.npy, row 17: holds NaN or infinity"),
     ("none.npy", npy(np.empty((0, 3))), "none.npy: there are no rows in it."),
-    ("thin.npy", npy(np.ones((5, 1))), "thin.npy: points have 1 coordinate"),
+    ("thin.npy", npy(np.ones((5, 1))), "thin.npy: points must have at least 2 coordinates, got 1"),
     ("long.npy", npy(3 * X), "long.npy, row 0: has length 3"),
     ("zero.npy", npy(with_number(4, slice(None), 0.0)), "zero.npy, row 4: is the zero vector"),
     ("header.csv", raw(b"x,y,z\n"), "header.csv: there are no rows in it."),
@@ -94,18 +94,22 @@ BAD = [
     ("ragged.csv", raw(b"x,y\n1,0\n0,1,7\n"), "ragged.csv, line 3: has 3 fields"),
     ("null.parquet", table(x=[1.0, None], y=[0.0, 1.0]), "null.parquet, row 1: is missing"),
     ("list.parquet", table(e=[[1.0, 0.0], None]), "list.parquet, row 1: is missing"),
-    ("words.parquet", table(x=["a"], y=["b"]), "words.parquet: column 'x' has type String"),
-    ("line.geojson", raw(b'{"type":"LineString","coordinates":[[0,0],[1,1]]}'), "line.geojson, feature 0: got a Line"),
+    ("words.parquet", table(x=["a"], y=["b"]), "words.parquet: column 'x' must contain numbers, got type String"),
+    (
+        "line.geojson",
+        raw(b'{"type":"LineString","coordinates":[[0,0],[1,1]]}'),
+        "line.geojson, feature 0: the geometry must be a Point or MultiPoint, got 'Line",
+    ),
     ("pole.geojson", raw(b'{"type":"MultiPoint","coordinates":[[100,0],[0,91]]}'), "the latitude is 91"),
     ("new\nline.npy", raw(b""), "new�line.npy: is empty."),
-    ("packed.csv", raw(gzip.compress(b"x,y\n1,0\n")), "packed.csv: is compressed with gzip; unpack it first."),
+    ("packed.csv", raw(gzip.compress(b"x,y\n1,0\n")), "packed.csv: is compressed with gzip. Unpack it first."),
     (
         "digits.geojson",
         raw(b'{"type":"Point","coordinates":[1' + b"0" * 5000 + b",0]}"),
         "digits.geojson, feature 0: has no",
     ),
     ("long.npy", npy(np.full((4, 3), np.longdouble("1e4000"))), "long.npy, row 0: holds NaN or infinity"),
-    ("notes.txt", raw(b"1 2"), "notes.txt: got a file of type '.txt'; give one of .npy"),
+    ("notes.txt", raw(b"1 2"), "notes.txt: the type of the file must be one of .npy"),
 ]
 
 
@@ -149,7 +153,7 @@ def test_streams_are_refused(folder, command):
         done = run_on(name, command)
         assert done.exit_code == 2
         assert (
-            done.stderr == f"Error: {name}: is a stream, but files are read more than once; save it to a file first.\n"
+            done.stderr == f"Error: {name}: is a stream, but files are read more than once. Save it to a file first.\n"
         )
 
 
@@ -157,7 +161,7 @@ def test_a_reader_that_fails_in_an_unforeseen_way(folder, monkeypatch):
     def broken(path, **_):
         raise IndexError("tuple index out of range")
 
-    monkeypatch.setattr("sphereot.datasets.files.read_points", broken)
+    monkeypatch.setattr("sphereot.datasets.read_points", broken)
     done = run_on("good.npy", "distance")
     assert done.exit_code == 2
     assert done.stderr == "Error: good.npy: cannot be read (IndexError: tuple index out of range).\n"

@@ -93,7 +93,7 @@ def test_tests_take_no_weights(folder, command):
     done = run(*LONG[command][0], "--weights", "2")
     assert done.exit_code == 2
     assert done.stderr.startswith(
-        "Error: --weights: is not supported by tests, which assume that all points have equal weight."
+        "Error: --weights is not supported by tests, which assume that all points have equal weight."
     )
     assert "`sphereot distance --weights`" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -125,10 +125,10 @@ main()
 """
 
 MOMENTS = {
-    "distance": ["sphereot.datasets.files.read_points", "sphereot.distance.estimates._costs_in_steps"],
-    "pairwise": ["sphereot.datasets.files.read_points", "sphereot.distance.pairwise.pairwise_matrix"],
-    "test": ["sphereot.datasets.files.read_points", "sphereot.stats.two_sample.point_labelings"],
-    "uniformity": ["sphereot.datasets.files.read_points", "sphereot.stats.uniformity._simulate"],
+    "distance": ["sphereot.datasets.read_points", "sphereot.distance.estimates._costs_in_steps"],
+    "pairwise": ["sphereot.datasets.read_points", "sphereot.distance.pairwise.pairwise_matrix"],
+    "test": ["sphereot.datasets.read_points", "sphereot.stats.two_sample.point_labelings"],
+    "uniformity": ["sphereot.datasets.read_points", "sphereot.stats.uniformity._simulate"],
 }
 
 

@@ -88,13 +88,13 @@ def test_sketches_at_an_address(log):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--time", "created"), "--time: needs the length of a window; give --every hour"),
-        (("--every", "week"), "--every: needs the column of the times; give it with --time"),
-        (("--time", "created", "--every", "year"), "all points are of one year; choose a shorter time"),
-        (("--time", "created", "--every", "decade"), "--every: got 'decade'; give one of hour, day"),
+        (("--time", "created"), "--time requires --every, the length of a window: hour"),
+        (("--every", "week"), "--every requires --time, the column of the times"),
+        (("--time", "created", "--every", "year"), "all points are in one year. Choose a shorter time"),
+        (("--time", "created", "--every", "decade"), "every must be one of hour, day, week, month"),
         (
             ("--time", "name", "--every", "week"),
-            "log.csv: column 'name', row 0 holds 'n0', which is not a time of the years",
+            "log.csv, column 'name': times must be of the years 1 to 9999, got 'n0' in row 0",
         ),
     ],
 )
@@ -134,4 +134,4 @@ def test_a_date_with_an_hour_is_not_read_as_seconds(tmp_path):
     table.write_csv(tmp_path / "log.csv")
     done = run("drift", tmp_path / "log.csv", *READ, "--time", "time", "--every", "hour")
     assert done.exit_code == 2
-    assert "row 0 holds '2026030112', which could be a date with a time" in " ".join(done.stderr.split())
+    assert "a number of seconds since 1970, got '2026030112' in row 0" in " ".join(done.stderr.split())

@@ -48,7 +48,7 @@ def test_uniform():
 
 
 def test_circle_batches():
-    """One measure per column, as in POT; positions are taken modulo 1."""
+    """One sample per column, as in POT; positions are taken modulo 1."""
     u, v = RNG.uniform(-1, 2, (20, 3)), RNG.uniform(-1, 2, (30, 3))
     a, b = RNG.uniform(0.1, 1, (20, 3)), RNG.uniform(0.1, 1, (30, 3))
     a, b = a / a.sum(axis=0), b / b.sum(axis=0)
@@ -70,11 +70,11 @@ def test_points_as_precise_as_pot_takes_them():
     assert_allclose(
         pot.sliced_wasserstein_sphere(rough, Y, seed=0), pot.sliced_wasserstein_sphere(X, Y, seed=0), rtol=1e-9
     )
-    with pytest.raises(ValueError, match="X_s: the points are not on the sphere"):
+    with pytest.raises(ValueError, match="X_s must be unit vectors"):
         pot.sliced_wasserstein_sphere(1.01 * X, Y)
-    with pytest.raises(ValueError, match="points have 4 and 3 coordinates"):
+    with pytest.raises(ValueError, match="number of coordinates, got 4 and 3"):
         pot.sliced_wasserstein_sphere(X, np.eye(3))
-    with pytest.raises(ValueError, match="there are 2 and 1 measures"):
+    with pytest.raises(ValueError, match=r"number of columns.*got 2 and 1"):
         pot.wasserstein_circle(RNG.uniform(size=(5, 2)), RNG.uniform(size=(5, 1)))
 
 
@@ -130,10 +130,13 @@ def test_containers_on_the_circle():
 
 
 def test_no_points():
-    for value, message in (("points.csv", "X_s: got str"), (X[0], r"X_s: shape is \(4,\), but points are rows")):
+    for value, message in (
+        ("points.csv", "X_s must be an array .*got str"),
+        (X[0], r"X_s must have shape \(n, d\).*got \(4,\)"),
+    ):
         with pytest.raises((TypeError, ValueError), match=message):
             pot.sliced_wasserstein_sphere(value, Y)
-    with pytest.raises(ValueError, match=r"u_values: shape is \(1, 1, 1\)"):
+    with pytest.raises(ValueError, match=r"u_values must have shape .*got \(1, 1, 1\)"):
         pot.wasserstein_circle(np.zeros((1, 1, 1)), np.zeros(3))
 
 

@@ -124,7 +124,7 @@ def test_coordinates_of_the_sky(tmp_path, names):
     path.write_text(f"{names}\n10,120\n-30,340\n")
     assert read_points(path, lonlat=True).lonlat.tolist() == [[120, 10], [340, -30]]
     for options in ({}, {"normalize": True}):
-        with pytest.raises(ValueError, match="look like longitudes and latitudes; pass lonlat=True"):
+        with pytest.raises(ValueError, match=r"look like longitudes and latitudes\. Pass lonlat=True"):
             read_points(path, **options)
 
 
@@ -200,12 +200,12 @@ def test_keys_of_archives(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, points=X, mass=np.arange(50), other=X)
     assert_array_equal(read_points(path, key="points", weights="mass").weights, np.arange(50))
-    with pytest.raises(ValueError, match=r"holds 3 arrays .*'points', 'mass', 'other'.*choose one with key"):
+    with pytest.raises(ValueError, match=r"must hold a single array, got 'points', 'mass', 'other'\. Choose one"):
         read_points(path)
     with pytest.raises(ValueError, match="key: there is no array 'no'"):
         read_points(path, key="no")
     np.savez(path, points=X[:3], mass=np.arange(50))
-    with pytest.raises(ValueError, match=r"weights: 'mass' has shape \(50,\).*3 points need"):
+    with pytest.raises(ValueError, match=r"weights 'mass' must be numbers of shape \(3,\), got .* shape \(50,\)"):
         read_points(path, weights="mass")
 
 
@@ -243,7 +243,7 @@ BAD_LINES = {
     "short": ("10", "line 5: 'lon' is missing"),
     "empty fields": (",", "line 5: 'lon' is missing"),
     "nan": ("nan,4", "line 5: 'lat' is 'nan', not a finite number"),
-    "latitude": ("90.5,100", "line 5: the latitude is 90.5, beyond 90 degrees; fix"),
+    "latitude": ("90.5,100", "line 5: the latitude is 90.5, beyond 90 degrees. Fix"),
     "longitude": ("5,361", "line 5: the longitude is 361, beyond 360 degrees"),
 }
 
@@ -265,7 +265,7 @@ def test_swapped_columns(tmp_path):
     rng = np.random.default_rng(0)
     lon, lat = rng.uniform(-180, 180, 40), rng.uniform(-90, 90, 40)
     path = write(tmp_path / "a.csv", np.c_[lon, lat], ["lat", "lon"])
-    with pytest.raises(ValueError, match=r"a.csv, line \d+: the latitude is .*the columns may be swapped"):
+    with pytest.raises(ValueError, match=r"a.csv, line \d+: the latitude is .*If the columns are swapped"):
         read_points(path, lonlat=True)
     with pytest.raises(ValueError, match=r"latitudes are beyond 90 .* seem to be swapped"):
         read_points(path, lonlat=True, drop_bad=True)
@@ -361,19 +361,19 @@ def test_truncated_table_of_text(tmp_path):
 
 FAULTS = {
     "zero rows": (np.empty((0, 3)), {}, "there are no rows"),
-    "one column": (np.ones((4, 1)), {}, "points have 1 coordinate"),
-    "one dimension": (np.ones(4), {}, r"got shape \(4,\), but points are rows"),
-    "integers": (np.eye(3, dtype=np.uint8), {}, "got dtype uint8, but points are floating numbers; pass normalize"),
-    "complex": (np.eye(3, dtype=complex), {}, "got dtype complex128"),
-    "text": (np.array([["a", "b"]]), {}, "got dtype <U1"),
-    "not unit": (2 * X, {}, r"row 0: has length 2, but points must be unit vectors; pass normalize=True"),
-    "degrees": (LONLAT, {}, r"pass lonlat=True \(--lonlat\) if the two columns are a longitude and a latitude, or"),
+    "one column": (np.ones((4, 1)), {}, "points must have at least 2 coordinates"),
+    "one dimension": (np.ones(4), {}, r"the array must have shape \(n, d\), got \(4,\)"),
+    "integers": (np.eye(3, dtype=np.uint8), {}, "the dtype must be floating, got uint8. Pass normalize"),
+    "complex": (np.eye(3, dtype=complex), {}, "the dtype must be floating, got complex128"),
+    "text": (np.array([["a", "b"]]), {}, "the dtype must be floating, got <U1"),
+    "not unit": (2 * X, {}, r"row 0: has length 2, but points must be unit vectors. Pass normalize=True"),
+    "degrees": (LONLAT, {}, r"Pass lonlat=True \(--lonlat\) if the two columns are a longitude and a latitude, or"),
     "zero vector": (np.zeros((2, 3)), {"normalize": True}, "row 0: is the zero vector"),
-    "no such column": (X, {"columns": [0, 3]}, r"columns: there is no column 3; there are '0', '1', '2'"),
-    "twice": (X, {"columns": [0, 0]}, "columns: got a column twice"),
+    "no such column": (X, {"columns": [0, 3]}, r"columns: there is no column 3. There are '0', '1', '2'"),
+    "twice": (X, {"columns": [0, 0]}, "columns must name each column once, got '0', '0'"),
     "both": (X, {"columns": [0, 1], "prefix": "x"}, "prefix"),
-    "lonlat of three": (X, {"lonlat": True}, "but which are longitude and latitude is not clear"),
-    "key": (X, {"key": "a"}, "key: got 'a', but a .npy file holds a single array"),
+    "lonlat of three": (X, {"lonlat": True}, "it is not clear which of the columns .* are longitude and latitude"),
+    "key": (X, {"key": "a"}, "holds a single array, got key='a'"),
 }
 
 
@@ -388,15 +388,15 @@ def test_arrays_that_are_no_points(tmp_path, fault):
 def test_tables_that_are_no_points(tmp_path):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"x": [1.0], "y": [0.0], "name": ["a"]}).write_parquet(path)
-    with pytest.raises(ValueError, match=r"column 'name' has type String, not numbers; choose the coordinates"):
+    with pytest.raises(ValueError, match=r"column 'name' must contain numbers, got type String\. Choose"):
         read_points(path)
     assert read_points(path, columns=["x", "y"]).points.tolist() == [[1, 0]]
-    with pytest.raises(ValueError, match="no column begins with 'e_'; there are 'x', 'y', 'name'"):
+    with pytest.raises(ValueError, match=r"no column begins with 'e_'\. There are 'x', 'y', 'name'"):
         read_points(path, prefix="e_")
     with pytest.raises(ValueError, match="weights: there is no column 'w'"):
         read_points(path, weights="w")
     pl.DataFrame({"lat": [1.0], "lon": [0.0]}).write_parquet(path)
-    with pytest.raises(ValueError, match="look like longitudes and latitudes; pass lonlat=True"):
+    with pytest.raises(ValueError, match=r"look like longitudes and latitudes\. Pass lonlat=True"):
         read_points(path, normalize=True)
     csv = tmp_path / "a.csv"
     csv.write_text("x,y\n1,0\n# c\n0,1,5\n")
@@ -407,7 +407,7 @@ def test_tables_that_are_no_points(tmp_path):
         with pytest.raises(ValueError, match=r"a\.csv: there are no rows in it"):
             read_points(csv)
     csv.write_text("x,y\na,b\n")
-    with pytest.raises(ValueError, match=r"there are no rows in it but 1 bad one\."):
+    with pytest.raises(ValueError, match=r"there are no rows in it except 1 bad one\."):
         read_points(csv, drop_bad=True)
 
 
@@ -415,7 +415,10 @@ def test_geojson_that_is_no_points(tmp_path):
     path = tmp_path / "a.geojson"
     area = {"type": "Feature", "properties": None, "geometry": {"type": "Polygon", "coordinates": [[[0, 0]]]}}
     for tree, message in (
-        ({"type": "FeatureCollection", "features": [GEOJSON["features"][0], area]}, "feature 1: got a Polygon"),
+        (
+            {"type": "FeatureCollection", "features": [GEOJSON["features"][0], area]},
+            "feature 1: the geometry must be a Point or MultiPoint, got 'Polygon'",
+        ),
         ({"type": "FeatureCollection", "features": []}, "there are no rows"),
         ({"type": "Feature", "geometry": None}, "feature 0: has no longitude and latitude"),
         ({"type": "Point", "coordinates": ["a", 1]}, "feature 0: has no longitude and latitude"),
@@ -433,16 +436,16 @@ def test_files_that_cannot_be_opened(tmp_path):
     with pytest.raises(IsADirectoryError):
         read_points(tmp_path)
     (tmp_path / "a.xlsx").write_text("x")
-    with pytest.raises(ValueError, match=r"got a file of type '.xlsx'; give one of .npy"):
+    with pytest.raises(ValueError, match=r"the type of the file must be one of .npy.*, got '.xlsx'"):
         read_points(tmp_path / "a.xlsx")
 
 
 def test_arguments():
-    with pytest.raises(TypeError, match="columns: got the string 'x,y'"):
+    with pytest.raises(TypeError, match="columns must be a list of names or numbers, got the string 'x,y'"):
         read_points("a.csv", columns="x,y")
-    with pytest.raises(ValueError, match="columns: got an empty list"):
+    with pytest.raises(ValueError, match="columns must name at least two columns, got an empty list"):
         read_points("a.csv", columns=[])
-    with pytest.raises(ValueError, match="batch_rows: got 0"):
+    with pytest.raises(ValueError, match=r"batch_rows: .*, got 0"):
         datasets.iter_points("a.csv", batch_rows=0)
 
 
@@ -469,7 +472,7 @@ def test_table_that_ends_early_is_refused(tmp_path, monkeypatch):
     whole = pl.LazyFrame.collect_batches
     short = lambda frame, **_: iter(list(whole(frame, chunk_size=10))[:-1])  # noqa: E731
     monkeypatch.setattr(pl.LazyFrame, "collect_batches", short)
-    with pytest.raises(ValueError, match=r"only .* can be read; it seems to be damaged"):
+    with pytest.raises(ValueError, match=r"only .* can be read. It seems to be damaged"):
         read_points(path)
 
 
@@ -483,7 +486,7 @@ def test_table_that_ends_early_is_refused(tmp_path, monkeypatch):
 def test_compressed_files_are_named(tmp_path, ending, name, compress):
     path = tmp_path / f"a{ending}"
     path.write_bytes(compress(b"x,y\n1,0\n"))
-    with pytest.raises(ValueError, match=rf"a\{ending}: is compressed with {name}; unpack it first\.$"):
+    with pytest.raises(ValueError, match=rf"a\{ending}: is compressed with {name}\. Unpack it first\.$"):
         read_points(path)
 
 
@@ -532,10 +535,10 @@ def save_repeated(path, rows, fortran=False):
 def test_small_archive_with_a_large_array(tmp_path, fortran):
     """Refused before it is read; in parts, it is read."""
     path = save_repeated(tmp_path / "a.npz", 12_000_000, fortran)
-    with pytest.raises(ValueError, match=r"a\.npz: a\.npy takes 288 MB in memory, more than 100 times its .* in parts"):
+    with pytest.raises(ValueError, match=r"a\.npz: a\.npy needs 288 MB in memory, more than 100 times its .* in parts"):
         read_points(path)
     if fortran:
-        with pytest.raises(ValueError, match=r"a\.npy takes 288 MB"):
+        with pytest.raises(ValueError, match=r"a\.npy needs 288 MB"):
             read_points(path, max_points=5)
     else:
         part = read_points(path, max_points=5)
@@ -547,7 +550,7 @@ def test_small_archive_with_a_large_array(tmp_path, fortran):
 def test_archive_whose_header_does_not_fit(tmp_path, shape, dtype):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("a.npy", header(shape, dtype) + X.tobytes())
-    with pytest.raises(ValueError, match=r"a\.npz: is not a .npz archive.*takes \d+ bytes, but there are 1200\)"):
+    with pytest.raises(ValueError, match=r"a\.npz: is not a .npz archive.*needs \d+ bytes, but there are 1200\)"):
         read_points(tmp_path / "a.npz")
 
 
@@ -562,7 +565,7 @@ def test_parquet_of_few_bytes_and_many_rows(tmp_path):
     path = tmp_path / "a.parquet"
     column = pl.repeat(1.0, 40_000_000, dtype=pl.Float32, eager=True)
     pl.DataFrame({"x": column, "y": 0 * column}).write_parquet(path, statistics=False)
-    with pytest.raises(ValueError, match=r"a\.parquet: the table takes 320 MB in memory, more than 100 times"):
+    with pytest.raises(ValueError, match=r"a\.parquet: the table needs 320 MB in memory, more than 100 times"):
         read_points(path)
     assert next(datasets.iter_points(path)).points[0].tolist() == [1, 0]
 
@@ -571,12 +574,12 @@ def test_tensor_that_repeats_its_values(tmp_path):
     torch = pytest.importorskip("torch")
     path = tmp_path / "a.pt"
     torch.save(torch.eye(3)[:1].expand(10**9, 3), path)
-    with pytest.raises(ValueError, match=r"a\.pt: the tensor takes 12,000 MB in memory, more than 100 times"):
+    with pytest.raises(ValueError, match=r"a\.pt: the tensor needs 12,000 MB in memory, more than 100 times"):
         read_points(path)
     torch.save(torch.eye(3)[:1].expand(1000, 3), path)
     assert read_points(path).points.tolist() == [[1, 0, 0]] * 1000
     torch.save(torch.sparse_coo_tensor([[0], [0]], [1.0], (10**9, 3), check_invariants=True), path)
-    with pytest.raises(ValueError, match=r"a\.pt: the tensor takes 12,000 MB in memory"):
+    with pytest.raises(ValueError, match=r"a\.pt: the tensor needs 12,000 MB in memory"):
         read_points(path, max_points=3)
 
 
@@ -614,7 +617,7 @@ def test_safetensors_of_other_kinds(tmp_path):
     save = pytest.importorskip("safetensors.torch").save_file
     path = tmp_path / "a.safetensors"
     save({"e": torch.eye(3).to(torch.float8_e4m3fn)}, path)
-    with pytest.raises(ValueError, match=r"a\.safetensors: 'e' has dtype F8_E4M3, but points are floating numbers"):
+    with pytest.raises(ValueError, match=r"a\.safetensors: 'e' must contain numbers, got dtype F8_E4M3"):
         read_points(path)
     save({"e": torch.tensor(X).to(torch.bfloat16)}, path)
     assert_allclose(read_points(path).points, X, atol=5e-3)
@@ -749,14 +752,14 @@ def test_folder_and_pattern(tmp_path, ending):
 def test_folders_that_are_no_sample(tmp_path):
     folder = parts(tmp_path / "parts", ".csv")
     write(folder / "a.parquet", X)
-    with pytest.raises(ValueError, match=r"parts: holds files of several kinds \(\.csv, \.parquet\), .*/\*\.\w+'\.$"):
+    with pytest.raises(ValueError, match=r"parts: .* the same format, got \.csv, \.parquet\..*/\*\.\w+'\.$"):
         read_points(folder)
     assert len(read_points(folder / "*.csv")) == 50
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "README.md").write_text("x")
     with pytest.raises(IsADirectoryError, match=r"holds no files of points \(\.npy"):
         read_points(tmp_path / "none")
-    with pytest.raises(ValueError, match=r"x\*\.csv: there is no file of such a name"):
+    with pytest.raises(ValueError, match=r"x\*\.csv: no file matches this pattern"):
         read_points(tmp_path / "x*.csv")
 
 
@@ -777,7 +780,7 @@ def test_files_of_one_sample_agree(tmp_path):
         read_points(tmp_path / "b*.npy")
     for name, width in (("c1", 3), ("c2", 4)):
         pl.DataFrame({"e": np.eye(width)}).write_parquet(tmp_path / f"{name}.parquet")
-    with pytest.raises(ValueError, match=r"c2\.parquet: points have dimension 4, but those of .*c1\.parquet have 3"):
+    with pytest.raises(ValueError, match=r"c2\.parquet: points have dimension 4, but points of .*c1\.parquet have 3"):
         read_points(tmp_path / "c*.parquet")
 
 
@@ -798,7 +801,7 @@ def test_keys_of_partitioned_tables(tmp_path):
     labels = read_points(tmp_path / "table", labels=["day"]).labels["day"].tolist()
     assert sorted(labels, key=str) == [None, None, "a b", "a b", "mon", "mon"]
     assert read_points(tmp_path / "table" / "day=mon" / "x.csv", labels=["day"]).labels["day"].tolist() == ["mon"] * 2
-    with pytest.raises(ValueError, match=r"there is no column 'week' .*; there are 'x', 'y', 'z', 'day'"):
+    with pytest.raises(ValueError, match=r"there is no column 'week' .*\. There are 'x', 'y', 'z', 'day'"):
         read_points(tmp_path / "table", labels=["week"])
 
 
@@ -815,7 +818,7 @@ def test_text_files_with_separators(tmp_path, separator):
 
 def test_text_files_without_separators(tmp_path):
     (tmp_path / "a.txt").write_text("1 0 0\n0 1 0\n")
-    with pytest.raises(ValueError, match=r"got a file of type '\.txt'; .*separated by commas, semicolons or tabs"):
+    with pytest.raises(ValueError, match=r"separated by commas, semicolons or tabs\), got '\.txt'"):
         read_points(tmp_path / "a.txt")
 
 

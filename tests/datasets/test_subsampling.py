@@ -138,9 +138,9 @@ def test_bad_rows_are_refused_even_if_not_chosen_and_dropped_ones_are_not_chosen
     part = read_points(path, max_points=299, drop_bad=True)
     assert (len(part), part.total, part.dropped) == (299, 299, 1)
     for count in (0, -1, 2.5):
-        with pytest.raises(ValueError, match="max_points: got"):
+        with pytest.raises(ValueError, match=r"max_points: .*got"):
             read_points(path, max_points=count)
-    with pytest.raises(ValueError, match="seed: got -1"):
+    with pytest.raises(ValueError, match=r"seed: .*, got -1"):
         read_points(path, max_points=2, seed=-1)
     with pytest.raises(ValueError, match="there are no rows in it"):
         read_points(write(tmp_path / "none.npy", X[:0]), max_points=5)

@@ -1,3 +1,1 @@
-"""General-purpose helpers: atomic file writing, checkpoints, progress bars, text, Bessel functions."""
-
-__all__: list[str] = []
+"""General helpers: atomic file writing, checkpoints, optional packages, text, units, Bessel functions."""

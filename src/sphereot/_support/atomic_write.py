@@ -1,4 +1,4 @@
-"""Atomic file writing (to a temporary file that is then renamed), and locks on files."""
+"""Atomic file writing, to a temporary file that is then renamed, and locks on files."""
 
 import errno
 import os
@@ -24,9 +24,9 @@ _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS
 def write_aside(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Write a file atomically: the context gives a temporary path, which is renamed to `target` at the end.
 
-    If the context ends with an error, the temporary file is removed and `target` stays as it was. Symbolic links are
-    followed, and an existing file keeps its mode and owner. What is no regular file, such as a device or a FIFO, is not
-    replaced: the content is copied to it when the context ends.
+    If the context ends with an error, the temporary file is removed and `target` is unchanged. Symbolic links are
+    followed, and an existing file keeps its mode and owner. A device or a FIFO is not replaced: the content is copied
+    to it when the context ends.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def write_text(target: str | os.PathLike[str], text: str) -> Path:
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether `path`, with links followed, is something other than a regular file or a folder, such as a device.
+    """Return whether a path, with links followed, is neither a regular file nor a folder, such as a device.
 
     >>> is_stream(os.devnull), is_stream("no such file")
     (True, False)
@@ -90,7 +90,7 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    r"""The message of an error in one line, for a message that names the file.
+    r"""Return the message of an error in one line, as a part of a message that names the file.
 
     >>> reason_of(KeyError("dim")), reason_of(RuntimeError("two\n\tlines"))
     ("there is no 'dim'", 'two lines')
@@ -113,7 +113,7 @@ def remove_leftovers(target: Path) -> None:
 def hold_lock(path: Path, message: str) -> Iterator[None]:
     """Hold the lock file `path`; raise a ValueError with `message` if another process or thread holds it.
 
-    The lock ends with the process, however that ends; the file is removed at the end of the context.
+    The lock also ends if the process is killed. The file is removed at the end of the context.
     """
     handle = open_locked(path, message)
     try:
@@ -125,23 +125,10 @@ def hold_lock(path: Path, message: str) -> Iterator[None]:
 
 
 def open_locked(path: Path, message: str, *, wait: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT) -> int:
-    """Open a file and lock it, under whatever name it is reached; the lock ends when the handle is closed.
+    """Open a file, lock it, and return its handle; the lock ends when the handle is closed.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    message : str
-        Text of the ValueError if another process or thread still holds the lock after `wait` seconds.
-    wait : float
-        How long to wait for the lock, in seconds.
-    flags : int
-        How to open the file, as in `os.open`.
-
-    Returns
-    -------
-    int
-        The handle. On a file system without locks it is not locked, and a warning says so.
+    A ValueError with `message` is raised if another process or thread still holds the lock after `wait` seconds. On a
+    file system without locks, a warning is given instead. `flags` are those of `os.open`.
     """
     deadline = time.monotonic() + wait
     while True:
@@ -163,7 +150,7 @@ def open_locked(path: Path, message: str, *, wait: float = 0.0, flags: int = os.
 
 
 def _try_lock(handle: int, path: Path) -> bool:
-    """Lock an open file, without waiting; False if another handle holds the lock."""
+    """Lock an open file without waiting, and return False if another handle holds the lock."""
     try:
         return bool(require("filelock", "locking a file").lock_descriptor(handle, blocking=False))
     except OSError as error:

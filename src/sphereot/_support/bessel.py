@@ -5,10 +5,10 @@ area of the sphere it is the moment generating function of the height t = <mu, x
 
     M(kappa) = E[exp(kappa t)] = Gamma(nu + 1) (2 / kappa)^nu I_nu(kappa),
 
-which is smooth at kappa = 0. One formula serves every dimension and concentration, without cases: Debye's expansion of
-I_nu is uniform in kappa, and accurate to rounding from order 20 on; smaller orders are reached from there by the
-three-term recurrence, which is stable downwards. Everything is written in terms that vanish with kappa, so that log M
-keeps its relative precision where it is tiny, and automatic differentiation is exact at 0.
+which is smooth at kappa = 0. One formula covers every dimension and concentration. Debye's expansion of I_nu is uniform
+in kappa, and accurate to rounding for orders of 20 or more. The three-term recurrence, which is stable downwards, leads
+from there to smaller orders. All terms vanish with kappa, so that log M keeps its relative precision when it is tiny,
+and automatic differentiation is exact at 0.
 """
 
 from fractions import Fraction
@@ -21,25 +21,25 @@ _TERMS = 10  # at order 20 the next term of Debye's expansion is below 4e-14
 
 
 def log_mean_exponential(concentration: Array, dim: int, *, scaled: bool = False) -> Array:
-    """Log M(kappa), the logarithm of E[exp(kappa t)] for the height t of a uniform point on S^{d-1}.
+    """Compute log M(kappa) = log E[exp(kappa t)] for the height t of a uniform point on S^{d-1}.
 
     Parameters
     ----------
     concentration : array, floating
         kappa, at least 0.
     dim : int
-        Dimension d of the space around the sphere, at least 1.
-    scaled : bool
-        Return log M(kappa) - kappa, which stays small where kappa is large.
+        Number of coordinates d, at least 1.
+    scaled : bool, default False
+        Return log M(kappa) - kappa, which stays small if kappa is large.
 
     Returns
     -------
     array
-        Of the shape of `concentration`. The first derivative of log M is the Bessel ratio A_d(kappa).
+        Values of the shape of `concentration`. The derivative of log M is the Bessel ratio A_d(kappa).
 
     Examples
     --------
-    On S^2 it is log(sinh(kappa) / kappa):
+    On S^2, log M(kappa) is log(sinh(kappa) / kappa):
 
     >>> import numpy as np
     >>> log_mean_exponential(np.array([0.0, 1.0]), 3)
@@ -66,19 +66,9 @@ def log_mean_exponential(concentration: Array, dim: int, *, scaled: bool = False
 
 
 def bessel_ratio_slope(concentration: Array, dim: int) -> Array:
-    """Ratio of Bessel functions A_d(kappa) / kappa, with A_d = I_{d/2} / I_{d/2-1} the mean of a von Mises-Fisher.
+    """Compute A_d(kappa) / kappa, where A_d = I_{d/2} / I_{d/2-1} is the mean height of a von Mises-Fisher point.
 
-    Parameters
-    ----------
-    concentration : array, floating
-        kappa, at least 0.
-    dim : int
-        Dimension d of the space around the sphere, at least 1.
-
-    Returns
-    -------
-    array
-        Of the shape of `concentration`; 1 / d at kappa = 0.
+    The parameters are those of `log_mean_exponential`. The value at kappa = 0 is 1 / d.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 
 def bisect(rising: Callable[[float], float], low: float, high: float, *, steps: int = 80) -> float:
-    """The root of a rising function between two numbers, where it is not evaluated.
+    """Find the root of a rising function between two numbers.
 
     >>> round(bisect(lambda x: x * x - 2, 0.0, 2.0), 6)
     1.414214

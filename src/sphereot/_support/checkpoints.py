@@ -1,4 +1,4 @@
-"""Long work: its errors, callbacks after every step, and checkpoints from which it resumes after a kill."""
+"""Long work: errors, callbacks after every step, and checkpoints to resume from after a kill."""
 
 import hashlib
 import io
@@ -16,7 +16,7 @@ from sphereot._support.atomic_write import reason_of, remove_leftovers, write_as
 from sphereot._support.extras import Progress, progress_bar
 
 _DIGEST = "sha256:"
-_REMEDY = "remove the file to start again (--fresh on the command line)"
+_REMEDY = "To start again, remove the file (--fresh on the command line)."
 
 
 class NotFiniteError(ValueError):
@@ -24,22 +24,16 @@ class NotFiniteError(ValueError):
 
 
 class DivergenceError(ArithmeticError):
-    """An iterative method diverged: a loss or a state became NaN or infinite, or a step exploded.
+    """Error of an iterative method whose loss or state became NaN or infinite, or whose step exploded.
 
-    `sphereot.gradient_flow`, `sphereot.density.FlowDensity.fit` and `sphereot.sampling.fit_sampler` raise it, with
-    a message that names the step and the step size or learning rate to reduce.
-
-    Parameters
-    ----------
-    message : str
-        What diverged, where, and what to do.
-    result : object
-        What was computed before, of the type that the function returns: `FlowResult`, `History` or `SamplerFit`.
+    `sphereot.gradient_flow`, `sphereot.density.FlowDensity.fit` and `sphereot.sampling.fit_sampler` raise it. The
+    message names the step, and the step size or learning rate to reduce.
 
     Attributes
     ----------
-    result : object
-        As above. Models that are fitted in place have the last parameters that gave a finite loss.
+    result : FlowResult, History or SamplerFit
+        The result until the divergence, of the type that the function returns. Models that are fitted in place keep the
+        last parameters with a finite loss.
 
     Examples
     --------
@@ -58,19 +52,15 @@ class DivergenceError(ArithmeticError):
 
 
 Callback = Callable[[int, float, Any], object]
-"""Called as ``callback(step, loss, state)`` after each step; the work stops early if it returns True.
+"""Function ``callback(step, loss, state)``, called after each step. If it returns True, the work stops early.
 
-`step` is the number of steps taken, `loss` the loss of the last one as a float, and `state` what the work changes, as
-that step left it: the particles of `gradient_flow`, the flow of `FlowDensity.fit`, the sampler of `fit_sampler`.
+`step` is the number of steps so far, and `loss` the loss of the last step. `state` is the current state of the work:
+the particles of `gradient_flow`, the flow of `FlowDensity.fit`, or the sampler of `fit_sampler`.
 """
 
 
 def asks_to_stop(callback: Callback | None, step: int, loss: float, state: Any) -> bool:
-    """Call a callback, if there is one, and tell whether it returned True; other values do not stop the work.
-
-    >>> asks_to_stop(lambda step, loss, state: step == 3, 3, 0.5, None), asks_to_stop(None, 3, 0.5, None)
-    (True, False)
-    """
+    """Call the callback, if there is one, and return whether it returned True."""
     answer = None if callback is None else callback(step, loss, state)
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
@@ -92,19 +82,17 @@ def run_steps(
     Parameters
     ----------
     take : callable (step) -> loss
-        Takes the step of this number, from 1.
+        Function that performs a step. Steps are counted from 1.
     steps, done : int
-        The number of steps in all, and of those that a resumed run has behind it.
+        Total number of steps, and number of steps that a resumed run has already performed.
     label : str
-        Name of the work for the progress bar.
-    progress, callback
-        As users give them.
+        Name of the steps for the progress bar.
     state : callable () -> state
-        What the callback receives.
+        Function that returns the state for the callback.
     settled : callable () -> bool, optional
-        Whether the work is complete before all steps are taken.
+        Function that returns True if the work is complete before all steps are performed.
     save : callable (), optional
-        Saves a checkpoint; called after every step but the last.
+        Function that saves a checkpoint, called after every step except the last.
 
     Returns
     -------
@@ -134,7 +122,7 @@ def run_steps(
 
 
 class LastGood:
-    """Tensors as they were when the loss was last finite, to go back to when it no longer is.
+    """Copies of tensors from the last step with a finite loss, to restore them later.
 
     >>> import torch
     >>> weights = torch.ones(2)
@@ -150,67 +138,61 @@ class LastGood:
         self._copies = [tensor.clone() for tensor in self._tensors]
 
     def keep(self) -> None:
-        """Remember the values of now."""
+        """Copy the current values."""
         for copy, tensor in zip(self._copies, self._tensors, strict=True):
             copy.copy_(tensor)
 
     def restore(self) -> None:
-        """Go back to the remembered values."""
+        """Restore the values of the last call of `keep`."""
         for copy, tensor in zip(self._copies, self._tensors, strict=True):
             tensor.copy_(copy)
 
 
 class CheckpointStore(Protocol):
-    """Checkpoint storage: `load` returns the last state or None; `save` is called after every step, and may skip."""
+    """Storage of checkpoints. `save` is called after every step, and may skip a step."""
 
     def load(self) -> Any | None:
-        """The state that was saved last, or None."""
+        """Return the last saved state, or None."""
 
     def save(self, state: Callable[[], Any]) -> None:
-        """Save what `state()` returns, or skip this step."""
+        """Save the result of `state()`, or skip this step."""
 
 
 class CheckpointWarning(RuntimeWarning):
-    """A checkpoint cannot be written at the moment; the work goes on."""
+    """A checkpoint cannot be written at the moment. The work continues."""
 
 
 class WriteWarning:
-    """Warns once, at the first failure to write: long work does not end because a disk is full.
-
-    Parameters
-    ----------
-    what : str
-        What cannot be written.
-    """
+    """Warning at the first failure to write `what`, so that long work does not end because a disk is full."""
 
     def __init__(self, what: str):
         self._what, self._has_warned = what, False
 
     def __call__(self, path: Path, error: OSError) -> None:
-        """Warn, unless there was a warning before."""
+        """Warn, unless it has warned before."""
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"{path}: {self._what} cannot be written ({error.strerror or error}); the work goes on, and "
-                "writing is tried again later.",
+                f"{path}: {self._what} cannot be written ({error.strerror or error}). The work continues, and will "
+                "try again later.",
                 CheckpointWarning,
                 stacklevel=3,
             )
 
 
 class StateFile:
-    """Checkpoint in one file: dicts, lists, numbers, strings and tensors, read back without running any code from it.
+    """Checkpoint in one file: dicts, lists, numbers, strings and tensors. Loading never runs code from the file.
 
     Parameters
     ----------
     path : Path, optional
-        The file; without one nothing is saved.
-    owner : str
+        The file. Without a path, nothing is saved.
+    owner : str, default ""
         What the state belongs to. `load` ignores a state of another owner.
-    every : float
-        Seconds between two writes.
+    every : float, default 10
+        Minimum number of seconds between two writes.
     on_failure : callable (path, error), optional
-        Called where the file cannot be written; by default a `WriteWarning`. The next write is tried as usual.
+        Function that is called if the file cannot be written. By default it is a `WriteWarning`.
 
     Examples
     --------
@@ -234,13 +216,7 @@ class StateFile:
         self._on_failure = on_failure or WriteWarning("the state")
 
     def load(self) -> Any | None:
-        """The state that was saved last, or None.
-
-        Raises
-        ------
-        ValueError
-            For a file that is damaged, or is no checkpoint.
-        """
+        """Return the last saved state, or None; raise a ValueError if the file is damaged or is not a checkpoint."""
         if self.path is None or not self.path.exists():
             return None
         import torch
@@ -254,28 +230,28 @@ class StateFile:
                 if (damaged := archive.testzip()) is not None:
                     raise ValueError(f"the checksum of {damaged} is wrong")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch warns of some files before it refuses them
+                warnings.simplefilter("ignore")  # torch warns about some files before it rejects them
                 content = torch.load(self.path, map_location="cpu", weights_only=True)
             if not isinstance(content, dict) or set(content) != {"owner", "state"}:
                 raise ValueError("it holds something else")
         except (MemoryError, ImportError):
             raise
-        # A damaged file can raise any error, an OSError of a wild seek included; the message always names the file.
+        # A damaged file can raise any error, even an OSError of a seek. The message always names the file.
         except Exception as error:
             if isinstance(error, OSError) and error.filename is not None:
                 raise
             raise ValueError(
-                f"{self.path}: is no state of unfinished work, or is damaged ({reason_of(error)}); {_REMEDY}."
+                f"{self.path}: is not a state of unfinished work, or is damaged ({reason_of(error)}). {_REMEDY}"
             ) from error
         return content["state"] if content["owner"] == self._owner else None
 
     def save(self, state: Callable[[], Any]) -> None:
-        """Write what `state()` returns, unless the last write was less than `every` seconds ago; writes are atomic."""
+        """Write the result of `state()` atomically, unless the last write was less than `every` seconds ago."""
         if self.path is None or time.monotonic() - self._written < self.every:
             return
         import torch
 
-        content = io.BytesIO()  # torch's own writing of a file raises other errors on a full disk
+        content = io.BytesIO()  # if torch itself writes the file, a full disk raises other errors
         torch.save({"owner": self._owner, "state": state()}, content)
         try:
             with write_aside(self.path) as aside:
@@ -285,18 +261,14 @@ class StateFile:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file, and what a kill left half-written: the work is complete."""
+        """Remove the file, and temporary files that a killed process left behind."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
             remove_leftovers(self.path)
 
 
 def digest(*arrays: NDArray[Any]) -> str:
-    """Hash of the values, shapes and dtypes of arrays.
-
-    >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.zeros(4)) == digest(np.zeros((2, 2)))
-    (True, False)
-    """
+    """Compute a hash of the values, shapes and dtypes of arrays."""
     sha256 = hashlib.sha256()
     for array in arrays:
         sha256.update(f"{array.dtype.str}{array.shape}".encode())
@@ -305,44 +277,40 @@ def digest(*arrays: NDArray[Any]) -> str:
 
 
 def store_name(store: CheckpointStore) -> str:
-    """The name of a store in messages: its file, if it has one."""
+    """Return the name of a store for messages: its file, if it has one."""
     path = getattr(store, "path", None)
     return "checkpoint" if path is None else str(path)
 
 
 def require_same_work(name: str, saved: Any, current: Mapping[str, Any]) -> None:
-    """Raise if a saved state belongs to other work, and say what differs.
+    """Raise an error that lists the differences if a saved state belongs to other work.
 
     Parameters
     ----------
     name : str
-        The file or store that holds the state.
+        Name of the file or store that contains the state.
     saved, current : mapping
-        What the state was saved for, and what it is needed for: settings by name, and digests (`digest`) of data.
+        Settings by name, and digests of data, of the saved state and of the current work.
 
     Examples
     --------
     >>> require_same_work("m.unfinished", {"data": "sha256:5f", "seed": 0}, {"data": "sha256:8a", "seed": 7})
     Traceback (most recent call last):
     ...
-    ValueError: m.unfinished: holds the unfinished work of a call with other settings (other data; seed was 0, now 7); \
-repeat that call to resume it, or remove the file to start again (--fresh on the command line).
+    ValueError: m.unfinished: the unfinished work has other settings (other data; seed was 0, now 7). To resume it, \
+repeat the same call. To start again, remove the file (--fresh on the command line).
     """
     if not isinstance(saved, Mapping):
-        raise ValueError(f"{name}: holds a state that does not say what work it belongs to; {_REMEDY}.")
-    if saved == current:
-        return
-    changed = [
-        key
-        for key in dict.fromkeys([*current, *saved])
-        if key not in saved or key not in current or saved[key] != current[key]
-    ]
+        raise ValueError(f"{name}: the settings of the unfinished work are missing. {_REMEDY}")
     differences = []
-    for key in changed:
+    for key in dict.fromkeys([*current, *saved]):
         before, now = saved.get(key), current.get(key)
-        is_data = any(str(value).startswith(_DIGEST) for value in (before, now))
+        if before == now and (key in saved) == (key in current):
+            continue
+        is_data = str(before).startswith(_DIGEST) or str(now).startswith(_DIGEST)
         differences.append(f"other {key}" if is_data else f"{key} was {before!r}, now {now!r}")
-    raise ValueError(
-        f"{name}: holds the unfinished work of a call with other settings ({'; '.join(differences)}); repeat that call "
-        f"to resume it, or {_REMEDY}."
-    )
+    if differences:
+        raise ValueError(
+            f"{name}: the unfinished work has other settings ({'; '.join(differences)}). To resume it, repeat the same "
+            f"call. {_REMEDY}"
+        )

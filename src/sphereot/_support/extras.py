@@ -1,4 +1,4 @@
-"""Optional packages: import them or name the extra to install; progress bars, drawn by one of them."""
+"""Optional packages, with the extra that installs them, and progress bars."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,30 +21,20 @@ _EXTRAS = {
 
 
 def require(package: str, user: str, extra: str | None = None, command: str | None = None) -> Any:
-    """Import an optional package; if it is not installed, say which extra installs it.
+    """Import an optional package, or raise an error that names the extra to install.
 
-    An error raised while the package itself is imported, such as a missing shared library, is not replaced.
+    An error inside the package, such as a missing shared library, is not replaced.
 
     Parameters
     ----------
     package : str
         Name of the package, as in an import statement.
     user : str
-        What needs the package, as the error message starts.
+        What needs the package, for the message.
     extra : str, optional
-        The extra to name, if it is not the one that installs this package alone.
+        Extra that installs the package, if `_EXTRAS` does not list it.
     command : str, optional
-        The command that installs it, where no extra does.
-
-    Returns
-    -------
-    module
-        The package.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If the package is not installed.
+        Command that installs the package, if no extra does.
 
     Examples
     --------
@@ -64,17 +54,15 @@ def require(package: str, user: str, extra: str | None = None, command: str | No
 
 
 Progress = bool | Callable[[int, int], object]
-"""Whether to show a progress bar; or a function to call with the number of steps done and the total."""
+"""Whether to show a progress bar, or a function that gets the number of completed steps and the total."""
 
 
 @contextmanager
 def progress_bar(progress: Progress, label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """Show progress: the context gives a function to call with the number of steps done.
+    """Show progress: the context gives a function to call with the number of completed steps.
 
-    The bar is drawn on stderr, so that stdout can be piped, and only if stderr is a terminal.
+    The bar is drawn on stderr, and only if that is a terminal.
 
-    >>> with progress_bar(False, "steps", 3) as show:
-    ...     show(1)
     >>> with progress_bar(lambda done, total: print(f"{done} of {total}"), "steps", 3) as show:
     ...     show(1)
     1 of 3
@@ -90,7 +78,7 @@ def progress_bar(progress: Progress, label: str, total: int, done: int = 0) -> I
         yield lambda done: None
         return
     if progress is not True:
-        raise TypeError(f"progress: got {progress!r}; give True, False, or a function of two numbers, done and total.")
+        raise TypeError(f"progress must be True, False or a function of two numbers (done, total), got {progress!r}.")
     require("rich", "progress=True")
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -1,15 +1,13 @@
-"""Modules of a package that need optional packages, imported when they are first used."""
+"""Import modules of a package, which need optional packages, when they are first used."""
 
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["import_on_use"]
-
 
 def import_on_use(package: str, *modules: str) -> Callable[[str], Any]:
-    """Return the function `__getattr__` of a package that imports these of its modules when they are first used."""
+    """Return a function `__getattr__` for a package, which imports these modules of it when they are first used."""
 
     def get_attribute(name: str) -> Any:
         if name in modules:

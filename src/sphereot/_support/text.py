@@ -1,4 +1,4 @@
-"""Text for terminals and pages: labels, plurals, names and units of SSW_p^p; names of columns and their order."""
+"""Text for terminals and pages: names and units of distances, plurals, labels; names of columns and their order."""
 
 import re
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ _LONGITUDE = {
 }  # fmt: skip
 _GALACTIC = {"glon", "gal_lon", "l"}, {"glat", "gal_lat", "b"}
 _ECLIPTIC = {"elon", "ecl_lon"}, {"elat", "ecl_lat"}
-_SYSTEMS = (_LONGITUDE, _LATITUDE), _GALACTIC, _ECLIPTIC  # catalogs may have several: the first that is complete counts
+_SYSTEMS = (_LONGITUDE, _LATITUDE), _GALACTIC, _ECLIPTIC  # in order of priority: a catalog may have several
 _MAX_LISTED = 12
 
 
 def cost_name(p: float) -> str:
-    """Name of SSW_p^p.
+    """Return the name of SSW_p^p.
 
     >>> cost_name(1), cost_name(2.0), cost_name(1.5)
     ('SSW_1', 'SSW_2^2', 'SSW_1.5^1.5')
@@ -30,7 +30,7 @@ def cost_name(p: float) -> str:
 
 
 def cost_unit(p: float) -> str:
-    """Unit of SSW_p^p.
+    """Return the unit of SSW_p^p.
 
     >>> cost_unit(1), cost_unit(2.0), cost_unit(1.5)
     ('turns', 'turns^2', 'turns^1.5')
@@ -39,7 +39,7 @@ def cost_unit(p: float) -> str:
 
 
 def typeset(text: str) -> str:
-    """Indices and exponents of distances as subscripts and superscripts; orders with a decimal point stay as they are.
+    """Write the indices and exponents of distances as subscripts and superscripts, except orders with a decimal point.
 
     >>> typeset("SSW_1, SSW_2^2 in turns^2 and SSW_1.5^1.5 in turns^1.5.")
     'SSW₁, SSW₂² in turns² and SSW_1.5^1.5 in turns^1.5.'
@@ -54,7 +54,7 @@ def typeset(text: str) -> str:
 
 
 def p_value_text(p_value: float) -> str:
-    """A p-value with four digits; below the smallest that is worth telling, a bound.
+    """Format a p-value with four digits, or as a bound if it is tiny.
 
     >>> p_value_text(0.0412345), p_value_text(5e-324)
     ('0.04123', '< 1e-300')
@@ -63,7 +63,7 @@ def p_value_text(p_value: float) -> str:
 
 
 def plural(n: int, noun: str) -> str:
-    """A count with its noun, which gets an "s" unless the count is 1.
+    """Format a count with its noun, which gets an "s" unless the count is 1.
 
     >>> plural(1, "row"), plural(0, "row"), plural(1234, "point")
     ('1 row', '0 rows', '1,234 points')
@@ -90,7 +90,7 @@ def shorten(text: str, max_length: int = 60) -> str:
 
 
 def lonlat_order(names: Sequence[str]) -> tuple[int, int] | None:
-    """Indices of longitude and latitude, if exactly one name stands for each.
+    """Find longitude and latitude: their indices, or None unless exactly one name stands for each.
 
     >>> lonlat_order(["magnitude", "Latitude", " LONGITUDE"]), lonlat_order(["lat", "latitude", "lon"])
     ((2, 1), None)
@@ -109,12 +109,12 @@ def lonlat_order(names: Sequence[str]) -> tuple[int, int] | None:
 
 
 def name_sky(names: Sequence[str]) -> bool:
-    """Whether one of the columns is a longitude on the sky: right ascension, galactic or ecliptic longitude."""
+    """Return whether a column is a longitude on the sky: right ascension, galactic or ecliptic longitude."""
     return any(name.strip().lower() in _RIGHT_ASCENSION | _GALACTIC[0] | _ECLIPTIC[0] for name in names)
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:
-    """Sort key that puts "x_2" before "x_10".
+    """Return a sort key that puts "x_2" before "x_10".
 
     >>> sorted(["week10", "week2", "day"], key=natural_order)
     ['day', 'week2', 'week10']
@@ -123,10 +123,10 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Quoted names for a message, the first twelve of many.
+    """Quote names for a message: at most the first twelve.
 
     >>> listed(["a", " b"])
     "'a', 'b'"
     """
     first = ", ".join(repr(name.strip()) for name in names[:_MAX_LISTED])
-    return f"{first}, ... ({len(names)} in all)" if len(names) > _MAX_LISTED else first
+    return f"{first}, ... ({len(names)} in total)" if len(names) > _MAX_LISTED else first

@@ -51,7 +51,7 @@ def build_app() -> "Typer":
     from sphereot.cli.testing import two_samples, uniformity
 
     app = typer.Typer(
-        help="Compare and shape distributions on the sphere with the Spherical Sliced-Wasserstein distance.",
+        help="Compare distributions on the sphere: distances, tests, drift monitoring and densities.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
@@ -74,9 +74,7 @@ def build_app() -> "Typer":
     def info() -> None:
         """Show the version, the backend and the number of threads.
 
-        The backend is compiled or array-API code. The compiled one also has an instruction set, such as avx2.
-
-        Show them:
+        Show them on this machine:
             sphereot info
         """
         typer.echo(str(sphereot.info()))
@@ -85,17 +83,16 @@ def build_app() -> "Typer":
         for name, command in commands.items():
             paragraphs = (inspect.getdoc(command) or "").split("\n\n")
             examples = [text for text in paragraphs if "\n    " in text]
-            # Other paragraphs are put on one line each: typer would keep the line breaks of the source.
+            # Other paragraphs become one line each: typer would keep the line breaks of the source.
             prose = [" ".join(text.split()) for text in paragraphs if text not in examples]
             text = "\n\n".join([*prose, "[bold]Examples:[/bold]", *examples])
             group.command(name, help=text, rich_help_panel=panel)(command)
 
-    compared = {"distance": distance, "pairwise": pairwise, "test": two_samples, "uniformity": uniformity}
-    add(app, "Compare files of points", **compared, drift=drift, sketch=sketch, monitor=monitor)
-    add(app, "This machine", info=info)
-    density = typer.Typer(
-        help="Fit a density to points on the sphere, evaluate it, sample from it, and plot it.", no_args_is_help=True
-    )
+    add(app, "Distances", distance=distance, pairwise=pairwise)
+    add(app, "Tests", test=two_samples, uniformity=uniformity)
+    add(app, "Drift and large data", drift=drift, monitor=monitor, sketch=sketch)
+    density = typer.Typer(help="Fit, evaluate, sample and plot a density.", no_args_is_help=True)
     add(density, None, fit=fit, evaluate=evaluate, sample=sample, plot=plot)
     app.add_typer(density, name="density", rich_help_panel="Densities")
+    add(app, "Installation", info=info)
     return app

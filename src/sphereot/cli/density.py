@@ -1,8 +1,8 @@
-"""`sphereot density`: fit a density to points on the sphere, evaluate it, sample from it, plot it."""
+"""`sphereot density`: fit a density to a sample, evaluate it, sample from it, and plot it."""
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -25,11 +25,10 @@ _LOSS_LABELS = {
 }
 _GLOBE_ROWS = 180
 _CELLS_PER_STEP = 50_000
-_PEAKED = 20.0  # times the uniform density
+_PEAKED = 20.0  # times the uniform density: above, the colors of a map are logarithmic
 
 Data = Annotated[
-    Path,
-    typer.Argument(help=f"Sample: {opt.SAMPLE}. Or a data set of the paper: earthquake, flood, fire or volcano."),
+    Path, typer.Argument(help=f"Sample: {opt.SAMPLE}. Or a data set of the paper: earthquake, flood, fire or volcano.")
 ]
 Model = Annotated[Path, typer.Argument(help="Model file, written by `sphereot density fit`.")]
 
@@ -42,12 +41,13 @@ def fit(
         str | None,
         typer.Option(
             help="auto (average with the best likelihood), expmap (flow on the sphere), stereo (flow on the plane), "
-            "kde (kernel density), adaptive (kernels narrow where points are dense) or mixture (von Mises-Fisher).",
-            show_default="auto; adaptive with --weights; kde with --bandwidth; expmap with options of its training",
+            "kde (kernel density), adaptive (kernels that are narrow where points are dense) or mixture (von "
+            "Mises-Fisher).",
+            show_default="auto; adaptive with --weights; kde with --bandwidth; expmap with options of the training",
         ),
     ] = None,
     loss: Annotated[
-        str | None, typer.Option(help="ssw, sw, nll or ssw+nll.", show_default="ssw for expmap, sw for stereo")
+        str | None, typer.Option(help="Loss: ssw, sw, nll or ssw+nll.", show_default="ssw for expmap, sw for stereo")
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Number of epochs, each one step on all points.", show_default="2000")
@@ -70,11 +70,10 @@ def fit(
         typer.Option(help="Stop after this number of epochs without a better likelihood. Requires --validation."),
     ] = None,
     bandwidth: Annotated[
-        float | None, typer.Option(help="Bandwidth of kde in radians.", show_default="cross-validation")
+        float | None, typer.Option(help="Bandwidth of kde, in radians.", show_default="cross-validation")
     ] = None,
     folds: Annotated[
-        str,
-        typer.Option(help="Cross-validation of auto: by locations, or by rows (repeated points are separate)."),
+        str, typer.Option(help="Cross-validation of auto: by locations, or by rows (repeated points are separate).")
     ] = "locations",
     seed: opt.NonnegativeSeed = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.")] = Path("density.safetensors"),
@@ -82,25 +81,22 @@ def fit(
 ) -> None:
     """Fit a density to a sample, and write it to a file.
 
-    The output shows the mean log-likelihood per point, and for comparison that of the uniform distribution. The default
-    model, auto, is the average of several estimates with the largest likelihood in a cross-validation.
+    The output shows the mean log-likelihood per point, and for comparison the value of the uniform distribution. The
+    default model, auto, is the average of several estimates with the largest likelihood in a cross-validation.
 
-    expmap and stereo are normalizing flows, which are trained. The state of the training is saved next to the model
-    (.unfinished), and the same command resumes an interrupted fit. A plot of the learning curve is saved as .curve.png.
+    The models expmap and stereo are normalizing flows, which are trained. The state of the training is saved next to
+    the model (.unfinished), and the same command resumes an interrupted fit. The learning curve is saved as .curve.png.
 
-    Fit locations on the earth:
+    Fit locations on the Earth:
         sphereot density fit quakes.csv --lonlat --out quakes.safetensors
 
     Fit cities, weighted by their population:
         sphereot density fit cities.csv --lonlat --weights population
 
-    Train the flow of the paper, which takes minutes:
-        sphereot density fit quakes.csv --lonlat --model expmap
-
-    Train it on a data set of the paper, with early stopping:
-        sphereot density fit flood --model expmap --loss ssw+nll --validation 0.1 --patience 500
+    Train the flow of the paper on one of its data sets, with early stopping:
+        sphereot density fit flood --model expmap --validation 0.1 --patience 500
     """
-    has_folder = not is_stream(out)  # no files can be written next to a device or a FIFO
+    has_folder = not is_stream(out)  # other files cannot be written next to a device or a FIFO
     state, curve = out.with_name(f"{out.name}.unfinished"), out.with_suffix(".curve.png")
     require_writable("--out", [out, state, curve] if has_folder else [out], [data])
     of_training = {
@@ -119,51 +115,43 @@ def fit(
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
     points, name, weights = _read(data, reading)
     if weights is not None and model not in _WEIGHTED:
-        raise ValueError(f"--weights: the model {model!r} does not accept weights; choose {_quote(_WEIGHTED)}.")
+        raise ValueError(f"--weights requires one of the models {_quote(_WEIGHTED)}, got {model!r}.")
     typer.echo(f"{name}\n{' '.join(str(estimator).split())}")
     store = StateFile(state if has_folder else None)
     if fresh:
         store.remove()
+    options: dict[str, Any] = {"checkpoint": store} if is_flow else {}
+    if model in _WEIGHTED:
+        options["sample_weight"] = weights
     try:
-        if is_flow:
-            estimator.fit(points, checkpoint=store)
-        elif model in _WEIGHTED:
-            estimator.fit(points, sample_weight=weights)
-        else:
-            estimator.fit(points)
+        estimator.fit(points, **options)
     except DivergenceError as error:
         raise ValueError(str(error)) from error
     try:
         estimator.save(out)
     except OSError as error:
-        is_stored = store.path is not None and store.path.exists()
-        stored = f" The state of the training is in {store.path}." if is_stored else ""
+        kept = f" The state of the training is in {state}." if has_folder and state.exists() else ""
         raise ValueError(
-            f"{out}: the model cannot be written ({error.strerror or error}).{stored} Free some space, and run the "
-            "same command again."
+            f"{out}: the model cannot be written ({error.strerror or error}).{kept} Free space on the disk, and run "
+            "the same command again."
         ) from error
     store.remove()  # only after the model was written
     typer.echo(
-        f"mean log-likelihood of these points: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f}); "
-        "that of new points is lower: hold some out, and give them to `sphereot density evaluate`"
+        f"mean log-likelihood of these points: {estimator.score(points):.4f}  (uniform: {_uniform(points):.4f})\n"
+        "The value of new points is lower: hold points out, and use `sphereot density evaluate`."
     )
-    written = [out]
+    typer.echo(f"Written: {out}")
     if has_folder and is_flow:
-        try:
-            written += draw_learning_curve(estimator, curve)
-        except OSError as error:
-            raise ValueError(
-                f"{curve}: the learning curve cannot be written ({error.strerror or error}); the model is in {out}."
-            ) from error
-    typer.echo(f"Written: {', '.join(map(str, written))}")
+        draw_learning_curve(estimator, curve)
+        typer.echo(f"Written: {curve}")
 
 
 def _default_model(is_training_set: bool, is_bandwidth_set: bool, reading: opt.WeightedReadOptions) -> str:
-    """The model with the largest likelihood among those that accept the given options."""
+    """Choose the model with the largest likelihood among the models that accept the given options."""
     is_weighted = any(column != "-" for column in reading.weights or [])
     if is_training_set and (is_bandwidth_set or is_weighted):
         other = "--bandwidth" if is_bandwidth_set else "--weights"
-        raise ValueError(f"--model: {other} and options of the training of a flow are for different models; name one.")
+        raise ValueError(f"--model: {other} and options of the training of a flow are for different models. Name one.")
     if is_training_set:
         return "expmap"
     if is_bandwidth_set:
@@ -172,45 +160,42 @@ def _default_model(is_training_set: bool, is_bandwidth_set: bool, reading: opt.W
 
 
 def _make_estimator(model: str, options: dict[str, Any], seed: int) -> Any:
-    """The estimator of a model; an option that the model does not use is an error."""
+    """Create the estimator of a model. An option that the model does not use raises an error."""
     if model not in _MODELS:
-        raise ValueError(f"model: got {model!r}; choose one of {_quote(_MODELS)}.")
+        raise ValueError(f"--model must be one of {_quote(_MODELS)}, got {model!r}.")
     own = {"kde": ("bandwidth",), "auto": ("folds",)}.get(model, ())
+    of_other = {"bandwidth": "has no single bandwidth", "folds": "is a single estimate"}
     for name, value in options.items():
-        of_other = {"bandwidth": "has no single bandwidth", "folds": "is a single estimate"}
         if name not in own and (name in of_other or model not in _FLOWS):
             reason = of_other.get(name, "is not trained")
-            raise ValueError(f"{name}: got {value!r}, but the model {model!r} {reason}; leave {name} out.")
-    from sphereot.density import averaging, kde, mixture
+            raise ValueError(f"{name} must be left out for the model {model!r}, which {reason}, got {value!r}.")
+    from sphereot import density
 
     if model in _FLOWS:
-        from sphereot.density import FlowDensity
-
-        kind: Any = model
-        return FlowDensity(kind, **options, seed=seed, progress=True)
+        return density.FlowDensity(cast(Any, model), **options, seed=seed, progress=True)
     if model == "auto":
-        return averaging.AverageDensity(**options, seed=seed, progress=True)
+        return density.AverageDensity(**options, seed=seed, progress=True)
     if model == "mixture":
-        return mixture.VonMisesFisherMixture(seed=seed)
-    return kde.SphericalKDE(**options) if model == "kde" else kde.AdaptiveKDE()
+        return density.VonMisesFisherMixture(seed=seed)
+    return density.SphericalKDE(**options) if model == "kde" else density.AdaptiveKDE()
 
 
 def _quote(names: tuple[str, ...]) -> str:
     return ", ".join(map(repr, names))
 
 
-def draw_learning_curve(estimator: Any, path: Path) -> list[Path]:
-    """Save a plot of the loss of a fitted flow, and of the likelihood of the points held out, as PNG."""
-    from sphereot.plotting import curves, styling
+def draw_learning_curve(estimator: Any, path: Path) -> None:
+    """Save a plot of the loss of a fitted flow, and of the likelihood of the points held out."""
+    from sphereot import plotting
 
     history = estimator.history_
-    ax = curves.evolution(range(1, len(history.losses) + 1), history.losses, label="loss")
+    ax = plotting.evolution(range(1, len(history.losses) + 1), history.losses, label="loss")
     ax.set(xlabel="epoch", ylabel=_LOSS_LABELS[estimator.loss_])
     if history.validation:
         right = ax.twinx()
-        right.plot(*zip(*history.validation, strict=True), color=styling.PALETTE[1])
-        right.set_ylabel("NLL of the points held out", color=styling.PALETTE[1])
-    return styling.save(ax, path.with_suffix(""), formats=("png",))
+        right.plot(*zip(*history.validation, strict=True), color=plotting.PALETTE[1])
+        right.set_ylabel("NLL of the points held out", color=plotting.PALETTE[1])
+    plotting.save(ax, path)
 
 
 @command("density")
@@ -225,7 +210,7 @@ def evaluate(
 ) -> None:
     """Compute the likelihood of points under a fitted density.
 
-    The output is the mean log-density per point with its standard error, and for comparison that of the uniform
+    The output is the mean log-density per point with its standard error, and for comparison the value of the uniform
     distribution. A larger value is a better fit. Use points that the model was not fitted to.
 
     Evaluate a model on new points:
@@ -279,14 +264,14 @@ def sample(
 
     require_writable("--out", [out], [model])
     if out is not None and out.suffix not in (".csv", ".npy") and not is_stream(out):
-        raise ValueError(f"--out: {out} is neither a .csv nor a .npy file; choose one of these.")
+        raise ValueError(f"--out must have the extension .csv or .npy, got {out}.")
     from sphereot.density import load
 
     estimator = load(model)
     try:
         points: Any = estimator.sample(n, seed).astype(np.float64)
     except RuntimeError as error:  # the flow cannot be inverted
-        raise ValueError(f"{model}: points cannot be sampled from this model ({error}); fit it again.") from error
+        raise ValueError(f"{model}: points cannot be sampled from this model ({error}). Fit it again.") from error
     _require_numbers(points, model)
     if lonlat:
         points = sphere.to_lonlat(sphere.normalize(points))
@@ -329,17 +314,17 @@ def plot(
     and zoom. Colors show the density per steradian.
 
     Draw both, with the points on top:
-        sphereot density plot quakes.safetensors --points quakes.csv --lonlat --out quakes
+        sphereot density plot quakes.safetensors --points quakes.csv --lonlat
     """
-    ending = out.suffix.lower()
-    image, page = out.with_name(f"{out.name}.png"), out.with_name(f"{out.name}.html")
-    if ending in IMAGE_TYPES or not out.name:
-        outputs = [image := out]
-    elif ending == ".html":
-        outputs = [page := out]
+    image: Path | None = out
+    page: Path | None = out
+    if out.suffix.lower() in IMAGE_TYPES:
+        page = None
+    elif out.suffix.lower() == ".html":
+        image = None
     else:
-        outputs = [image, page]
-    require_writable("--out", outputs, [model, points])
+        image, page = out.with_name(f"{out.name}.png"), out.with_name(f"{out.name}.html")
+    require_writable("--out", [image, page], [model, points])
     from matplotlib.colors import LogNorm
 
     from sphereot.density import load
@@ -348,31 +333,29 @@ def plot(
 
     estimator = load(model)
     if estimator.n_features_in_ != 3:
-        raise ValueError(
-            f"{model}: the model has dimension {estimator.n_features_in_}, but a map needs 3; plot a model on S^2."
-        )
+        raise ValueError(f"{model}: the model must have dimension 3 for a map, got {estimator.n_features_in_}.")
     overlay = None if points is None else _read(points, reading)[0]
     values = _on_map(estimator, map_points(resolution))
-    # The densities of data on the earth range over decades; below a tenth of the uniform one there is little to see.
+    # Densities of data on the Earth range over decades. Values below a tenth of the uniform density look the same.
     top, uniform = float(values.max()), 1 / (4 * math.pi)
     norm = LogNorm(0.1 * uniform, top, clip=True) if top > _PEAKED * uniform else None
     with reader.status("Drawing ..."):
-        if image in outputs:
+        if image is not None:
             shores = has_coastlines() and not sky
             ax = density_map(values, points=overlay, coastlines=shores, norm=norm, sky=sky)
             save(ax, image)
-        if page in outputs:
+        if page is not None:
             coarser = resolution >= 2 * _GLOBE_ROWS and resolution % 2 == 0  # for a small page
             on_globe = values.reshape(resolution // 2, 2, resolution, 2).mean(axis=(1, 3)) if coarser else values
-            shown = False if sky else None  # on the earth, if they are installed
+            shown = False if sky else None  # on the Earth, if they are installed
             globe_page(
                 page, density=on_globe, points=overlay, title=f"Density {model.stem}", norm=norm, coastlines=shown
             )
-    typer.echo(f"Written: {', '.join(map(str, outputs))}")
+    typer.echo(f"Written: {', '.join(str(path) for path in (image, page) if path is not None)}")
 
 
 def _on_map(estimator: Any, cells: Any) -> Any:
-    """Densities at the cells of a map (rows, columns, 3), row by row with a progress bar."""
+    """Evaluate a density at the cells of a map (rows, columns, 3), with a progress bar."""
     import numpy as np
 
     rows = max(1, _CELLS_PER_STEP // cells.shape[1])
@@ -386,28 +369,28 @@ def _on_map(estimator: Any, cells: Any) -> Any:
 
 
 def _read(data: Path, reading: opt.ReadOptions) -> tuple[Any, str, Any]:
-    """Points (n, d) of a file or of a named data set, one line that says what was read, and the weights or None."""
-    from sphereot.datasets import earth
+    """Read a file or a named data set: points (n, d), a description in one line, and the weights or None."""
+    from sphereot.datasets import NAMES, load
 
-    with reader.status("Reading ..."):
-        if str(data) in earth.NAMES and not data.exists():
-            named = earth.load(str(data))
-            return named.points, f"{named.name}: {len(named)} points ({named.source})", None
-        (points,) = reader.read_files([data], reading)
-        return points.points, reader.file_summary(points), points.weights
+    if str(data) in NAMES and not data.exists():
+        with reader.status("Reading ..."):
+            named = load(str(data))
+        return named.points, f"{named.name}: {len(named)} points ({named.source})", None
+    (points,) = reader.read_files([data], reading)
+    return points.points, reader.file_summary(points), points.weights
 
 
 def _uniform(points: Any) -> float:
-    """Log-density of the uniform distribution."""
+    """Return the log-density of the uniform distribution."""
     from sphereot.sphere.maps import log_area
 
     return -log_area(int(points.shape[1]))
 
 
 def _require_numbers(values: Any, model: Path) -> None:
-    """Raise an error if a model gives NaN."""
+    """Raise an error if a model returns NaN."""
     import numpy as np
 
     bad = int(np.isnan(values).sum())
     if bad:
-        raise ValueError(f"{model}: the model gives NaN ({bad} of {values.size} numbers); fit it again.")
+        raise ValueError(f"{model}: the model returns NaN ({bad} of {values.size} numbers). Fit it again.")

@@ -1,4 +1,4 @@
-"""`sphereot distance` and `sphereot pairwise`: SSW between files of points."""
+"""`sphereot distance` and `sphereot pairwise`: distances between samples in files."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from sphereot.distance import pairwise_ssw_estimate, ssw_estimate
 if TYPE_CHECKING:
     from sphereot.datasets import PointSet
 
-_NEAR_CHANCE = 1.5  # times the value expected for equal distributions: below it, the bootstrap is not reliable
+_NEAR_EXPECTED = 1.5  # times the expected value for equal distributions: below, the bootstrap is not reliable
 
 RelativeTolerance = Annotated[
     float | None,
@@ -49,8 +49,8 @@ def distance(
     bootstrap: Annotated[
         int | None,
         typer.Option(
-            help="Number of resamples of the points, such as 200: show a 95% confidence interval, and the distance "
-            "to expect if the distributions are equal."
+            help="Number of resamples of the points, such as 200. Shows a 95% confidence interval, and the distance "
+            "that is expected if the distributions are equal."
         ),
     ] = None,
     seed: opt.Seed = 0,
@@ -61,23 +61,19 @@ def distance(
 
     Each row of a file is a point on the sphere. The command prints SSW_p^p and its root, the distance SSW_p, in turns
     (1 turn = 360 degrees) and, on S^2, also in degrees. SSW_1, the default for locations, is the mean displacement
-    along great circles. SSW_2 is not a displacement: it gives more weight to the great circles on which points move
-    far.
+    along great circles.
 
-    The standard error after ± is from the choice of great circles only, not from the sampling of the points. Use
+    The number after ± is the standard error from the choice of great circles, not from the sampling of the points. Use
     --bootstrap for a confidence interval, or `sphereot test` to test whether the distributions differ.
 
     Compare two samples of unit vectors:
         sphereot distance a.npy b.npy
 
-    Compare the directions of embeddings, to one percent:
-        sphereot distance old.parquet new.parquet --columns embedding --normalize --rtol 0.01
+    Compare the directions of embeddings:
+        sphereot distance old.parquet new.parquet --columns embedding --normalize
 
-    Compare locations on the earth, with weights:
+    Compare locations on the Earth, with weights:
         sphereot distance then.csv now.csv --lonlat --weights population --unit km
-
-    Read all files that match a pattern as one sample:
-        sphereot distance then.parquet 'now/**/*.parquet' --columns embedding
 
     Compare a stored summary with new data:
         sphereot distance 2025.sketch today.npy
@@ -86,22 +82,12 @@ def distance(
     if reader.any_sketch([a, b]):
         _print_sketches(context, [a, b], reading, p, unit, as_json)
         return
-    with reader.status("Reading ..."):
-        x, y = reader.read_files([a, b], reading)
+    x, y = reader.read_files([a, b], reading)
     estimate = ssw_estimate(
-        x.points,
-        y.points,
-        p=p,
-        x_weights=x.weights,
-        y_weights=y.weights,
-        n_projections=projections,
-        method=None if method is None else as_method(method, also=("importance",)),
-        seed=seed,
-        rtol=rtol,
-        max_projections=max_projections,
-        progress=True,
-        bootstrap=bootstrap,
-    )
+        x.points, y.points, p=p, x_weights=x.weights, y_weights=y.weights, n_projections=projections,
+        method=None if method is None else as_method(method, also=("importance",)), seed=seed,
+        rtol=rtol, max_projections=max_projections, bootstrap=bootstrap, progress=True,
+    )  # fmt: skip
     lengths = show.lengths_for(p, x.points.shape[1], unit)
     root = (estimate.distance, estimate.distance_standard_error)
     note, count = _note(lengths, [estimate.standard_error]), estimate.n_projections
@@ -114,7 +100,7 @@ def distance(
         show.print_json({**record, "seed": seed, "files": [_file_record(x), _file_record(y)]})
         return
     drawn, name = f"({count} great circles, {estimate.method})", show.for_reader(f"SSW_{p:g}")
-    if p == 1:  # the distance is its own power
+    if p == 1:
         typer.echo(f"{name} = {lengths.roots_with_error(*root)}   {drawn}")
     else:
         power = show.for_reader(lengths.name)
@@ -122,25 +108,23 @@ def distance(
         typer.echo(f"{power} = {shown} {show.for_reader(cost_unit(p))}   {drawn}")
         typer.echo(f"{name:<{len(power)}} = {lengths.roots_with_error(*root)}")
     if bootstrap is not None:
-        low, high, chance = (
-            lengths.units[-1].per_turn * lengths.turns(value)
-            for value in (*estimate.sampling_interval(), estimate.noise_floor)
-        )
+        values = (*estimate.sampling_interval(), estimate.noise_floor)
+        low, high, expected = (lengths.units[-1].per_turn * lengths.turns(value) for value in values)
         shown = lengths.units[-1].name
-        typer.echo(f"Over the draw of the points, {name} is {low:.6g} to {high:.6g} {shown} with probability 95%.")
-        typer.echo(f"Two samples of one distribution, of these sizes, have {name} = {chance:.6g} {shown}.")
-        if low <= 0 or estimate.value <= _NEAR_CHANCE * estimate.noise_floor:
+        typer.echo(f"95% confidence interval of {name} for the distributions: {low:.6g} to {high:.6g} {shown}")
+        typer.echo(f"Expected value of {name} if the distributions are equal: {expected:.6g} {shown}")
+        if low <= 0 or estimate.value <= _NEAR_EXPECTED * estimate.noise_floor:
             typer.echo(
-                "The distance is about that of chance, where the interval is not reliable: it holds for distributions "
-                "that differ. Ask sphereot test whether they do."
+                "The distance is close to this value, so the interval is not reliable. Use `sphereot test` to test "
+                "whether the distributions differ."
             )
     typer.echo(show.for_reader(note))
     typer.echo(f"{reader.file_summary(x)}\n{reader.file_summary(y)}")
     _warn_if_inaccurate(rtol, [(estimate.value, estimate.standard_error)], count)
     if not estimate.reliable:
         typer.echo(
-            "Note: a few rare great circles carry a large part of the value, so ± cannot be trusted. "
-            "Leave out --method, or draw more with --projections.",
+            "Note: a few rare great circles contribute a large part of the value, so the standard error may be too "
+            "small. Leave out --method, or increase --projections.",
             err=True,
         )
 
@@ -167,8 +151,8 @@ def pairwise(
 ) -> None:
     """Compute the distances between all pairs of samples.
 
-    All pairs share the same great circles, and each file is read, projected and sorted once. Many pairs therefore take
-    little more time than their files. The output numbers the samples, [0], [1] and so on, and lists one pair per line.
+    All pairs share the same great circles, and each file is read, projected and sorted only once. The output numbers
+    the samples, [0], [1] and so on, and lists one pair per line.
 
     Compare three days:
         sphereot pairwise monday.npy tuesday.npy wednesday.npy
@@ -178,24 +162,17 @@ def pairwise(
     """
     files = reader.input_files(files)
     if len(files) < 2:
-        raise ValueError(f"FILES: got {len(files)}, but pairs need at least two files; give another one.")
+        raise ValueError(f"FILES must be at least two files, got {len(files)}.")
     p = opt.order_for(p, reading)
     if reader.any_sketch(files):
         _print_sketches(context, files, reading, p, unit, as_json)
         return
-    with reader.status("Reading ..."):
-        sets = reader.read_files(files, reading)
+    sets = reader.read_files(files, reading)
     estimate = pairwise_ssw_estimate(
-        [points.points for points in sets],
-        p=p,
-        weights=[points.weights for points in sets],
-        n_projections=projections,
-        method=as_method(method),
-        seed=seed,
-        rtol=rtol,
-        max_projections=max_projections,
-        progress=True,
-    )
+        [points.points for points in sets], weights=[points.weights for points in sets], p=p,
+        n_projections=projections, method=as_method(method), seed=seed,
+        rtol=rtol, max_projections=max_projections, progress=True,
+    )  # fmt: skip
     values, errors, count = estimate.values.tolist(), estimate.standard_errors.tolist(), estimate.n_projections
     distances, distance_errors = estimate.distances.tolist(), estimate.distance_standard_errors.tolist()
     lengths = show.lengths_for(p, sets[0].points.shape[1], unit)
@@ -223,11 +200,12 @@ def pairwise(
 
 
 def _note(lengths: Lengths, errors: Sequence[float]) -> str:
-    """What the numbers mean and do not mean: displacements along great circles, no error of sampling."""
-    if any(map(math.isnan, errors)):  # nothing after ± is printed
+    """Explain the numbers: the distance, and its standard error if it is known."""
+    if any(map(math.isnan, errors)):
         return lengths.meaning
     return (
-        f"± is the error from the choice of great circles only, not from the sampling of the points. {lengths.meaning}"
+        f"± is the standard error from the choice of great circles, not from the sampling of the points. "
+        f"{lengths.meaning}"
     )
 
 
@@ -235,7 +213,7 @@ def _warn_if_inaccurate(rtol: float | None, numbers: Sequence[tuple[float, float
     worst = max((error / value for value, error in numbers if value > 0), default=0.0)
     if rtol is not None and not worst <= rtol:
         typer.echo(
-            f"Note: {count} great circles reach a relative standard error of {worst:.2g}, not {rtol:g}; give more with "
+            f"Note: {count} great circles reach a relative standard error of {worst:.2g}, not {rtol:g}. Increase "
             "--max-projections.",
             err=True,
         )
@@ -243,28 +221,15 @@ def _warn_if_inaccurate(rtol: float | None, numbers: Sequence[tuple[float, float
 
 def _file_record(points: "PointSet") -> dict[str, Any]:
     n, dim = points.points.shape
-    return {
-        "path": str(points.path),
-        "points": n,
-        "dim": dim,
-        "columns": list(points.columns) if dim <= 16 else None,
-        "weighted": points.weights is not None,
-        "dropped": points.dropped,
-    }
+    columns = list(points.columns) if dim <= 16 else None
+    record = {"path": str(points.path), "points": n, "dim": dim, "columns": columns}
+    return record | {"weighted": points.weights is not None, "dropped": points.dropped}
 
 
 def _print_sketches(
-    context: typer.Context,
-    paths: Sequence[Path],
-    reading: opt.WeightedReadOptions,
-    p: float,
-    unit: str | None,
-    as_json: bool,
+    context: typer.Context, paths: Sequence[Path], reading: opt.ReadOptions, p: float, unit: str | None, as_json: bool
 ) -> None:
-    """Print the distances of all pairs of files, of which some are sketches; data files are summarized like the first.
-
-    Options for great circles and, without a data file, for reading are an error.
-    """
+    """Print the distances of all pairs of sketches. Data files among them are summarized as the first sketch."""
     from sphereot.sketch import pairwise
 
     mixed = any(path.suffix != ".sketch" for path in paths)
@@ -273,7 +238,7 @@ def _print_sketches(
     loaded = {path: reader.load_sketch(path) for path in paths if path.suffix == ".sketch"}
     first = next(iter(loaded.values()))
     sketches = [
-        loaded[path] if path in loaded else reader.sketch_file(path, reading, first, of=(index, len(paths)))
+        loaded[path] if path in loaded else reader.sketch_file(path, reading.for_file(index, len(paths)), first)
         for index, path in enumerate(paths)
     ]
     lengths = show.lengths_for(p, first.dim, unit)

@@ -1,4 +1,4 @@
-"""`sphereot drift`: test windows of points for drift from a reference; the exit code is for pipelines."""
+"""`sphereot drift`: test windows of points for drift from a reference."""
 
 import shlex
 import sys
@@ -62,11 +62,11 @@ def drift(
     as_json: opt.AsJson = False,
     frames: opt.Frames = False,
 ) -> None:
-    """Test whether windows have drifted from a reference.
+    r"""Test whether windows have drifted from a reference.
 
     Each window is compared with the reference by an exact permutation test of the Spherical Sliced-Wasserstein
-    distance. Holm's correction keeps the probability of any false alarm below --alpha, for all windows together.
-    Sentence embeddings of one topic form a wide cluster: there, --p 2 detected more drift than the default, --p 1.
+    distance. With Holm's correction, the probability of any false alarm in all windows together is at most --alpha.
+    For sentence embeddings of one topic, which form a wide cluster, --p 2 detected more drift than the default, --p 1.
 
     The points of a window must be independent. If rows belong together, such as the sentences of a document, name the
     column that identifies them with --groups. Without it, expect false alarms.
@@ -80,13 +80,14 @@ def drift(
         sphereot drift month.npy week.npy
 
     Compare one file per day with a reference, and write a report:
-        sphereot drift reference.parquet 'day-*.parquet' --columns embedding --report drift.html
+        sphereot drift reference.npy 'day-*.npy' --report drift.html
 
-    Divide one table into weeks; the first week is the reference:
+    Divide one table into weeks, of which the first is the reference:
         sphereot drift log.parquet --columns embedding --time created --every week
 
     Permute whole documents, and list the sentences that explain the drift:
-        sphereot drift reference.parquet today.parquet --columns embedding --groups document --id sentence
+        sphereot drift reference.parquet today.parquet --columns embedding \
+            --groups document --id sentence
 
     Compare locations, in kilometers:
         sphereot drift 2024.csv '2025-*.csv' --lonlat --unit km
@@ -95,7 +96,7 @@ def drift(
         sphereot drift reference.sketch today.sketch
 
     Test a random sample of large files, with JSON output for a script:
-        sphereot drift reference.npy today.npy --max-points 20000 --json > drift.json
+        sphereot drift reference.npy today.npy --max-points 20000 --json
     """
     from sphereot.stats import drift_test
     from sphereot.stats.differences import contributions_on
@@ -107,12 +108,12 @@ def drift(
     if sketched:
         if data := [path for path in paths if path.suffix != ".sketch"]:
             raise ValueError(
-                f"{data[0]}: is not a sketch, but other files are. Give either data files only, or sketches only. "
-                "Create a sketch with `sphereot sketch --groups`."
+                f"{data[0]}: is not a sketch, but other files are. Give only data files, or only sketches. Create a "
+                "sketch with `sphereot sketch --groups`."
             )
         opt.refuse_for_sketches(context, reading, "time", "projections", "method", "max_points", "groups", "identifier")
     if not windows and time is None:
-        raise ValueError("WINDOWS: no file was given to compare with the reference; give one, or --time and --every.")
+        raise ValueError("WINDOWS must be at least one file, or --time and --every must be given.")
     if report is not None:
         show.require_writable("--report", [report], paths)
         from sphereot.report import drift_page  # an error here, before the work, if a package is missing
@@ -125,14 +126,13 @@ def drift(
         result = drift_test(sketches[0], sketches[1:], labels=labels, **options)
         files = [_file_record(path, sketch.n, sketch.n, None) for path, sketch in zip(paths, sketches, strict=True)]
     else:
-        with reader.status("Reading ..."):
-            columns = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
-            sets = reader.read_files(paths, reading, labels=columns, max_points=max_points, seed=seed)
+        columns = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
+        sets = reader.read_files(paths, reading, labels=columns, max_points=max_points, seed=seed)
         lengths = show.lengths_for(p, sets[0].points.shape[1], unit)
         largest = max(map(len, sets))
         if max_points is None and largest > _LARGE_FILE:
             typer.echo(
-                f"Note: {largest} points take a while; --max-points 20000 tests a random sample of each file.", err=True
+                f"Note: a test of {largest} points needs time. Use --max-points 20000 to test random samples.", err=True
             )
         if time is not None and every is not None:
             if not windows:
@@ -140,10 +140,10 @@ def drift(
             first, parts, labels = reader.divide_by_time(sets[0], sets[1:], time, every)
             sets = [first, *parts]
         if groups is None:
-            reader.note_repeated_locations(sets, reader.REMEDY_GROUPS)
+            reader.note_repeated_locations(sets)
         result = drift_test(
             sets[0].points, [window.points for window in sets[1:]], labels=labels,
-            groups=None if groups is None else [reader.texts(points, groups) for points in sets],
+            groups=None if groups is None else [reader.read_labels(points, groups) for points in sets],
             n_projections=projections, method=as_method(method), **options,
         )  # fmt: skip
         files = [_file_record(points.path, points.total, len(points), points.dropped) for points in sets]
@@ -159,11 +159,8 @@ def drift(
     named = [None if lists is None else (_name_rows(lists["new"]), _name_rows(lists["gone"])) for lists in moved]
     if report is not None:
         names = sets[0].columns if sets else ()  # a file may only number them
-        settings = {
-            "Seed": str(seed),
-            "Command": shlex.join(["sphereot", *sys.argv[1:]]),
-            "Made on": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
-        }
+        now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+        settings = {"Seed": str(seed), "Command": shlex.join(["sphereot", *sys.argv[1:]]), "Made on": now}
         with reader.status("Writing the report ..."):
             drift_page(
                 report,
@@ -182,15 +179,14 @@ def drift(
             if frames:
                 fields["circle"]["frame"] = window.circle.frame.tolist()
             fields |= {**file, **lengths.record(lengths.turns(window.value)), "moved": rows}
-        show.print_json(
-            record | {"reference": files[0], "seed": seed, "report": None if report is None else str(report)}
-        )
+        record |= {"reference": files[0], "seed": seed, "report": None if report is None else str(report)}
+        show.print_json(record)
     else:
         typer.echo(show.drift_text(result, lengths))
         for window, lists in zip(result.windows, named, strict=True):
             if lists is not None:
                 typer.echo(f"  {window.label}, new: {', '.join(lists[0][:_SHOWN])}")
-                typer.echo(f"  {window.label}, missing from it: {', '.join(lists[1][:_SHOWN])}")
+                typer.echo(f"  {window.label}, missing: {', '.join(lists[1][:_SHOWN])}")
         if dropped := sum(file["dropped"] or 0 for file in files):
             typer.echo(f"  {plural(dropped, 'bad row')} left out")
         if report is not None:
@@ -200,22 +196,21 @@ def drift(
 
 
 def _label_files(paths: Sequence[Path]) -> list[str]:
-    """File names if they are all different, full paths if not; repeated files are numbered."""
+    """Return file names if they all differ, otherwise full paths. Repeated files are numbered."""
     names = [path.name for path in paths]
-    if len(set(names)) == len(names):
-        return names
-    names = [str(path) for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
     repeats = [names[:k].count(name) for k, name in enumerate(names)]
     return [f"{name} ({count + 1})" if count else name for name, count in zip(names, repeats, strict=True)]
 
 
 def _file_record(path: Path, points: int, tested: int, dropped: int | None) -> dict[str, Any]:
-    """A file in JSON; how many rows were dropped is not known of a sketch."""
+    """Describe a file in JSON. The number of dropped rows of a sketch is not known."""
     return {"path": str(path), "points": points, "points_tested": tested, "dropped": dropped}
 
 
 def _list_rows(points: "PointSet", rows: Any, contributions: Any, identifier: str | None) -> list[dict[str, Any]]:
-    """Rows for JSON: the number of each in its file, counted from 0, its contribution, and its identifier if known."""
+    """Describe rows in JSON: their numbers in the file, counted from 0, contributions, and identifiers if known."""
     numbers = rows if points.rows is None else points.rows[rows]
     pairs = zip(numbers, contributions[rows], strict=True)
     listed: list[dict[str, Any]] = [{"row": int(number), "contribution": float(value)} for number, value in pairs]

@@ -1,11 +1,11 @@
-"""Read the files that a command gets: samples, labels, sketches, and windows of time."""
+"""Read the files of a command: samples, labels, sketches, and windows of time."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from sphereot.sketch import Sketch
 
 LOCATION = "location of the row"
-"""Label of the points of windows: the row in its file, counted from 0."""
-
-REMEDY_GROUPS = "Name the column of the group of each row with --groups."
-"""What to do about rows that depend on each other, in a test that permutes groups."""
+"""Label of points in windows of time: their row in the file, counted from 0."""
 
 SKETCH_NOTE = (
-    "± is a bound of the error of the sketches on their great circles. It does not contain the errors from the choice "
+    "± is a bound on the error of the sketches on their great circles. It does not contain the errors from the choice "
     "of great circles and from the sampling of the points."
 )
-"""What the error of a distance between sketches is."""
+"""Explanation of the error of a distance between sketches."""
 
 _MANY_REPEATED = 0.1  # of the points of a file
 
@@ -40,18 +37,19 @@ def read_files(
     max_points: int | None = None,
     seed: int = 0,
 ) -> "list[PointSet]":
-    """Read files that will be compared: all of one dimension, with their columns in the same order."""
+    """Read files to compare: they must have the same dimension, and their columns are put into the same order."""
     sets: list[PointSet] = []
-    for index, path in enumerate(paths):
-        arguments = reading.for_file(index, len(paths))
-        arguments |= {"labels": labels, "max_points": max_points, "seed": seed}
-        points = _read_points(path, arguments)
-        first = sets[0] if sets else points
-        if points.columns != first.columns and sorted(points.columns) == sorted(first.columns):
-            # The same columns in another order would be another rotation of the sphere.
-            points = _read_points(path, {**arguments, "prefix": None, "columns": first.columns})
-        require_same_dim(str(first.path), first.points, str(path), points.points)
-        sets.append(points)
+    with status("Reading ..."):
+        for index, path in enumerate(paths):
+            arguments = reading.for_file(index, len(paths))
+            arguments |= {"labels": labels, "max_points": max_points, "seed": seed}
+            points = _read_points(path, arguments)
+            first = sets[0] if sets else points
+            if points.columns != first.columns and sorted(points.columns) == sorted(first.columns):
+                # The same columns in another order would rotate the sphere.
+                points = _read_points(path, {**arguments, "prefix": None, "columns": first.columns})
+            require_same_dim(str(first.path), first.points, str(path), points.points)
+            sets.append(points)
     return sets
 
 
@@ -61,18 +59,18 @@ def _read_points(path: Path, arguments: dict[str, Any]) -> "PointSet":
     from sphereot.datasets import read_points
 
     if str(path) == "-" or path.is_fifo() or path.is_char_device():
-        raise ValueError(f"{path}: is a stream, but files are read more than once; save it to a file first.")
+        raise ValueError(f"{path}: is a stream, but files are read more than once. Save it to a file first.")
     try:
         with np.errstate(invalid="ignore"):  # NumPy warns of numbers in damaged files
             return read_points(path, **arguments)
     except (ValueError, TypeError, OSError, MemoryError, ImportError):
         raise
-    except Exception as error:  # most likely the file is damaged: name it
+    except Exception as error:  # most likely, the file is damaged
         raise ValueError(f"{path}: cannot be read ({type(error).__name__}: {error}).") from error
 
 
 def input_files(paths: Sequence[Path]) -> list[Path]:
-    """Expand patterns such as 'week*.npy'; put week2 before week10 if the files are in the order of the alphabet.
+    """Expand patterns such as 'week*.npy'. If the files are in alphabetical order, put week2 before week10.
 
     >>> [path.name for path in input_files([Path("week10.npy"), Path("week2.npy")])]
     ['week2.npy', 'week10.npy']
@@ -84,39 +82,32 @@ def input_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def any_sketch(paths: Sequence[Path]) -> bool:
-    """Whether one of the files is a sketch."""
+    """Return whether a file is a sketch."""
     return any(path.suffix == ".sketch" for path in paths)
 
 
 def load_sketch(path: Path) -> "Sketch":
-    """A sketch from a file or a URL; for a pattern, the sum of the sketches that it matches."""
+    """Load a sketch from a file or a URL, or the sum of the sketches that match a pattern."""
     from sphereot.datasets.addresses import expand_patterns, local_copy
     from sphereot.sketch import Sketch
 
-    total: Sketch | None = None
+    sketches = []
     for file in expand_patterns([path]):
         with local_copy(file) as source:
             try:
-                loaded = Sketch.from_bytes(source.local.read_bytes())
+                sketches.append(Sketch.from_bytes(source.local.read_bytes()))
             except ValueError as error:
                 raise ValueError(f"{source}: {error}") from None
-        total = loaded if total is None else total + loaded
-    assert total is not None  # a pattern without matches is an error
-    return total
+    return sum(sketches[1:], start=sketches[0])
 
 
 def sketch_file(
-    path: Path,
-    reading: ReadOptions,
-    like: "Sketch",
-    *,
-    of: tuple[int, int] = (0, 1),
-    groups: bool = False,
-    column: str | None = None,
+    path: Path, arguments: dict[str, Any], like: "Sketch", *, groups: bool = False, column: str | None = None
 ) -> "Sketch":
-    """A sketch of a data file on the great circles and bins of another; `of` is its number, and that of all files.
+    """Create a sketch of a data file, with the great circles and bins of another sketch.
 
-    With `groups` it has as many groups as the other, by the values of a column; without a column every row is a group.
+    `arguments` are arguments of `iter_points`. With `groups`, the values of a column are divided among as many groups
+    as in the other sketch. Without a column, each row is a group.
     """
     from sphereot.datasets import iter_points
     from sphereot.sketch import Sketch
@@ -124,19 +115,20 @@ def sketch_file(
     layout = like.layout
     count = layout.groups if groups else 1
     sketch = Sketch(layout.dim, layout.n_projections, layout.bins, layout.seed, method=layout.method, groups=count)
-    for batch in iter_points(path, **reading.for_file(*of), labels=() if column is None else (column,)):
-        if batch.points.shape[1] != layout.dim:
+    for batch in iter_points(path, **arguments, labels=() if column is None else (column,)):
+        dim = batch.points.shape[1]
+        if dim != layout.dim:
             raise ValueError(
-                f"{path}: points have dimension {batch.points.shape[1]}, but the sketches have {layout.dim}; choose "
-                "the columns with --columns."
+                f"{path}: points have dimension {dim}, but the sketches have {layout.dim}. Choose the columns with "
+                "--columns."
             )
         rows = range(sketch.n, sketch.n + len(batch)) if groups else None
-        sketch.update(batch.points, batch.weights, rows if column is None else texts(batch, column))
+        sketch.update(batch.points, batch.weights, rows if column is None else read_labels(batch, column))
     return sketch
 
 
 def file_summary(points: "PointSet") -> str:
-    """One line that says what was read from a file."""
+    """Describe the points of a file in one line."""
     from sphereot.datasets.addresses import address_of
 
     n, dim = points.points.shape
@@ -147,7 +139,9 @@ def file_summary(points: "PointSet") -> str:
     return f"{name}: {plural(n, 'point')} in dimension {dim}{weighted}{dropped}{files}"
 
 
-def note_repeated_locations(sets: "Sequence[PointSet]", remedy: str) -> None:
+def note_repeated_locations(
+    sets: "Sequence[PointSet]", remedy: str = "Name the column of the group of each row with --groups."
+) -> None:
     """Print a note if many points of a file have the location of another one: tests need independent points."""
     import numpy as np
 
@@ -165,50 +159,50 @@ def note_repeated_locations(sets: "Sequence[PointSet]", remedy: str) -> None:
             return
 
 
-@contextmanager
-def status(message: str) -> Iterator[None]:
+def status(message: str) -> AbstractContextManager[object]:
     """Show a message with a spinner on stderr, if that is a terminal."""
     from rich.console import Console
 
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield
-        return
-    with Console(stderr=True).status(message):
-        yield
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return Console(stderr=True).status(message) if is_terminal else nullcontext()
 
 
-def texts(batch: Any, column: str) -> list[str]:
-    """The values of a column as text; an error if a value is missing."""
+def read_labels(batch: Any, column: str) -> list[str]:
+    """Return the values of a column as text. A missing value raises an error."""
     require_labels(f"{batch.path}: column {column!r}", batch.labels[column])
     return [str(label) for label in batch.labels[column].tolist()]
 
 
 def require_both(time: str | None, every: str | None) -> None:
-    """Raise unless both options are given, or neither."""
+    """Raise an error if only one of the two options is given."""
     if time is not None and every is None:
-        raise ValueError("--time: needs the length of a window; give --every hour, day, week, month, quarter or year.")
+        raise ValueError("--time requires --every, the length of a window: hour, day, week, month, quarter or year.")
     if every is not None and time is None:
-        raise ValueError("--every: needs the column of the times; give it with --time.")
+        raise ValueError("--every requires --time, the column of the times.")
 
 
-def periods(points: "PointSet", time: str, every: str) -> list[str]:
-    """The name of the hour, day, week, month, quarter or year of every point."""
-    from sphereot.datasets.time_windows import period_labels
+def name_periods(points: "PointSet", time: str, every: str) -> list[str]:
+    """Return the name of the hour, day, week, month, quarter or year of every point."""
+    from sphereot.datasets import time_windows
 
+    times, names = read_labels(points, time), [""] * len(points)
     try:
-        return list(map(str, period_labels(texts(points, time), every)))
+        windows = time_windows(times, cast(Any, every))
     except ValueError as error:
-        message = str(error).replace("times:", f"{points.path}: column {time!r},").replace("every:", "--every:")
-        raise ValueError(message) from error
+        raise ValueError(f"{points.path}, column {time!r}: {error}") from error
+    for name, rows in windows.items():
+        for row in rows.tolist():
+            names[row] = name
+    return names
 
 
 def divide_by_time(
     reference: "PointSet", sets: "Sequence[PointSet]", time: str, every: str
 ) -> "tuple[PointSet, list[PointSet], list[str]]":
-    """The reference, the windows in the order of time, and their names.
+    """Return the reference, the windows in the order of time, and their names.
 
-    Without other files, the first period of the reference's file is the reference, and the others are the windows. A
-    window may have points of several files. It has the label `LOCATION`, and the numbers of its rows in the files.
+    Without other files, the first period of the file is the reference, and the other periods are the windows. A window
+    may contain points of several files. It has the label `LOCATION`, and the numbers of its rows in the files.
     """
     import numpy as np
 
@@ -221,7 +215,7 @@ def divide_by_time(
     labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
     suffixes = [f" of {part.path.name}" if len(parts) > 1 else "" for part in parts]
     labels[LOCATION] = np.array([f"row {row}{suffixes[k]}" for row, k in zip(rows, origin, strict=True)])
-    names = np.concatenate([periods(part, time, every) for part in parts])
+    names = np.concatenate([name_periods(part, time, every) for part in parts])
     windows = {}
     for name in np.unique(names).tolist():
         chosen = np.flatnonzero(names == name)
@@ -236,6 +230,6 @@ def divide_by_time(
         )
     if not sets:
         if len(windows) < 2:
-            raise ValueError(f"--every: all points are of one {every}; choose a shorter time, or give a reference.")
+            raise ValueError(f"--every: all points are in one {every}. Choose a shorter time, or give a reference.")
         reference = replace(windows.pop(min(windows)), dropped=reference.dropped)
     return reference, list(windows.values()), list(windows)

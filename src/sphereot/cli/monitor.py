@@ -1,4 +1,4 @@
-"""`sphereot monitor`: test windows for drift as they come, for months, against a stored reference."""
+"""`sphereot monitor`: test new windows for drift from a stored reference as they arrive."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def monitor(
     reference: Annotated[Path, typer.Argument(help="Reference: a sketch with groups, created by `sphereot sketch`.")],
     history: Annotated[
-        Path, typer.Option(help="File with the results of all windows. It is created by the first run, then continued.")
+        Path, typer.Option(help="File with the results of all windows. The first run creates it, later runs extend it.")
     ],
     reading: opt.UnweightedReadOptions,
     windows: Annotated[
@@ -76,23 +76,23 @@ def monitor(
     --horizon windows in a row, the probability of a false alarm is at most --alpha. Without --groups, each row of a
     data file is a group.
 
-    The result of each window is appended to the history, which contains all that a report needs. A window whose points
-    are already in the history is not tested again, so a job can be repeated. With --json, the command prints one line
-    of JSON per new window.
+    The result of each window is appended to the history. A window whose points are already in the history is not tested
+    again, so a job can be repeated. With --json, the command prints one line of JSON per new window.
 
     Exit codes: 0 no drift in the new windows, 3 drift, 2 error. The metrics contain the times of the last success and
     of the last error.
 
     Create the sketch of the reference once:
-        sphereot sketch last-month/ -o reference.sketch --columns embedding --groups document \
-            --projections 64 --bins 512
+        sphereot sketch last-month/ -o reference.sketch --columns embedding \
+            --groups document --projections 64 --bins 512
 
     Test the new file every day:
-        sphereot monitor reference.sketch today.parquet --columns embedding --groups document \
-            --history drift.jsonl --metrics /var/lib/node_exporter/drift.prom --report drift.html
+        sphereot monitor reference.sketch today.parquet --columns embedding \
+            --groups document --history drift.jsonl --report drift.html \
+            --metrics /var/lib/node_exporter/drift.prom
 
     Write the report again, without a new window:
-        sphereot monitor reference.sketch --history drift.jsonl --report drift.html
+        sphereot monitor reference.sketch --history drift.jsonl --report page.html
 
     Check the history:
         sphereot monitor reference.sketch --history drift.jsonl --verify
@@ -107,14 +107,12 @@ def monitor(
         paths = reader.input_files(windows or [])
         labels = _choose_labels(paths, label, time)
         if verify and paths:
-            raise ValueError("--verify: checks the history alone; test windows in another call.")
+            raise ValueError("--verify only checks the history. Test windows in another call.")
         if not (paths or verify or metrics or report):
-            raise ValueError("windows: none was given, and neither --report nor --metrics; give one of these.")
+            raise ValueError("WINDOWS must be at least one file, unless --verify, --metrics or --report is given.")
         if reference.suffix != ".sketch":
-            raise ValueError(
-                f"{reference}: is not a sketch; make one with `sphereot sketch {reference} -o reference.sketch "
-                "--groups ...`."
-            )
+            command = f"sphereot sketch {reference} -o reference.sketch --groups ..."
+            raise ValueError(f"{reference}: is not a sketch. Create one with `{command}`.")
         if report is not None:
             from sphereot.report import monitor_page  # an error here, before the work, if a package is missing
         first = reader.load_sketch(reference)
@@ -127,9 +125,8 @@ def monitor(
                 if path.suffix == ".sketch":
                     window = reader.load_sketch(path)
                 else:
-                    window = reader.sketch_file(
-                        path, reading, first, of=(index, len(paths)), groups=True, column=groups
-                    )
+                    arguments = reading.for_file(index, len(paths))
+                    window = reader.sketch_file(path, arguments, first, groups=True, column=groups)
                 result = watching.check(window, label=name, name=path.stem)
             results.append(result)
             if as_json:
@@ -138,7 +135,7 @@ def monitor(
                 typer.echo(json.dumps(record, allow_nan=False))
             else:
                 typer.echo(show.monitor_text(result, lengths))
-            _write_metrics(metrics, watching, history.stem)  # an error of a later window keeps this state
+            _write_metrics(metrics, watching, history.stem)  # now, since a later window may raise an error
         if results and not as_json and p != 1 and lengths.units != [TURNS]:
             typer.echo(show.for_reader(lengths.meaning))
         if verify:
@@ -159,8 +156,8 @@ def monitor(
         if not paths and not verify and not as_json:
             typer.echo(show.drift_for_reader(watching.summary, watching.p))
     except Exception:
-        if metrics is not None:  # an alert can fire
-            with suppress(OSError):  # the first error is the one to report
+        if metrics is not None:
+            with suppress(OSError):  # the first error is reported
                 write_text(metrics, failure_text(_read_metrics(metrics), history.stem))
         raise
     if any(result.drifted for result in results):
@@ -168,14 +165,12 @@ def monitor(
 
 
 def _choose_labels(paths: Sequence[Path], label: str | None, time: str | None) -> list[str | None]:
-    """The labels that the options ask for, or None if the monitor makes one of the name of the file and the date."""
+    """Return the labels of the options, or None for a label from the name of the file and the date."""
     if label is not None:
         if len(paths) != 1:
-            raise ValueError(
-                f"--label: names one window, but {len(paths)} were given; test them separately, or leave it out."
-            )
+            raise ValueError(f"--label requires exactly one window, got {len(paths)}.")
         if time is not None:
-            raise ValueError("--time: is part of the default label; leave out --time or --label.")
+            raise ValueError("--time is part of the default label. Leave out --time or --label.")
         return [label]
     if time is None:
         return [None] * len(paths)
@@ -183,8 +178,8 @@ def _choose_labels(paths: Sequence[Path], label: str | None, time: str | None) -
         datetime.fromisoformat(time)
     except ValueError:
         raise ValueError(
-            f"--time: {time!r} is not a time; give one such as 2026-03-01 or 2026-03-01T06:00. To divide rows into "
-            "windows by a column of times, use `sphereot sketch --time ... --every ...` first."
+            f"--time must be a time such as 2026-03-01 or 2026-03-01T06:00, got {time!r}. To divide rows into windows "
+            "by a column of times, use `sphereot sketch --time ... --every ...` first."
         ) from None
     return [f"{path.stem} {time}" for path in paths]
 
@@ -197,5 +192,5 @@ def _write_metrics(metrics: Path | None, monitor: "DriftMonitor", name: str) -> 
 
 
 def _read_metrics(metrics: Path) -> str:
-    """The metrics that were written before, if there are any."""
+    """Return the previous metrics, if there are any."""
     return metrics.read_text(encoding="utf-8", errors="replace") if metrics.is_file() else ""

@@ -15,9 +15,9 @@ SAMPLE = (
     "s3://bucket/a.parquet. Types: CSV (also .csv.gz), TSV, JSON Lines, Feather, Parquet, GeoJSON, .npy, .npz, .pt, "
     ".safetensors"
 )
-"""What an argument for one sample may be, for its help."""
+"""Help text for an argument that is one sample."""
 
-Sample = Annotated[Path, typer.Argument(help=f"The sample: {SAMPLE}.")]
+Sample = Annotated[Path, typer.Argument(help=f"Sample: {SAMPLE}.")]
 FirstFile = Annotated[Path, typer.Argument(help=f"First sample: {SAMPLE}.")]
 SecondFile = Annotated[Path, typer.Argument(help="Second sample, in the same form as the first.")]
 Order = Annotated[float, typer.Option(help=_ORDER)]
@@ -46,7 +46,7 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of res
 Unit = Annotated[
     str | None,
     typer.Option(
-        help="Unit of distances: turns (1 turn = 360 degrees), degrees, radians, or km on the earth.",
+        help="Unit of distances: turns (1 turn = 360 degrees), degrees, radians, or km on the Earth.",
         show_default="turns, and degrees on S^2",
     ),
 ]
@@ -59,38 +59,36 @@ def _reading(help_text: str, *names: str) -> Any:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read files of points: options of commands, and arguments of `sphereot.datasets.read_points`."""
+    """Options for reading files: arguments of `sphereot.datasets.read_points`."""
 
     columns: Annotated[
         list[str] | None,
         _reading(
-            "Names or numbers (from 0) of the coordinate columns, as in x,y,z, or one column of lists. Give it once, "
-            "or once per file; - finds the columns of a file by their names."
+            "Names or numbers (from 0) of the columns of the coordinates, such as x,y,z, or one column of lists. Give "
+            "it once, or once per file. Use - for a file whose columns are found by their names."
         ),
     ] = None
-    prefix: Annotated[str | None, _reading("Use all columns whose names start with this text.")] = None
+    prefix: Annotated[str | None, _reading("Use all columns whose names begin with this text.")] = None
     key: Annotated[str | None, _reading("Name of the array in a .npz, .pt or .safetensors file.")] = None
     lonlat: Annotated[bool, _reading("The coordinates are longitude and latitude in degrees.", "--lonlat")] = False
     normalize: Annotated[bool, _reading("Scale every row to unit length.", "--normalize")] = False
     drop_bad: Annotated[
-        bool, _reading("Skip and count rows that are not valid points. By default they are an error.", "--drop-bad")
+        bool, _reading("Skip and count rows that are not valid points. By default, they raise an error.", "--drop-bad")
     ] = False
 
     def for_file(self, index: int = 0, count: int = 1) -> dict[str, Any]:
-        """Arguments of `read_points` for one of `count` files.
+        """Return the arguments of `read_points` for one of `count` files.
 
         >>> options = ReadOptions(columns=["lon,lat", "Laenge,Breite"])
         >>> options.for_file(1, 2)["columns"]
         ['Laenge', 'Breite']
         """
         arguments = dict(vars(self))
-        for name in arguments.keys() & {"columns", "weights"}:  # given once for all files, or once per file
-            values = arguments[name]
-            if values and len(values) not in (1, count):
-                raise ValueError(
-                    f"--{name}: given {len(values)} times for {count} files; give it once, or once per file."
-                )
-            value = values[index if len(values) > 1 else 0] if values else _NONE
+        for name in arguments.keys() & {"columns", "weights"}:
+            values = arguments[name] or [_NONE]
+            if len(values) not in (1, count):
+                raise ValueError(f"--{name} must be given once, or once per file ({count} times), got {len(values)}.")
+            value = values[index if len(values) > 1 else 0]
             arguments[name] = None if value == _NONE else value
         if arguments["columns"] is not None:
             arguments["columns"] = arguments["columns"].split(",")
@@ -99,38 +97,37 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WeightedReadOptions(ReadOptions):
-    """How to read files of weighted points."""
+    """Options for reading files of weighted points."""
 
     weights: Annotated[
         list[str] | None,
-        _reading("Column of the weights. Give it once, or once per file; - for a file without weights."),
+        _reading("Column of the weights. Give it once, or once per file. Use - for a file without weights."),
     ] = None
 
 
 @dataclass(frozen=True)
 class UnweightedReadOptions(ReadOptions):
-    """How to read files for a test, which accepts no weights."""
+    """Options for reading files in tests, which do not support weights."""
 
     weights: Annotated[list[str] | None, typer.Option(hidden=True)] = None
 
     def __post_init__(self) -> None:
         if self.weights:
             raise ValueError(
-                "--weights: is not supported by tests, which assume that all points have equal weight. If a weight is "
-                "a number of independent observations, repeat the row that many times. For a weighted distance "
-                "without a test, use `sphereot distance --weights`."
+                "--weights is not supported by tests, which assume that all points have equal weight. If a weight is a "
+                "number of independent observations, repeat the row that many times. For a weighted distance without "
+                "a test, use `sphereot distance --weights`."
             )
 
 
 def order_for(p: float | None, reading: ReadOptions) -> float:
-    """The order p of distances: by default 1 for locations, where it is a mean displacement, else 2."""
-    if p is not None:
-        return p
-    return 1.0 if reading.lonlat else 2.0
+    """Return the order p, by default 1 for locations (the mean displacement), otherwise 2."""
+    default = 1.0 if reading.lonlat else 2.0
+    return default if p is None else p
 
 
 def refuse_for_sketches(context: typer.Context, reading: ReadOptions | None, *names: str) -> None:
-    """Raise an error if one of these options was given, or one of `reading`: sketches cannot follow them."""
+    """Raise an error if one of these options, or of `reading`, was given, since sketches cannot follow them."""
     refused = [*names, *(() if reading is None else vars(reading))]
     given = [
         parameter.opts[0]
@@ -139,6 +136,6 @@ def refuse_for_sketches(context: typer.Context, reading: ReadOptions | None, *na
     ]
     if given:
         raise ValueError(
-            f"{', '.join(given)}: cannot be given for sketches, whose rows, great circles and groups are fixed. To "
-            "create a sketch with other options, such as --projections, see `sphereot sketch --help`."
+            f"{', '.join(given)} cannot be given for sketches, whose great circles, rows and groups are fixed. See "
+            "`sphereot sketch --help` to create a sketch with other options, such as --projections."
         )

@@ -1,4 +1,4 @@
-"""What commands show: errors and warnings in one line, units, results as text or JSON; checks of output files."""
+"""Run commands and show results: errors and warnings in one line, units, text or JSON; check output files."""
 
 import functools
 import inspect
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 
 from sphereot._support.checkpoints import CheckpointWarning
-from sphereot._support.text import cost_name, cost_unit, plural, printable, typeset
+from sphereot._support.text import cost_name, plural, printable, typeset
 from sphereot._support.units import TURNS, UNITS, Lengths
 from sphereot.cli.options import Debug
 
 if TYPE_CHECKING:
-    from sphereot.stats import DriftResult, MonitoredWindow, TwoSampleResult, UniformityResult
+    from sphereot.stats import DriftResult, MonitoredWindow, TwoSampleResult
 
 EXIT_DRIFT = 3
 """Exit code of a test that has found drift."""
@@ -30,23 +30,16 @@ EXIT_DRIFT = 3
 IMAGE_TYPES = (".png", ".pdf", ".svg")
 """Extensions of the images that commands write."""
 
-_COLUMN = re.compile(r"\bSSW_[\d^]+(?=  )")  # in a table: what follows must stay where it is
+_COLUMN = re.compile(r"\bSSW_[\d^]+(?=  )")  # in a table, in which the following columns must stay aligned
 
 
 def command(extra: str = "data") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command: bad files and arguments end it with one line on stderr and exit code 2.
 
-    The option `--debug` is added, which shows the traceback instead. Other errors are errors of the program: Python
-    shows their traceback, with exit code 1. A parameter `reading` becomes one option for each field of its type, a
-    `ReadOptions`.
+    The new option `--debug` shows the traceback instead. Other errors are errors of the program: Python shows their
+    traceback, with exit code 1. A parameter `reading`, a `ReadOptions`, becomes one option for each field of its type.
+    `extra` is the extra of sphereot that installs the packages of the command, for the message if one is missing.
 
-    Parameters
-    ----------
-    extra : str, default "data"
-        Extra of sphereot that installs the packages of this command, for the message if one is missing.
-
-    Examples
-    --------
     >>> from sphereot.cli.options import ReadOptions
     >>> @command()
     ... def show(reading: ReadOptions, seed: int = 0) -> None:
@@ -99,7 +92,7 @@ def command(extra: str = "data") -> Callable[[Callable[..., None]], Callable[...
 
 
 def error_text(error: Exception, extra: str) -> str:
-    """What was wrong, in one line; `extra` installs the packages of the command.
+    """Describe an error in one line. `extra` is the extra that installs the packages of the command.
 
     >>> error_text(FileNotFoundError(2, "No such file or directory", "a.npy"), "data")
     'a.npy: No such file or directory.'
@@ -108,12 +101,12 @@ def error_text(error: Exception, extra: str) -> str:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     text = str(error) or ("there is not enough memory." if isinstance(error, MemoryError) else type(error).__name__)
     if not isinstance(error, ImportError) or isinstance(error.__cause__, ModuleNotFoundError):
-        return text  # the message of a missing package that `require` imports names its extra
+        return text  # the message of `require` already names the extra of a missing package
     reason = text.splitlines()[0]
     if isinstance(error, ModuleNotFoundError):
         return f"this command needs more packages: pip install 'sphereot[{extra}]' ({reason})."
-    # Such as a shared library for which there is not enough memory.
-    return f"a package cannot be loaded ({reason}); free memory, or pip install 'sphereot[{extra}]' again."
+    # For example, there is not enough memory for a shared library.
+    return f"a package cannot be loaded ({reason}). Free memory, or pip install 'sphereot[{extra}]' again."
 
 
 @contextmanager
@@ -130,7 +123,7 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def lengths_for(p: float, dim: int, unit: str | None) -> Lengths:
-    """How a command shows distances: in a unit that a distance on this sphere can have; None for the default.
+    """Return the formats of distances in a unit, None for the default; raise an error if the unit does not fit.
 
     >>> lengths_for(1, 3, "km").text(0.1)
     '4003 km'
@@ -138,14 +131,14 @@ def lengths_for(p: float, dim: int, unit: str | None) -> Lengths:
     if unit is None:
         return Lengths(p, dim)
     if unit not in UNITS:
-        raise ValueError(f"--unit: got {unit!r}; choose one of {', '.join(UNITS)}.")
+        raise ValueError(f"--unit must be one of {', '.join(UNITS)}, got {unit!r}.")
     if unit == "km" and dim != 3:
-        raise ValueError(f"--unit: kilometers are for locations on the earth, but the points have {dim} coordinates.")
+        raise ValueError(f"--unit km is only for locations on the Earth, got points with {dim} coordinates.")
     return Lengths(p, dim, UNITS[unit])
 
 
 def for_reader(text: str) -> str:
-    """Names of distances with subscripts, SSW₁, on a terminal that has them; plain for files and other programs."""
+    """Write names of distances with subscripts, SSW₁, if stdout is a terminal that can show them."""
     if not sys.stdout.isatty():
         return text
     try:
@@ -157,49 +150,41 @@ def for_reader(text: str) -> str:
 
 
 def drift_for_reader(text: str, p: float) -> str:
-    """`for_reader` for the summary of a drift test: the name of the distance changes, those of windows do not."""
+    """Apply `for_reader` to the summary of a drift test, except to the names of windows."""
     name = cost_name(p)
     return re.sub(rf"(?<=\(){re.escape(name)}(?= (?:is )?\S+ times )", for_reader(name), text)
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """Print a record as JSON: one line for programs, indented on a terminal; NaN and infinity are an error."""
+    """Print a record as JSON: one line for programs, indented on a terminal. NaN and infinity raise an error."""
     typer.echo(json.dumps(record, indent=2 if sys.stdout.isatty() else None, allow_nan=False))
 
 
 def two_sample_text(result: "TwoSampleResult", lengths: Lengths) -> str:
-    """The result of a two-sample test."""
-    chance = lengths.with_deviation(result.null_mean, result.null_deviation, 6)
-    of_groups = "" if result.n_groups is None else f" of {result.n_groups[0]} and {result.n_groups[1]} groups"
-    # SSW_1 is a distance itself, which other units can follow; powers need a line of their own.
-    others = lengths.units[1:] if lengths.p == 1 else []
-    also = "".join(f" = {unit.per_turn * lengths.turns(result.statistic):.4g} {unit.name}" for unit in others)
+    """Format the result of a two-sample test."""
+    groups = "" if result.n_groups is None else f" of {result.n_groups[0]} and {result.n_groups[1]} groups"
+    turns = lengths.turns(result.statistic)
+    if lengths.p == 1:
+        also = "".join(f" = {unit.per_turn * turns:.4g} {unit.name}" for unit in lengths.units[1:])
+    else:
+        also = f", SSW_{lengths.p:g} = {lengths.roots(turns)}"
     lines = [
         f"Two-sample permutation test on {lengths.name}: "
-        f"{result.n:,} against {plural(result.m, 'point')} in dimension {result.dim}",
-        f"  distance  {lengths.text(result.statistic, 6)}{also}  (by chance {chance}; "
-        f"{plural(result.permutations, 'permutation')}{of_groups}, {plural(result.n_projections, 'great circle')})",
-        f"  effect    {result.effect:.2f} standard deviations, {result.ratio:.3g} times chance",
+        f"{result.n:,} and {plural(result.m, 'point')} in dimension {result.dim}",
+        f"  distance  {lengths.text(result.statistic, 6)}{also}",
+        f"  expected  {lengths.with_deviation(result.null_mean, result.null_deviation, 6)}  "
+        f"({plural(result.permutations, 'permutation')}{groups}, {plural(result.n_projections, 'great circle')})",
+        f"  effect    {result.effect:.2f} standard deviations above the expected value, ratio {result.ratio:.3g}",
         f"  p-value   {result.p_value:.4g}",
     ]
-    if lengths.p != 1:
-        lines.insert(2, f"            SSW_{lengths.p:g} = {lengths.roots(lengths.turns(result.statistic))}")
-    if result.circles:
-        best = result.circles[0]
-        chance = lengths.with_deviation(best.null_mean, best.null_deviation, 4)
-        lines.append(f"  differ most on a circle with cost {lengths.text(best.cost)} (by chance {chance})")
+    for circle in result.circles[:1]:
+        expected = lengths.with_deviation(circle.null_mean, circle.null_deviation, 4)
+        lines.append(f"  largest difference on one great circle: {lengths.text(circle.cost)} (expected {expected})")
     return for_reader("\n".join([*lines, f"  {lengths.meaning}"]))
 
 
-def uniformity_text(result: "UniformityResult", lengths: Lengths) -> str:
-    """The result of a test of uniformity; the statistic of its table is in turns to the power p."""
-    distance = f"SSW_{lengths.p:g} = {lengths.roots(lengths.turns(result.statistic))}"
-    text = f"{result}\n  {lengths.name} of the table is in {cost_unit(result.p)}; {distance}\n  {lengths.meaning}"
-    return for_reader(text)
-
-
 def drift_text(result: "DriftResult", lengths: Lengths) -> str:
-    """The result of a drift test: its summary, a table of the windows, and what the distance is not."""
+    """Format the result of a drift test: its summary, and a table of the windows."""
     lines = [drift_for_reader(result.summary, result.p), result.table(lengths, for_reader)]
     if lengths.p != 1 and lengths.units != [TURNS]:
         lines.append(for_reader(f"  {lengths.meaning}"))
@@ -207,14 +192,14 @@ def drift_text(result: "DriftResult", lengths: Lengths) -> str:
 
 
 def monitor_text(window: "MonitoredWindow", lengths: Lengths) -> str:
-    """The result of one window of a monitor, in one line."""
+    """Format the result of one window of a monitor in one line."""
     distance = f"SSW_{lengths.p:g} {lengths.roots(lengths.turns(window.value))}"
     if lengths.p != 1:
         distance = f"{lengths.name} {lengths.text(window.value)} ({distance})"
     verdict = "DRIFT" if window.drifted else "no drift"
     return (
-        f"{window.label}: {verdict}; {for_reader(distance)}, {window.ratio:.3g} times that of chance; "
-        f"corrected p-value {window.adjusted_p_value:.2g}; {plural(window.n, 'point')}"
+        f"{window.label}: {verdict}; {for_reader(distance)}, {window.ratio:.3g} times its expected value without "
+        f"drift; adjusted p-value {window.adjusted_p_value:.2g}; {plural(window.n, 'point')}"
     )
 
 
@@ -235,16 +220,16 @@ def require_writable(option: str, outputs: Iterable[Path | None], inputs: Iterab
             read += known if found is not None else [path] if path.exists() else []
     for output in given:
         if output.is_dir():
-            raise ValueError(f"{option}: {output} is a folder; give the name of a file in it.")
+            raise ValueError(f"{option}: {output} is a folder. Give the name of a file in it.")
         if output.exists() and any(output.samefile(path) for path in read):
-            raise ValueError(f"{option}: {output} is one of the files to read; give another name.")
+            raise ValueError(f"{option}: {output} is one of the files to read. Give another name.")
         if output.exists() and not os.access(output, os.W_OK):
-            raise ValueError(f"{option}: {output} is write-protected; give another name, or change its mode.")
+            raise ValueError(f"{option}: {output} is write-protected. Give another name, or change its mode.")
         if output.exists() and not output.is_file():
-            continue  # devices and FIFOs need no new file in a folder
+            continue  # a device or a FIFO is not replaced by a new file
         folder = Path(os.path.realpath(output)).parent
         while not folder.exists():
             folder = folder.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             cause = f"its folder {folder} is write-protected" if folder.is_dir() else f"{folder} is not a folder"
-            raise ValueError(f"{option}: {output} cannot be written, because {cause}; give another name.")
+            raise ValueError(f"{option}: {output} cannot be written, because {cause}. Give another name.")

@@ -1,4 +1,4 @@
-"""`sphereot sketch`: summarize files of points of any number and size as sketches."""
+"""`sphereot sketch`: summarize files of any number and size as sketches."""
 
 import hashlib
 import json
@@ -31,8 +31,7 @@ def sketch(
         typer.Argument(help="Files (as for `distance`), folders of files of one type, quoted patterns and URLs."),
     ],
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="Sketch to write, or with --by or --time a folder for several sketches."),
+        Path, typer.Option("--out", "-o", help="Sketch to write. With --by or --time, a folder for several sketches.")
     ],
     reading: opt.WeightedReadOptions,
     by: Annotated[
@@ -42,7 +41,7 @@ def sketch(
     every: opt.Every = None,
     groups: opt.Groups = None,
     group_count: Annotated[
-        int, typer.Option(help="Number of histograms among which the groups are divided. Requires --groups.", min=2)
+        int, typer.Option(help="Number of histograms among which groups are divided. Requires --groups.", min=2)
     ] = 64,
     projections: opt.Projections = 200,
     bins: Annotated[int, typer.Option(help="Number of bins of each great circle.")] = 4096,
@@ -53,27 +52,24 @@ def sketch(
 ) -> None:
     """Summarize large data in a small file, for later comparisons.
 
-    A sketch contains a histogram of the points on each great circle. With the default options it takes 13 MB of memory
-    for any number of points, and less in a file. Files are read in parts. A run that was interrupted resumes where it
-    stopped. The output lists the sketches with their numbers of points.
+    A sketch contains a histogram of the points on each great circle. With the default options it needs 13 MB of memory
+    for any number of points, and less in a file. Files are read in parts. The same command resumes an interrupted run.
+    The output lists the sketches with their numbers of points.
 
-    `sphereot distance`, `pairwise`, `uniformity`, `drift` and `monitor` accept .sketch files; `drift` and `monitor`
+    `sphereot distance`, `pairwise`, `uniformity`, `drift` and `monitor` accept .sketch files. `drift` and `monitor`
     need --groups. For `distance` and `uniformity`, a quoted pattern of sketches is their sum.
 
     Summarize a year of embeddings:
-        sphereot sketch data/*.parquet -o 2025.sketch --columns embedding --normalize
+        sphereot sketch data/*.parquet -o 2025.sketch --columns embedding
 
     Write one sketch per value of a column:
         sphereot sketch data/ -o days --by day --columns embedding
 
     Write one sketch per week, from a column of times:
-        sphereot sketch data/ -o weeks --columns embedding --time created --every week
+        sphereot sketch data/ -o weeks --columns x,y,z --time created --every week
 
-    Create a smaller sketch with groups, for drift tests:
-        sphereot sketch data/ -o reference.sketch --columns embedding --groups document --bins 512
-
-    Compare it later with new data:
-        sphereot distance 2025.sketch today.parquet --columns embedding --p 1
+    Create a sketch with groups, for drift tests:
+        sphereot sketch data/ -o old.sketch --columns embedding --groups document
     """
     from sphereot.datasets import iter_points
     from sphereot.datasets.addresses import size_and_version
@@ -81,22 +77,18 @@ def sketch(
 
     reader.require_both(time, every)
     if by is not None and time is not None:
-        raise ValueError("--by: cannot be combined with --time; both say which sketch a point belongs to.")
+        raise ValueError("--by cannot be combined with --time: both choose the sketch of a point.")
     paths = _all_files(reader.input_files(files))
     if out.is_dir() != (by is not None or time is not None) and out.exists():
-        raise ValueError(f"--out: {out} is {'a folder; name a file' if out.is_dir() else 'a file; name a folder'}.")
+        kind, other = ("folder", "file") if out.is_dir() else ("file", "folder")
+        raise ValueError(f"--out must be a {other}, got the {kind} {out}.")
     options = {"n_projections": projections, "bins": bins, "method": method, "seed": seed}
     if groups is not None:
         options["groups"] = group_count
     versions = [size_and_version(path) for path in paths]
-    work = {
-        "options": options,
-        "by": by,
-        "time": [time, every],
-        "groups": groups,
-        "reading": vars(reading),
-        "files": [[str(path), *version] for path, version in zip(paths, versions, strict=True)],
-    }
+    inputs = [[str(path), *version] for path, version in zip(paths, versions, strict=True)]
+    work: dict[str, Any] = {"options": options, "by": by, "time": [time, every], "groups": groups}
+    work |= {"reading": vars(reading), "files": inputs}
     state = _StateFile(out.with_name(out.name + ".unfinished"), work)
     sketches = SketchesByKey(options)
     labels = tuple(dict.fromkeys(name for name in (by, time, groups) if name is not None))
@@ -111,18 +103,14 @@ def sketch(
             for number, batch in enumerate(iter_points(paths[index], **reading.for_file(), labels=labels)):
                 if index == position["file"] and number < position["batch"]:
                     continue
-                keys = None if by is None else reader.texts(batch, by)
+                keys = None if by is None else reader.read_labels(batch, by)
                 if time is not None and every is not None:
-                    keys = reader.periods(batch, time, every)
-                members = None if groups is None else reader.texts(batch, groups)
+                    keys = reader.name_periods(batch, time, every)
+                members = None if groups is None else reader.read_labels(batch, groups)
                 sketches.update(batch.points, batch.weights, members, keys)
-                position = {
-                    "file": index,
-                    "batch": number + 1,
-                    "rows": position["rows"] + len(batch),
-                    "dropped": position["dropped"] + batch.dropped,
-                }
-                done = min(done + batch.points.nbytes, ends[index + 1])  # in memory: in the file it is not known
+                rows, dropped = position["rows"] + len(batch), position["dropped"] + batch.dropped
+                position = {"file": index, "batch": number + 1, "rows": rows, "dropped": dropped}
+                done = min(done + batch.points.nbytes, ends[index + 1])  # the size in the file is not known
                 show(done)
                 state.save(sketches, position)
             position |= {"file": index + 1, "batch": 0}
@@ -136,14 +124,14 @@ def sketch(
         print_json(record)
         return
     rate = (position["rows"] - rows_at_start) / max(seconds, 1e-9)
-    rows = plural(position["rows"], "point")
-    typer.echo(f"{rows} of {plural(len(paths), 'file')} ({rate:,.0f} per second). Written:")
+    read = f"{plural(position['rows'], 'point')} of {plural(len(paths), 'file')}"
+    typer.echo(f"{read} ({rate:,.0f} per second). Written:")
     for item in written:
         typer.echo(f"  {item['path']}: {plural(item['points'], 'point')}, {item['bytes'] / 1e6:.2f} MB")
 
 
 def _all_files(files: Sequence[Path]) -> list[Path]:
-    """The files that are read, of folders too; an error if one would be counted twice."""
+    """Return the files to read, also those in folders. A repeated file raises an error."""
     from sphereot.datasets.files import files_of_sample
 
     found = [file for path in files for file in files_of_sample(path) or [path]]
@@ -151,12 +139,12 @@ def _all_files(files: Sequence[Path]) -> list[Path]:
     for file in found:
         if file.is_file():
             stat = file.stat()
-            identity: Any = (stat.st_dev, stat.st_ino)  # links to a file are the file
+            identity: Any = (stat.st_dev, stat.st_ino)  # also equal for links to the same file
         else:
             identity = str(file)
         if identity in seen:
             also = "" if seen[identity] == file else f", also as {seen[identity]}"
-            raise ValueError(f"{file}: was given twice{also}, so that its points would be counted twice; give it once.")
+            raise ValueError(f"{file}: was given twice{also}. Give it once, so its points are counted once.")
         seen[identity] = file
     return found
 
@@ -174,14 +162,14 @@ def _write(sketches: Any, out: Path, by: str | None) -> list[dict[str, Any]]:
 
 
 def _file_names(keys: Sequence[str]) -> dict[str, str]:
-    """Names of files for keys, without an ending: keys that are long, or differ in case only, have a hash in theirs.
+    """Choose file names for keys, without extension. Keys that are long, or differ only in case, get a hash.
 
     >>> _file_names(["2026-03-01", "a/b", ".b"])
     {'2026-03-01': '2026-03-01', 'a/b': 'a%2Fb', '.b': '%2Eb'}
     """
     names = {key: quote(key, safe=" -_.") for key in keys}
     names = {key: f"%2E{name[1:]}" if name.startswith(".") else name for key, name in names.items()}  # not hidden
-    folded = Counter(name.casefold() for name in names.values())  # some file systems ignore the case
+    folded = Counter(name.casefold() for name in names.values())  # some file systems ignore case
     for key, name in names.items():
         if len(name) > _MAX_NAME or folded[name.casefold()] > 1:
             names[key] = f"{name[: _MAX_NAME - 40]}-{_digest(key.encode())}"
@@ -193,14 +181,14 @@ def _digest(content: bytes) -> str:
 
 
 class _StateFile:
-    """State of an unfinished run: what it belongs to, where it is, and the sketches so far."""
+    """State file of an unfinished run: its options and files, its position, and the sketches."""
 
     def __init__(self, path: Path, work: dict[str, Any]):
         self.path, self._work = path, json.loads(json.dumps(work))
         self._last = monotonic()
 
     def load(self, sketches: Any) -> dict[str, int]:
-        """Restore the sketches; where to go on."""
+        """Restore the sketches, and return the position at which to resume."""
         beginning = {"file": 0, "batch": 0, "rows": 0, "dropped": 0}
         if not self.path.exists():
             return beginning
@@ -224,11 +212,11 @@ class _StateFile:
             return position
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{self.path}: an interrupted run cannot be resumed ({reason_of(error)}); start again with --fresh."
+                f"{self.path}: an interrupted run cannot be resumed ({reason_of(error)}). Start again with --fresh."
             ) from error
 
     def save(self, sketches: Any, position: dict[str, int]) -> None:
-        """Write the state, at most every ten seconds."""
+        """Write the state, unless it was written less than ten seconds ago."""
         if monotonic() - self._last < _SECONDS_BETWEEN_SAVES:
             return
         contents = sketches.to_bytes()

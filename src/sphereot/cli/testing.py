@@ -1,4 +1,4 @@
-"""`sphereot test` and `sphereot uniformity`: two-sample test and test of uniformity for files of points."""
+"""`sphereot test` and `sphereot uniformity`: two-sample test and test of uniformity for samples in files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sphereot._arrays.validation import as_method
-from sphereot._support.text import name_sky, plural, printable, shorten
+from sphereot._support.text import cost_unit, name_sky, plural, printable, shorten
 from sphereot._support.units import Lengths, finite_or_none
 from sphereot.cli import files as reader
 from sphereot.cli import options as opt
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sphereot.stats import TwoSampleResult
 
 _NAMED_COLUMNS = 3
-_MAP_ROWS = 120  # so that cells are hardly seen
-_MAPPED = 5000  # points of a sample that enter a map
+_MAP_ROWS = 120
+_MAPPED = 5000  # points of a sample for a map: more change it little
 _MAX_NAME = 28  # characters of the name of a file in an image
 
 
@@ -41,16 +41,16 @@ def two_samples(
         Path | None,
         typer.Option(
             "--map",
-            help="Draw where the samples differ, as an image or an interactive page (.html): a map or globe on S^2, "
-            "in higher dimensions the plane of the great circles that differ most.",
+            help="Draw where the samples differ, as an image or an interactive page (.html): a map or a globe on S^2, "
+            "and the plane of the great circles that differ most in higher dimensions.",
         ),
     ] = None,
 ) -> None:
     """Test whether two samples come from the same distribution.
 
     This is a permutation test of the Spherical Sliced-Wasserstein distance. A small p-value means that the
-    distributions differ: if they are equal, it is at most 0.05 in 5% of all cases. The output also compares the
-    distance with the one expected if the distributions are equal.
+    distributions differ: if they are equal, it is at most 0.05 in 5% of all cases. The output also shows the expected
+    distance if the distributions are equal.
 
     The points must be independent. If rows belong together, such as the measurements of a station, name the column
     that identifies them with --groups.
@@ -58,11 +58,8 @@ def two_samples(
     Compare two samples of unit vectors:
         sphereot test a.npy b.npy
 
-    Compare the directions of embeddings:
-        sphereot test old.parquet new.parquet --columns embedding --normalize
-
-    Compare locations on the earth, and draw a map of the difference:
-        sphereot test quakes.csv fires.geojson --lonlat --unit km --map difference.png
+    Compare locations on the Earth, and draw a map of the difference:
+        sphereot test quakes.csv fires.geojson --lonlat --map difference.png
 
     Permute whole stations:
         sphereot test 2024.csv 2025.csv --lonlat --groups station
@@ -76,55 +73,44 @@ def two_samples(
     if picture is not None:
         if picture.suffix.lower() not in (*show.IMAGE_TYPES, ".html"):
             raise ValueError(
-                f"--map: got {picture.name}; give a name that ends in {', '.join(show.IMAGE_TYPES)} or .html."
+                f"--map must have the extension {', '.join(show.IMAGE_TYPES)} or .html, got {picture.name}."
             )
         show.require_writable("--map", [picture], [a, b])
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
-    with reader.status("Reading ..."):
-        x, y = reader.read_files([a, b], reading, labels=() if groups is None else (groups,))
+    x, y = reader.read_files([a, b], reading, labels=() if groups is None else (groups,))
     lengths = show.lengths_for(p, x.points.shape[1], unit)
-    labels = None
     if groups is None:
-        reader.note_repeated_locations([x, y], reader.REMEDY_GROUPS)
-    else:
-        labels = (reader.texts(x, groups), reader.texts(y, groups))
+        reader.note_repeated_locations([x, y])
     result = two_sample_test(
         x.points,
         y.points,
         p=p,
         permutations=permutations,
-        groups=labels,
+        groups=None if groups is None else (reader.read_labels(x, groups), reader.read_labels(y, groups)),
         n_projections=projections,
         method=as_method(method),
         seed=seed,
         progress=True,
     )
     shown = None if picture is None else draw_difference(picture, x, y, result, seed)
-    if not as_json:
-        typer.echo(show.two_sample_text(result, lengths))
-        if len(x.columns) == result.dim and result.circles:
-            squared_lengths = (result.circles[0].frame ** 2).sum(axis=1)  # of the axes projected on the plane
-            leading = [x.columns[k] for k in squared_lengths.argsort()[::-1][:_NAMED_COLUMNS]]
-            typer.echo(f"  its plane is mostly that of the columns {', '.join(leading)}")
-        typer.echo(f"{reader.file_summary(x)}\n{reader.file_summary(y)}")
-        if shown is not None:
-            typer.echo(printable(shown))
+    if as_json:
+        record: dict[str, Any] = {"excess": result.excess, "circles": []}
+        for circle in result.circles:
+            found = {"cost": circle.cost, "null_mean": circle.null_mean, "effect": finite_or_none(circle.effect)}
+            record["circles"].append(found | {"frame": circle.frame.tolist()} if frames else found)
+        record |= {"permutations": result.permutations, "n_groups": result.n_groups}
+        if picture is not None:
+            record["map"] = str(picture)
+        _print_test(result, lengths, seed, [x, y], record)
         return
-    _print_test(
-        result,
-        lengths,
-        seed,
-        [x, y],
-        excess=result.excess,
-        circles=[
-            {"cost": c.cost, "null_mean": c.null_mean, "effect": finite_or_none(c.effect)}
-            | ({"frame": c.frame.tolist()} if frames else {})
-            for c in result.circles
-        ],
-        permutations=result.permutations,
-        n_groups=result.n_groups,
-        **({} if picture is None else {"map": str(picture)}),
-    )
+    typer.echo(show.two_sample_text(result, lengths))
+    if len(x.columns) == result.dim and result.circles:
+        squared_lengths = (result.circles[0].frame ** 2).sum(axis=1)  # of the axes projected on the plane
+        leading = [x.columns[k] for k in squared_lengths.argsort()[::-1][:_NAMED_COLUMNS]]
+        typer.echo(f"  columns with the largest part in this great circle: {', '.join(leading)}")
+    typer.echo(f"{reader.file_summary(x)}\n{reader.file_summary(y)}")
+    if shown is not None:
+        typer.echo(printable(shown))
 
 
 @show.command()
@@ -138,7 +124,7 @@ def uniformity(
         typer.Option(
             help="exact: average over all great circles, for p = 2. "
             "quasi, orthogonal or iid: draw great circles in this way.",
-            show_default="exact for p = 2, without --projections; else quasi",
+            show_default="exact for p = 2 without --projections, otherwise quasi",
         ),
     ] = None,
     null: Annotated[
@@ -165,7 +151,7 @@ def uniformity(
     that the distribution is not uniform. The output also shows the Rayleigh, Bingham and Giné tests of the same points.
 
     For p = 2 and 10 points or more, the p-value is computed from a formula. In all other cases, it is computed from
-    simulated uniform samples of the same size, but of at most 2000 points.
+    simulated uniform samples of the same size, up to 2000 points.
 
     Test unit vectors:
         sphereot uniformity a.npy
@@ -173,7 +159,7 @@ def uniformity(
     Test embeddings:
         sphereot uniformity vectors.parquet --columns embedding --normalize
 
-    Test locations on the earth, with JSON output for a script:
+    Test locations on the Earth, with JSON output for a script:
         sphereot uniformity quakes.csv --lonlat --json
     """
     from sphereot.stats import uniformity_test
@@ -189,13 +175,10 @@ def uniformity(
             return
         name = show.for_reader(f"SSW_{p:g}")
         typer.echo(f"{name} to uniform = {lengths.roots_with_error(distance.value, distance.error_bound)}")
-        typer.echo(
-            f"{printable(str(a))}: {plural(sketch.n, 'point')}. {reader.SKETCH_NOTE} A test with a p-value needs the "
-            "data file, not a sketch."
-        )
+        typer.echo(f"{printable(str(a))}: {plural(sketch.n, 'point')}. {reader.SKETCH_NOTE}")
+        typer.echo("A test with a p-value needs the data file, not a sketch.")
         return
-    with reader.status("Reading ..."):
-        (x,) = reader.read_files([a], reading)
+    (x,) = reader.read_files([a], reading)
     reader.note_repeated_locations([x], "Keep one row of each group, such as one of each location.")
     lengths = show.lengths_for(p, x.points.shape[1], unit)
     result = uniformity_test(
@@ -208,32 +191,22 @@ def uniformity(
         seed=seed,
         progress=True,
     )
-    if not as_json:
-        typer.echo(f"{show.uniformity_text(result, lengths)}\n{reader.file_summary(x)}")
+    if as_json:
+        tests = {test.name: {"statistic": test.statistic, "p_value": test.p_value} for test in result.classical}
+        names = ("method", "null_method", "standard_error", "simulations")
+        record = {"classical": tests, **{name: getattr(result, name) for name in names}}
+        _print_test(result, lengths, seed, [x], record)
         return
-    _print_test(
-        result,
-        lengths,
-        seed,
-        [x],
-        classical={test.name: {"statistic": test.statistic, "p_value": test.p_value} for test in result.classical},
-        method=result.method,
-        null_method=result.null_method,
-        standard_error=result.standard_error,
-        simulations=result.simulations,
-    )
+    roots = f"SSW_{p:g} = {lengths.roots(lengths.turns(result.statistic))}"
+    text = f"{result}\n  {lengths.name} of the table is in {cost_unit(p)}; {roots}\n  {lengths.meaning}"
+    typer.echo(f"{show.for_reader(text)}\n{reader.file_summary(x)}")
 
 
-def _print_test(result: Any, lengths: Lengths, seed: int, sets: "Sequence[PointSet]", **fields: Any) -> None:
-    """Print the result of a test as JSON; `fields` are those that only this test has."""
-    record = {
-        "statistic": result.statistic,
-        **lengths.record(lengths.turns(result.statistic)),
-        "p_value": result.p_value,
-        "effect": finite_or_none(result.effect),
-        "ratio": finite_or_none(result.ratio),
-        **fields,
-    }
+def _print_test(result: Any, lengths: Lengths, seed: int, sets: "Sequence[PointSet]", others: dict[str, Any]) -> None:
+    """Print the result of a test as JSON, with other fields of this test."""
+    record = {"statistic": result.statistic, **lengths.record(lengths.turns(result.statistic))}
+    record |= {"p_value": result.p_value, "effect": finite_or_none(result.effect)}
+    record |= {"ratio": finite_or_none(result.ratio), **others}
     record |= {"p": result.p, "n_projections": result.n_projections, "seed": seed, "dim": result.dim}
     files = [{"path": str(points.path), "points": len(points), "dropped": points.dropped} for points in sets]
     show.print_json({**record, "files": files})
@@ -243,7 +216,7 @@ def _print_test(result: Any, lengths: Lengths, seed: int, sets: "Sequence[PointS
 
 
 def draw_difference(path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleResult", seed: int) -> str:
-    """Draw where two samples differ, as an image or a page, and return what it shows in one sentence."""
+    """Draw where two samples differ, as an image or a page, and describe it in one line."""
     from sphereot.plotting import save
 
     names = (printable(x.path.stem), printable(y.path.stem))
@@ -256,7 +229,7 @@ def draw_difference(path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleRe
         from sphereot.plotting import circle_projections
 
         if is_page:
-            raise ValueError("--map: a page is for points with 3 coordinates or more; give the name of an image.")
+            raise ValueError("--map: a page needs points with 3 coordinates or more. Give the name of an image.")
         ax = circle_projections([x.points, y.points], test.circles[0].frame, labels=(first, second))
         shown = "both files on the circle"
     else:
@@ -272,14 +245,14 @@ def draw_difference(path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleRe
             ax = difference.plane_scatter(planar, labels, AXIS_NAMES, text)
         shown = "both files in the plane of the great circles that differ most"
     if ax is not None:
-        save(ax, path.with_suffix(""), formats=(path.suffix[1:].lower(),))
+        save(ax, path)
     return f"Map: {path}: {shown}"
 
 
 def _draw_map(
     path: Path, x: "PointSet", y: "PointSet", test: "TwoSampleResult", seed: int, labels: tuple[str, str]
 ) -> tuple[Any, str]:
-    """The Axes of a map, or None after a page with a globe was written; and the shares of the regions."""
+    """Draw a map and return its Axes, or write a page with a globe and return None; also describe the regions."""
     from sphereot.plotting import difference, globe
     from sphereot.plotting.coastlines import has_coastlines
     from sphereot.report.charts import MAX_POINTS, subsample
@@ -289,16 +262,16 @@ def _draw_map(
     sky = name_sky(x.columns)
     earth = x.lonlat is not None and not sky
     largest = max(len(x), len(y))
-    # More points cost time, and change a map of this resolution little.
     samples = [subsample(points.points, _MAPPED, abs(seed)) for points in (x, y)]
     result = difference_map(
         *samples, permutations=min(test.permutations, 499), resolution=_MAP_ROWS, seed=seed, progress=True
     )
     more, less = result.share
-    chance = f"beyond chance at level {result.alpha:g}"
-    shares = f"{names[0]} is denser on {more:.1%} of the sphere, {names[1]} on {less:.1%}, {chance}"
-    if largest > _MAPPED:
-        shares += f" (by {_MAPPED} random points of each larger file)"
+    random = f", {_MAPPED} random points of each larger file" if largest > _MAPPED else ""
+    shares = (
+        f"{names[0]} is significantly denser on {more:.1%} of the sphere, {names[1]} on {less:.1%} "
+        f"(alpha = {result.alpha:g}{random})"
+    )
     if path.suffix.lower() != ".html":
         ax = difference.difference_map(result, labels=labels, coastlines=earth and has_coastlines(), sky=sky)
         return ax, shares
@@ -311,13 +284,13 @@ def _draw_map(
         labels=list(names),
         title=f"Where {names[0]} and {names[1]} differ",
         coastlines=None if earth else False,
-        density_label=f"density of {names[0]} minus that of {names[1]} [1/sr]",
+        density_label=f"density of {names[0]} minus density of {names[1]} [1/sr]",
         cmap=difference.DIFFERENCE_COLORS,
         norm=difference.difference_norm(result),
         regions=difference.difference_regions(result),
-        region_labels=(f"{names[0]} is denser beyond chance", f"{names[1]} is denser beyond chance"),
+        region_labels=(f"{names[0]} is significantly denser", f"{names[1]} is significantly denser"),
         note=(
-            f"{shares}. {outlined} If both files were samples of one distribution, the probability that any region is "
+            f"{shares}. {outlined} If both files had the same distribution, the probability that any region is "
             f"outlined would be at most {result.alpha:.0%}.{drawn}"
         ),
     )

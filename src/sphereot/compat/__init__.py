@@ -1,4 +1,4 @@
-"""Functions with the names and arguments of other libraries, to replace them by changing one import."""
+"""Functions with the names and arguments of other libraries, which replace them if one import is changed."""
 
 from typing import TYPE_CHECKING
 

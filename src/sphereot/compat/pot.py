@@ -4,12 +4,12 @@ Replace ``from ot import sliced_wasserstein_sphere`` by ``from sphereot.compat.p
 With an int as seed, the great circles are those of POT, and the values agree up to the error of POT's solvers.
 """
 
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from sphereot._arrays.libraries import Array, is_torch, namespace, take_root, to_kind
-from sphereot._arrays.types import ArrayLike, ArrayT, Frames, Numbers, Points, Seed
+from sphereot._arrays.types import ArrayLike, Frames, Numbers, Points, Seed
 from sphereot._arrays.validation import as_reals, as_same_kind, as_vectors
 from sphereot.circle import transport_plan, wasserstein, wasserstein_uniform
 from sphereot.distance import ssw, ssw_uniform
@@ -49,11 +49,11 @@ def sliced_wasserstein_sphere(
     a, b : array, shape (n,) and (m,), optional
         Weights, rescaled to sum to 1. POT does not rescale them.
     n_projections : int, default 50
-        Number of great circles, ignored if `projections` is given.
+        Number of great circles. It is ignored if `projections` is given.
     p : float, default 2
-        Order of the distance, at least 1.
-    projections : array, shape (n_projections, d, 2), optional
-        Frames of the great circles.
+        Order of the distance, between 1 and 16.
+    projections : array, shape (L, d, 2), optional
+        Great circles to use, as returned by `sphereot.great_circles`.
     seed : int, RandomState, generator or None, default None
         Seed of the great circles. An int gives the great circles of POT.
     log : bool, default False
@@ -64,6 +64,7 @@ def sliced_wasserstein_sphere(
     Returns
     -------
     array, shape (), or a pair of this array and the dict
+        SSW_p in turns, or SSW_p^p if ``root=False``.
 
     Examples
     --------
@@ -74,9 +75,7 @@ def sliced_wasserstein_sphere(
     """
     x, y = as_same_kind(X_s=_read_points("X_s", X_s), X_t=_read_points("X_t", X_t))
     if x.shape[-1] != y.shape[-1]:
-        raise ValueError(
-            f"X_s, X_t: points have {x.shape[-1]} and {y.shape[-1]} coordinates; give points of equal dimension."
-        )
+        raise ValueError(f"X_s and X_t must have the same number of coordinates, got {x.shape[-1]} and {y.shape[-1]}.")
     frames = _draw_frames(x, n_projections, seed) if projections is None else projections
     if not log:
         return ssw(x, y, p=p, x_weights=a, y_weights=b, projections=frames, root=root)
@@ -95,8 +94,8 @@ def sliced_wasserstein_sphere_unif(
 ) -> Any:
     """Compute SSW_2 between a sample and the uniform distribution, as `ot.sliced_wasserstein_sphere_unif`.
 
-    The parameters are those of `sliced_wasserstein_sphere`. `sphereot.ssw_uniform(x, method="exact")` is the mean over
-    all great circles, without drawing any.
+    See `sliced_wasserstein_sphere` for the parameters and the result. `sphereot.ssw_uniform(x, method="exact")` is the
+    mean over all great circles, without drawing any.
     """
     x = _read_points("X_s", X_s)
     frames = _draw_frames(x, n_projections, seed) if projections is None else projections
@@ -128,14 +127,14 @@ def wasserstein_circle(
     u_weights, v_weights : array, shape (n,) or (n, B), and (m,) or (m, B), optional
         Weights, rescaled to sum to 1. POT does not rescale them.
     p : float, default 1
-        Order of the distance, at least 1.
+        Order of the distance, between 1 and 16.
     Lm, Lp, tm, tp, eps, require_sort
-        Ignored. They are settings of POT's search; the solution here is exact.
+        Settings of POT's search, which are ignored: the solution here is exact.
 
     Returns
     -------
     array, shape (B,)
-        W_p^p for each pair of columns. B is 1 for a single pair.
+        W_p^p for each pair of columns, in turns to the power p. B is 1 for a single pair.
 
     Examples
     --------
@@ -143,8 +142,7 @@ def wasserstein_circle(
     >>> wasserstein_circle([0.2, 0.5, 0.8], [0.4, 0.5, 0.7]).round(12)
     array([0.1])
     """
-    u, v, a, b = _read_samples(u_values, v_values, u_weights, v_weights)
-    return wasserstein(u, v, p=p, u_weights=a, v_weights=b)
+    return binary_search_circle(u_values, v_values, u_weights, v_weights, p)
 
 
 def binary_search_circle(
@@ -161,28 +159,26 @@ def binary_search_circle(
     require_sort: bool = True,
     log: bool = False,
 ) -> Any:
-    """Compute W_p^p between samples on the circle, as `ot.binary_search_circle`: `wasserstein_circle` with a log.
+    """Compute W_p^p between samples on the circle, as `ot.binary_search_circle`.
 
-    With `log`, also return a dict with `optimal_theta`, shape (B,): the cut of an optimal matching, which is not unique
-    in general.
+    See `wasserstein_circle` for the parameters and the result. With ``log=True``, also return a dict with
+    `optimal_theta`, shape (B,): the cut of an optimal matching, which is not unique in general.
     """
-    u, v, a, b = _read_samples(u_values, v_values, u_weights, v_weights)
+    u, v = _read_rows("u_values", u_values), _read_rows("v_values", v_values)
+    a, b = _read_weights("u_weights", u_weights), _read_weights("v_weights", v_weights)
+    if u.shape[0] != v.shape[0]:
+        raise ValueError(
+            "u_values and v_values must have the same number of columns, one for each sample, got "
+            f"{u.shape[0]} and {v.shape[0]}."
+        )
     costs = wasserstein(u, v, p=p, u_weights=a, v_weights=b)
     if not log:
         return costs
     cuts = []
     for k in range(u.shape[0]):
-        weights = [None if array is None else array[k] if array.ndim == 2 else array for array in (a, b)]
-        cuts.append(transport_plan(u[k], v[k], p=p, u_weights=weights[0], v_weights=weights[1]).cut)
+        mass, other = (array[k] if array is not None and array.ndim == 2 else array for array in (a, b))
+        cuts.append(transport_plan(u[k], v[k], p=p, u_weights=mass, v_weights=other).cut)
     return costs, {"optimal_theta": namespace(costs).stack(cuts)}
-
-
-@overload
-def semidiscrete_wasserstein2_unif_circle(u_values: ArrayT, u_weights: ArrayLike | None = ...) -> ArrayT: ...
-
-
-@overload
-def semidiscrete_wasserstein2_unif_circle(u_values: ArrayLike, u_weights: ArrayLike | None = ...) -> Any: ...
 
 
 def semidiscrete_wasserstein2_unif_circle(u_values: ArrayLike, u_weights: ArrayLike | None = None) -> Any:
@@ -193,12 +189,12 @@ def semidiscrete_wasserstein2_unif_circle(u_values: ArrayLike, u_weights: ArrayL
     u_values : array, shape (n,) or (n, B)
         Angular positions in turns, modulo 1. Each column is a sample.
     u_weights : array, shape (n,) or (n, B), optional
-        Weights. POT sorts the positions but not their weights, and returns wrong values for weighted positions that are
-        not sorted.
+        Weights, rescaled to sum to 1. If positions are not sorted, POT assigns the weights to the wrong positions.
 
     Returns
     -------
     array, shape (B,)
+        W_2^2 in turns squared.
 
     Examples
     --------
@@ -209,23 +205,13 @@ def semidiscrete_wasserstein2_unif_circle(u_values: ArrayLike, u_weights: ArrayL
     return wasserstein_uniform(_read_rows("u_values", u_values), weights=_read_weights("u_weights", u_weights))
 
 
-def _read_samples(
-    u: ArrayLike, v: ArrayLike, a: ArrayLike | None, b: ArrayLike | None
-) -> tuple[Array, Array, Array | None, Array | None]:
-    """Positions and weights with one sample per row."""
-    first, second = _read_rows("u_values", u), _read_rows("v_values", v)
-    if first.shape[0] != second.shape[0]:
-        raise ValueError(
-            f"u_values, v_values: there are {first.shape[0]} and {second.shape[0]} measures, one per column; give both "
-            "the same number of columns."
-        )
-    return first, second, _read_weights("u_weights", a), _read_weights("v_weights", b)
-
-
 def _read_rows(name: str, values: ArrayLike) -> Array:
+    """Return angular positions in [0, 1) with one sample per row."""
     numbers = as_reals(name, values)
     if numbers.ndim not in (1, 2):
-        raise ValueError(f"{name}: shape is {tuple(numbers.shape)}, but one measure per column needs (n,) or (n, B).")
+        raise ValueError(
+            f"{name} must have shape (n,), or (n, B) with one sample per column, got {tuple(numbers.shape)}."
+        )
     return (numbers[None, :] if numbers.ndim == 1 else numbers.T) % 1
 
 
@@ -235,13 +221,13 @@ def _read_weights(name: str, weights: ArrayLike | None) -> Array | None:
 
 
 def _read_points(name: str, value: Points) -> Array:
-    """Points whose squared length is 1 to four digits, as in POT, scaled to unit length."""
+    """Scale points to unit length if their squared length is 1 to four digits, as in POT."""
     points = as_vectors(name, value)
     if points.ndim != 2:
-        raise ValueError(f"{name}: shape is {tuple(points.shape)}, but points are rows of an array of shape (n, d).")
+        raise ValueError(f"{name} must have shape (n, d), with one point per row, got {tuple(points.shape)}.")
     xp = namespace(points)
     if bool(xp.any(xp.abs(xp.sum(points * points, axis=-1) - 1) > _TOLERANCE)):
-        raise ValueError(f"{name}: the points are not on the sphere; scale them to unit length first.")
+        raise ValueError(f"{name} must be unit vectors, got other lengths. Use sphereot.sphere.normalize first.")
     return normalize(points)
 
 

@@ -21,7 +21,7 @@ __all__ = ["LonLat", "UnitNorm", "expected_failed_checks"]
 
 
 class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Scale rows to unit length, for estimators on the sphere.
+    """Step that scales rows to unit length, for estimators on the sphere.
 
     In contrast to `sklearn.preprocessing.Normalizer`, a row of zeros raises an error, since it has no direction.
 
@@ -49,12 +49,12 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: 
         nonzero = rows.any(axis=1)
         if not nonzero.all():
             row = int(np.argmin(nonzero))
-            raise ValueError(f"X: row {row} is the zero vector, which has no direction; remove such rows.")
+            raise ValueError(f"X must not contain rows of zeros, which have no direction, got one in row {row}.")
         return np.asarray(normalize(rows))
 
 
 class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Convert two columns, longitude and latitude in degrees, to unit vectors of S^2, and back.
+    """Step that converts two columns, longitude and latitude in degrees, to unit vectors of S^2, and back.
 
     Columns of a DataFrame named like longitude and latitude (lon, longitude, ra, ...; lat, latitude, dec, ...) may come
     in any order. Otherwise the longitude is the first column.
@@ -89,7 +89,7 @@ class LonLat(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _degrees(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
         degrees = validate_data(self, X, dtype=np.float64, reset=reset)
         if degrees.shape[1] != 2:
-            raise ValueError(f"X: has {degrees.shape[1]} columns, but two are needed, longitude and latitude.")
+            raise ValueError(f"X must have two columns, longitude and latitude, got {degrees.shape[1]}.")
         order = lonlat_order([str(name) for name in getattr(self, "feature_names_in_", [])])
         return np.asarray(degrees if order is None else degrees[:, list(order)])
 
@@ -99,19 +99,11 @@ _ANY_LENGTH = "passes rows that are not unit vectors, which raises an error; wit
 _ANY_COLUMNS = "passes columns that are not longitude and latitude in degrees, which raises an error"
 
 _CHECKS_WITH_ANY_ROWS = [
-    "check_dict_unchanged",
-    "check_dont_overwrite_parameters",
-    "check_estimators_nan_inf",
-    "check_estimators_pickle",
-    "check_f_contiguous_array_estimator",
-    "check_fit2d_predict1d",
-    "check_fit_idempotent",
-    "check_fit_score_takes_y",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_pipeline_consistency",
+    "check_dict_unchanged", "check_dont_overwrite_parameters", "check_estimators_nan_inf", "check_estimators_pickle",
+    "check_f_contiguous_array_estimator", "check_fit2d_predict1d", "check_fit_idempotent", "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance", "check_methods_subset_invariance", "check_pipeline_consistency",
     "check_positive_only_tag_during_fit",
-]
+]  # fmt: skip
 _OF_DENSITIES = {
     "check_complex_data": "complex points raise a TypeError, as in all of sphereot",
     "check_dtype_object": "arrays of objects raise a TypeError, as in all of sphereot",
@@ -187,8 +179,8 @@ def expected_failed_checks(estimator: object) -> dict[str, str]:
     False
     """
     if isinstance(estimator, DensityModel):
-        takes_weights = "sample_weight" in inspect.signature(estimator.fit).parameters
-        reasons = {check: reason for check, reason in _OF_DENSITIES.items() if takes_weights or "weight" not in check}
+        weighted = "sample_weight" in inspect.signature(estimator.fit).parameters
+        reasons = {check: reason for check, reason in _OF_DENSITIES.items() if weighted or "weight" not in check}
         if hasattr(estimator, "predict"):
             reasons["check_fit2d_predict1d"] = "the message about a single vector has other words"
         return reasons

@@ -1,4 +1,4 @@
-"""Data sets of locations on the earth (Section 5 of the paper), and points from files."""
+"""Data sets of locations on the Earth (Section 5 of the paper), and points from files."""
 
 from sphereot.datasets.earth import NAMES, EarthData, Split, cache_folder, load
 from sphereot.datasets.files import PointSet, iter_points, read_points

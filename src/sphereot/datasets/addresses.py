@@ -1,4 +1,4 @@
-"""Files at addresses such as s3://bucket/day.parquet: fsspec copies them to a temporary folder while they are read."""
+"""Files at URLs such as s3://bucket/day.parquet, which fsspec copies to a temporary folder; folders and patterns."""
 
 import errno
 import os
@@ -17,14 +17,13 @@ from sphereot._support.text import natural_order
 
 # `Path` writes s3://bucket/x as s3:/bucket/x. A scheme has two letters at least, since C:/ is a drive.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.+)", re.DOTALL)
-_LOCAL_SCHEMES = ("file", "local")
-_NO_FOLDERS = ("http", "https")  # "?" begins the query of such an address, and what it lists is not known
+_NO_FOLDERS = ("http", "https")  # "?" begins the query of such a URL, and folders cannot be listed
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _VERSION_FIELDS = ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "created")
 
 
 def address_of(path: str | os.PathLike[str]) -> str | None:
-    """The address that a path stands for, None for a path on this machine.
+    """Return the URL that a path stands for, or None for a local path.
 
     >>> address_of(Path("s3://bucket/day.parquet"))
     's3://bucket/day.parquet'
@@ -35,19 +34,19 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
     if match is None or Path(path).exists():
         return None
     scheme, rest = match.groups()
-    return f"{scheme}:///{rest}" if scheme in _LOCAL_SCHEMES else f"{scheme}://{rest}"
+    return f"{scheme}:///{rest}" if scheme in ("file", "local") else f"{scheme}://{rest}"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file to read: its path as it was given, by which messages name it, and the copy of what is at an address."""
+    """A file to read: its path as it was given, for messages, and the local copy of a URL."""
 
     path: Path
     copy: Path | None = None
 
     @property
     def local(self) -> Path:
-        """The file on this machine."""
+        """Local file."""
         return self.copy or self.path
 
     def __str__(self) -> str:
@@ -56,44 +55,41 @@ class Source:
 
 @contextmanager
 def local_copy(path: str | os.PathLike[str]) -> Iterator[Source]:
-    """A file on this machine: the path itself, or a copy of what is at the address, removed at the end."""
+    """Provide a local file: the path itself, or a copy of a URL, which is removed at the end."""
     address = address_of(path)
     if address is None:
         yield Source(Path(path))
         return
     with TemporaryDirectory(prefix="sphereot-") as folder:
         copy = Path(folder, PurePosixPath(urlsplit(address).path).name or "file")
-        system, remote = _file_system(address)
-        with _address_errors(address):
+        with _file_system(address) as (system, remote):
             system.get(remote, str(copy))
         yield Source(Path(path), copy)
 
 
 def size_and_version(path: Path) -> list[Any]:
-    """The size of a file in bytes, and what changes when its content does: the time of its last change or a tag."""
+    """Return the size of a file in bytes, and fields that change with its content, such as a time or a tag."""
     address = address_of(path)
     if address is None:
         status = path.stat()
         return [status.st_size, status.st_mtime_ns]
-    system, remote = _file_system(address)
-    with _address_errors(address):
+    with _file_system(address) as (system, remote):
         details = system.info(remote)
     return [int(details.get("size") or 0), *(str(details[name]) for name in _VERSION_FIELDS if name in details)]
 
 
 def size_and_head(path: Path, count: int) -> tuple[int, bytes]:
-    """The size of a file in bytes, and its first `count` bytes."""
+    """Return the size of a file in bytes, and its first `count` bytes."""
     address = address_of(path)
     if address is None:
         with path.open("rb") as file:
             return path.stat().st_size, file.read(count)
-    system, remote = _file_system(address)
-    with _address_errors(address), system.open(remote, "rb") as file:
+    with _file_system(address) as (system, remote), system.open(remote, "rb") as file:
         return int(system.info(remote).get("size") or 0), bytes(file.read(count))
 
 
 def partition_keys(path: Path) -> dict[str, str | None]:
-    """The keys and values in the names of the folders of a partitioned table.
+    """Return the keys and values in the names of the folders of a partitioned table.
 
     >>> partition_keys(Path("log/day=2026-03-01/user=a%20b/part-0.parquet"))
     {'day': '2026-03-01', 'user': 'a b'}
@@ -103,7 +99,7 @@ def partition_keys(path: Path) -> dict[str, str | None]:
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path holds `*`, `?` or `[`, and is not that of a file whose name holds such a character."""
+    """Return whether a path contains `*`, `?` or `[`, unless a file of this name exists."""
     if not has_magic(str(path)) or path.exists():
         return False
     address = address_of(path)
@@ -111,10 +107,10 @@ def is_pattern(path: Path) -> bool:
 
 
 def files_at(path: Path) -> list[Path] | None:
-    """All files in a folder, or those that a pattern matches, in no order; None if the path is that of one file.
+    """List the files of a folder or a pattern, in any order; None if the path is a single file.
 
-    A pattern that matches folders alone stands for the files in them. Names in a folder that begin with a period or an
-    underscore are those of other programs, and left out.
+    If a pattern matches only folders, their files are listed. Names in a folder that begin with a period or an
+    underscore belong to other programs, and are left out.
     """
     if is_pattern(path):
         matches = expand_patterns([path])
@@ -124,10 +120,7 @@ def files_at(path: Path) -> list[Path] | None:
 
 
 def expand_patterns(paths: Sequence[Path]) -> list[Path]:
-    """Paths with those that hold `*`, `?` or `[` replaced by the files they match, week2 before week10.
-
-    A file whose name holds such a character is taken as it is.
-    """
+    """Replace patterns by the files that they match, week2 before week10. Other paths stay as they are."""
     expanded: list[Path] = []
     for path in paths:
         if not is_pattern(path):
@@ -137,11 +130,10 @@ def expand_patterns(paths: Sequence[Path]) -> list[Path]:
         if address is None:
             matches = [Path(name) for name in glob(str(path), recursive=True)]
         else:
-            system, remote = _file_system(address)
-            with _address_errors(address):
+            with _file_system(address) as (system, remote):
                 matches = [Path(system.unstrip_protocol(name)) for name in system.glob(remote)]
         if not matches:
-            raise ValueError(f"{path}: there is no file of such a name.")
+            raise ValueError(f"{path}: no file matches this pattern.")
         expanded += sorted(matches, key=lambda match: natural_order(str(match)))
     return expanded
 
@@ -152,8 +144,7 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     if urlsplit(address).scheme in _NO_FOLDERS:
         return False
-    system, remote = _file_system(address)
-    with _address_errors(address):
+    with _file_system(address) as (system, remote):
         return bool(system.isdir(remote))
 
 
@@ -162,27 +153,22 @@ def _files_in(folder: Path) -> list[Path]:
     if address is None:
         files = [file for file in folder.rglob("*") if file.is_file()]
     else:
-        system, remote = _file_system(address)
-        with _address_errors(address):
+        with _file_system(address) as (system, remote):
             files = [Path(system.unstrip_protocol(name)) for name in system.find(remote)]
     depth = len(folder.parts)
     return [file for file in files if not any(part.startswith((".", "_")) for part in file.parts[depth:])]
 
 
-def _file_system(address: str) -> tuple[Any, str]:
-    fsspec = require("fsspec", f"{address}: reading an address")
+@contextmanager
+def _file_system(address: str) -> Iterator[tuple[Any, str]]:
+    """Provide the file system of a URL and the path there, and name the URL in errors, which differ between systems."""
+    fsspec = require("fsspec", f"{address}: reading a URL")
     try:
         system, remote = fsspec.url_to_fs(address)
     except (ValueError, ImportError) as error:  # an unknown scheme, or the package of a known one is missing
         raise ValueError(f"{address}: cannot be opened ({error}).") from error
-    return system, remote
-
-
-@contextmanager
-def _address_errors(address: str) -> Iterator[None]:
-    """Name the address in errors; each kind of file system has its own kinds of them."""
     try:
-        yield
+        yield system, remote
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", address) from error
     except Exception as error:

@@ -1,6 +1,6 @@
-"""Points in .npy, .npz, .pt and .safetensors files. Nothing is ever unpickled, so that a file cannot run code.
+"""Points in .npy, .npz, .pt and .safetensors files. Nothing is ever unpickled, so a file cannot run code.
 
-A small file can declare a large array. The declared size is compared with the size of the file before reading.
+A small file can declare a large array, so the declared size is compared with the size of the file before reading.
 """
 
 import math
@@ -30,7 +30,7 @@ _SAFETENSORS_KINDS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class _StoredArray:
-    """An array in a file; `blocks(step)` reads `step` of its rows at a time, from the first to the last."""
+    """An array in a file. `blocks(step)` reads it in parts of `step` rows."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -39,18 +39,15 @@ class _StoredArray:
 
 
 def open_npy(source: Source, selection: Selection) -> PointFile:
-    """Open a .npy file, mapped to memory; weights are a column of the array."""
-    if selection.key is not None:
-        raise ValueError(
-            f"{source}: key: got {selection.key!r}, but a .npy file holds a single array; leave key (--key) out."
-        )
+    """Open a .npy file, mapped to memory. Weights are a column of the array."""
+    _require_no_key(source, selection)
     with reading_errors(source, "is not a .npy array, or is truncated"):
         array = np.load(source.local, mmap_mode="r", allow_pickle=False)
     return _point_file(source, _mapped_array(array, selection.in_parts), selection, None, "weights")
 
 
 def open_npz(source: Source, selection: Selection) -> PointFile:
-    """Open an array of a .npz file; weights are another array of the file, or a column."""
+    """Open an array of a .npz file. Weights are another array of the file, or a column."""
     with reading_errors(source, "is not a .npz archive, or is truncated"), zipfile.ZipFile(source.local) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         return _select_array(
@@ -59,7 +56,7 @@ def open_npz(source: Source, selection: Selection) -> PointFile:
 
 
 def open_safetensors(source: Source, selection: Selection) -> PointFile:
-    """Open a tensor of a .safetensors file; weights are another tensor of the file, or a column."""
+    """Open a tensor of a .safetensors file. Weights are another tensor of the file, or a column."""
     safe_open = require("safetensors", f"{source}: reading this type of file").safe_open
     with reading_errors(source, "is not a safetensors file, or is truncated"), safe_open(source.local, "numpy") as file:
 
@@ -67,13 +64,11 @@ def open_safetensors(source: Source, selection: Selection) -> PointFile:
             tensor = file.get_slice(name)
             shape, kind = tuple(tensor.get_shape()), str(tensor.get_dtype())
             if kind not in _SAFETENSORS_KINDS:
-                raise ValueError(
-                    f"{source}: {name!r} has dtype {kind}, but points are floating numbers; convert it to F32 first."
-                )
+                raise ValueError(f"{source}: {name!r} must contain numbers, got dtype {kind}. Convert it to F32 first.")
 
             def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
                 for first in range(0, shape[0], step):
-                    # Opened again for each block, so that the pages read so far do not stay mapped.
+                    # Opened again for each block, so the pages read before do not stay mapped.
                     with (
                         reading_errors(source, "is not a safetensors file, or is truncated"),
                         safe_open(source.local, "pt" if kind == "BF16" else "numpy") as reopened,
@@ -87,7 +82,7 @@ def open_safetensors(source: Source, selection: Selection) -> PointFile:
 
 
 def open_pt(source: Source, selection: Selection) -> PointFile:
-    """Open a .pt file with a tensor or a dictionary of tensors, loaded with weights_only=True."""
+    """Open a .pt file with a tensor or a dictionary of tensors."""
     torch = require("torch", f"{source}: reading this type of file")
     with reading_errors(source, "is not a file of tensors, or is truncated"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about pickle protocols before it rejects the file
@@ -96,45 +91,41 @@ def open_pt(source: Source, selection: Selection) -> PointFile:
             with zipfile.ZipFile(source.local) as archive:
                 for info in archive.infolist():
                     require_plausible_size(source, info.filename, info.file_size, info.compress_size)
-        with torch.sparse.check_sparse_tensor_invariants():  # indices out of range would be written to memory
+        with torch.sparse.check_sparse_tensor_invariants():  # otherwise torch writes to indices out of range
             content = torch.load(source.local, map_location="cpu", weights_only=True, mmap=zipped)
     if isinstance(content, torch.Tensor):
-        if selection.key is not None:
-            raise ValueError(
-                f"{source}: key: got {selection.key!r}, but the file holds a single tensor; leave key (--key) out."
-            )
+        _require_no_key(source, selection)
         return _point_file(source, _torch_array(source, "the tensor", content, selection), selection, None, "weights")
     items = content.items() if isinstance(content, Mapping) else ()
     named = [(str(key), tensor) for key, tensor in items if isinstance(tensor, torch.Tensor)]
     if not named:
-        raise ValueError(
-            f"{source}: holds a {type(content).__name__}, but a tensor or a dictionary of tensors is needed."
-        )
-    names = [name for name, _ in named]
-    if len(set(names)) < len(names):
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{source}: two keys are written {duplicate!r}; give them different names.")
+        raise ValueError(f"{source}: must hold a tensor or a dictionary of tensors, got {type(content).__name__}.")
     tensors = dict(named)
+    if len(tensors) < len(named):
+        names = [name for name, _ in named]
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{source}: two keys are written {duplicate!r}. Give them different names.")
     return _select_array(
-        source, names, selection, lambda name: _torch_array(source, repr(name), tensors[name], selection)
+        source, list(tensors), selection, lambda name: _torch_array(source, repr(name), tensors[name], selection)
     )
+
+
+def _require_no_key(source: Source, selection: Selection) -> None:
+    if selection.key is not None:
+        raise ValueError(f"{source}: holds a single array, got key={selection.key!r}. Leave out key (--key).")
 
 
 def _select_array(
     source: Source, names: Sequence[str], selection: Selection, get: Callable[[str], _StoredArray]
 ) -> PointFile:
-    """Select one of several named arrays."""
+    """Select an array by name."""
     listed = ", ".join(repr(name) for name in names[:12]) or "none"
     weights_key = selection.weights if isinstance(selection.weights, str) and selection.weights in names else None
     if selection.key is not None and selection.key not in names:
-        raise ValueError(f"{source}: key: there is no array {selection.key!r}; there are {listed}.")
+        raise ValueError(f"{source}: key: there is no array {selection.key!r}. There are {listed}.")
     others = [name for name in names if name != weights_key]
     if selection.key is None and len(others) != 1:
-        raise ValueError(
-            f"{source}: holds {len(others)} arrays ({listed}); choose one with key (--key)."
-            if others
-            else f"{source}: there are no arrays in it."
-        )
+        raise ValueError(f"{source}: must hold a single array, got {listed}. Choose one with key (--key).")
     weights = None if weights_key is None else get(weights_key)
     return _point_file(source, get(selection.key or others[0]), selection, weights, weights_key or "weights")
 
@@ -143,17 +134,17 @@ def _point_file(
     source: Source, array: _StoredArray, selection: Selection, weights: _StoredArray | None, weights_name: str
 ) -> PointFile:
     if selection.prefix is not None:
-        raise ValueError(f"{source}: prefix: columns of an array have no names; number them with columns (--columns).")
+        raise ValueError(f"{source}: columns of an array have no names for prefix. Give their numbers with columns.")
     if len(array.shape) != 2:
-        raise ValueError(f"{source}: got shape {array.shape}, but points are rows of an array of shape (n, d).")
+        raise ValueError(f"{source}: the array must have shape (n, d), got {array.shape}.")
     is_integer = array.dtype.kind in "iu"
     if array.dtype.kind != "f" and not (is_integer and (selection.normalize or selection.lonlat)):
-        remedy = "pass normalize=True (--normalize) if only directions matter" if is_integer else "convert the array"
-        raise ValueError(f"{source}: got dtype {array.dtype}, but points are floating numbers; {remedy}.")
+        remedy = "Pass normalize=True (--normalize) if only directions matter" if is_integer else "Convert the array"
+        raise ValueError(f"{source}: the dtype must be floating, got {array.dtype}. {remedy}.")
     if weights is not None and (weights.shape != array.shape[:1] or weights.dtype.kind not in "fiu"):
         raise ValueError(
-            f"{source}: weights: {weights_name!r} has shape {weights.shape} and dtype {weights.dtype}, but "
-            f"{array.shape[0]} points need one number each, shape ({array.shape[0]},)."
+            f"{source}: the weights {weights_name!r} must be numbers of shape ({array.shape[0]},), got dtype "
+            f"{weights.dtype} and shape {weights.shape}."
         )
     names = [str(k) for k in range(array.shape[1])]
     indices, column = choose(source, names, selection if weights is None else replace(selection, weights=None))
@@ -167,7 +158,7 @@ def _point_file(
         masses = repeat(None) if weights is None else weights.blocks(step)
         for block, mass in zip(array.blocks(step), masses, strict=weights is not None):
             stored = mass if column is None else block[:, column]
-            with np.errstate(over="ignore", invalid="ignore"):  # an overflow is infinite, and rejected as such
+            with np.errstate(over="ignore", invalid="ignore"):  # an overflow is infinite, which is an error later
                 values = np.require(block if all_columns else block[:, indices], kind, "A")
                 batch_weights = None if stored is None else stored.astype(np.float64)
             yield Batch(values, batch_weights, range(first, first + len(values)))
@@ -192,7 +183,7 @@ def _mapped_array(array: np.ndarray[Any, Any], in_parts: bool) -> _StoredArray:
     def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
         for first in range(0, array.shape[0], step):
             yield array[first : first + step]
-            # Pages that were read count as memory of the process until they are released.
+            # Pages that were read are memory of the process until they are released.
             if in_parts and isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 array.base.madvise(mmap.MADV_DONTNEED)
 
@@ -201,12 +192,18 @@ def _mapped_array(array: np.ndarray[Any, Any], in_parts: bool) -> _StoredArray:
 
 def _npz_array(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo, selection: Selection) -> _StoredArray:
     with archive.open(info) as member:
-        shape, fortran, dtype = _npy_header(member)
+        version = np.lib.format.read_magic(member)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"version {version} of the .npy format is not for plain numbers")
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(member)
         data_offset = member.tell()
+    if dtype.hasobject:
+        raise ValueError("Python objects")
     declared, stored = math.prod(shape) * dtype.itemsize, info.file_size - data_offset
     if declared != stored:
-        raise ValueError(f"an array of shape {shape} and dtype {dtype} takes {declared} bytes, but there are {stored}")
-    at_once = fortran and len(shape) > 1  # rows are not one after the other
+        raise ValueError(f"an array of shape {shape} and dtype {dtype} needs {declared} bytes, but there are {stored}")
+    at_once = fortran and len(shape) > 1  # rows are not contiguous
     if at_once or not selection.in_parts:
         require_plausible_size(source, info.filename, info.file_size, info.compress_size)
 
@@ -225,18 +222,6 @@ def _npz_array(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo, 
                 yield _read_array(member, (min(step, shape[0] - first), *shape[1:]), dtype)
 
     return _StoredArray(shape, dtype, blocks)
-
-
-def _npy_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the header of a .npy file: shape, whether in Fortran order, and dtype."""
-    version = np.lib.format.read_magic(member)
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if read is None:
-        raise ValueError(f"version {version} of the .npy format does not hold plain numbers")
-    shape, fortran, dtype = read(member)
-    if dtype.hasobject:
-        raise ValueError("Python objects")
-    return shape, fortran, dtype
 
 
 def _read_array(member: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -264,7 +249,7 @@ def _torch_array(source: Source, name: str, tensor: Any, selection: Selection) -
     except (TypeError, RuntimeError, ValueError, NotImplementedError) as error:
         raise ValueError(
             f"{source}: {name} has dtype {tensor.dtype}, layout {tensor.layout} and device {tensor.device}, which "
-            "cannot be read as an array of numbers; save it with .cpu().float()."
+            "cannot be read as an array of numbers. Save it with .cpu().float()."
         ) from error
 
     def blocks(step: int) -> Iterator[np.ndarray[Any, Any]]:
@@ -278,5 +263,5 @@ def _torch_array(source: Source, name: str, tensor: Any, selection: Selection) -
 def _to_numpy(tensor: Any) -> Any:
     import torch
 
-    # NumPy has no bfloat16; as float16 its rows get the tolerance of half precision.
+    # NumPy has no bfloat16. As float16, its rows get the tolerance of half precision.
     return (tensor.to(torch.float16) if tensor.dtype is torch.bfloat16 else tensor).numpy()

@@ -1,8 +1,6 @@
-"""Locations of earthquakes, floods, fires and volcanic eruptions: the paper's data for density estimation (Section 5).
+"""Locations of earthquakes, floods and fires, the paper's data for density estimation (Section 5), and of eruptions.
 
-The sizes of data, train and test sets are those of the paper's table of data sets (appendix on density estimation);
-the volcanic eruptions, which the paper leaves out, often accompany them in the literature. A file is looked for in the
-folder SPHEREOT_DATA, then in the cache, and then downloaded. Its checksum is verified in all cases.
+Sizes of data, training and test sets are equal to those in the paper's appendix on density estimation.
 """
 
 import hashlib
@@ -27,14 +25,14 @@ from sphereot.sphere import from_lonlat
 
 _FOLDER_VARIABLE = "SPHEREOT_DATA"
 _READ_SECONDS = 30  # for each response of the server
-_TOTAL_SECONDS = 300  # for a whole download, by default: a server can send a byte at a time
+_TOTAL_SECONDS = 300  # for a whole download: a server can send a byte at a time
 _CHUNK = 1 << 16
 _MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class _Record:
-    """Where a data set comes from."""
+    """Source of a data set."""
 
     file: str
     url: str
@@ -81,18 +79,16 @@ NAMES: Sequence[str] = tuple(_RECORDS)
 
 @dataclass(frozen=True, eq=False)
 class EarthData:
-    """Locations on the earth.
+    """Locations of events on the Earth.
 
     Attributes
     ----------
     name : str
-        What happened there: "earthquake", "flood", "fire" or "volcano".
+        Kind of the events: "earthquake", "flood", "fire" or "volcano".
     lonlat : array, shape (n, 2)
         Longitudes and latitudes in degrees.
     source : str
-        Who collected them.
-    points : array, shape (n, 3)
-        The same locations as unit vectors, float64; see `sphereot.sphere.from_lonlat`.
+        Organization that collected the data.
     """
 
     name: str
@@ -101,98 +97,93 @@ class EarthData:
 
     @cached_property
     def points(self) -> np.ndarray[Any, Any]:
-        """The locations as unit vectors, shape (n, 3)."""
-        points: np.ndarray[Any, Any] = from_lonlat(self.lonlat)
-        return points
+        """The locations as unit vectors (float64), shape (n, 3)."""
+        return np.asarray(from_lonlat(self.lonlat))
 
     def __len__(self) -> int:
         return len(self.lonlat)
 
     def split(self, seed: int, test_size: float = 0.3, *, by: Literal["row", "location"] = "row") -> "Split":
-        """Split into train and test sets, at random without replacement.
+        """Split into a training set and a test set, at random without replacement.
 
         Parameters
         ----------
         seed : int
-            Seed of the split; the same seed gives the same split on every machine.
-        test_size : float
-            Share of the test set, strictly between 0 and 1. The size of the test set is rounded up, as in the paper's
-            table: of 4,875 floods, 3,412 are for training and 1,463 for the test.
-        by : {"row", "location"}
-            What is drawn. Rows, as in the paper, can put a location that occurs more than once into both parts; with
-            "location" all rows of a location are in one part, and `test_size` is the share of locations.
+            Seed of the split. The same seed gives the same split on every machine.
+        test_size : float, default 0.3
+            Fraction of rows or locations in the test set, strictly between 0 and 1. The size of the test set is rounded
+            up, as in the paper: of 4,875 floods, 3,412 are for training and 1,463 for the test.
+        by : {"row", "location"}, default "row"
+            Unit of the draw. With "row", as in the paper, a location that occurs more than once can be in both sets.
+            With "location", all rows of a location are in the same set.
 
         Returns
         -------
         Split
-            `.train` and `.test`, each EarthData; unpacks as a pair.
+            Named pair of `train` and `test`.
 
         Notes
         -----
-        Locations can occur more than once in the data (673 of 6,120 earthquakes repeat another; the 827 eruptions have
-        267 locations), so that some of the test set can be in the training set too, as in the paper's splits: 15% of
-        the earthquakes and 80% of the eruptions in the test set of seed 0, and below 1% of floods and fires.
+        Locations can occur more than once: 673 of 6,120 earthquakes repeat another, and the 827 eruptions have 267
+        locations. For seed 0 and ``by="row"``, 15% of the earthquakes and 80% of the eruptions in the test set are also
+        in the training set, and less than 1% of floods and fires.
         """
-        seed = as_int("seed", seed, 0, "a seed")
+        seed = as_int("seed", seed, 0, "the seed")
         if not isinstance(test_size, Real) or not 0 < float(test_size) < 1:
-            raise ValueError(f"test_size: got {test_size!r}, but a share strictly between 0 and 1 is needed.")
+            raise ValueError(f"test_size must be strictly between 0 and 1, got {test_size!r}.")
         if by not in ("row", "location"):
-            raise ValueError(f"by: got {by!r}; choose 'row' or 'location'.")
+            raise ValueError(f"by must be 'row' or 'location', got {by!r}.")
         if by == "row":
             unit = np.arange(len(self))
         else:
             unit = np.unique(self.lonlat + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
         n_units = int(unit.max()) + 1
-        # 0.3 times 10 is a little above 3: the rounding of the product must not add a location.
+        # The rounding error of a product such as 0.07 * 100 must not add a location.
         n_test = math.ceil(float(test_size) * n_units - 1e-9)
         if not 0 < n_test < n_units:
-            empty = "training" if n_test else "the test"
+            empty = "training" if n_test else "test"
             raise ValueError(
-                f"test_size: got {test_size!r}, which of {n_units} locations leaves none for {empty}; choose another "
-                "share."
+                f"test_size must not leave an empty {empty} set of {n_units} locations, got {test_size!r}."
             )
         order = np.random.default_rng(seed).permutation(n_units)
         is_test = np.zeros(n_units, dtype=bool)
         is_test[order[:n_test]] = True
         rows = is_test[unit]
-        return Split(self._part(np.flatnonzero(~rows)), self._part(np.flatnonzero(rows)))
-
-    def _part(self, rows: np.ndarray[Any, Any]) -> "EarthData":
-        return EarthData(self.name, self.lonlat[rows], self.source)
+        train, test = (EarthData(self.name, self.lonlat[part], self.source) for part in (~rows, rows))
+        return Split(train, test)
 
 
 class Split(NamedTuple):
-    """Train and test sets of `EarthData.split`."""
+    """Training set and test set of `EarthData.split`."""
 
     train: EarthData
     test: EarthData
 
 
 def load(name: str) -> EarthData:
-    """Load a data set of locations on the earth, by name.
+    """Load a data set of locations on the Earth, by name.
 
     Parameters
     ----------
-    name : str
-        "earthquake" (6,120 locations), "flood" (4,875), "fire" (12,809) or "volcano" (827).
+    name : {"earthquake", "flood", "fire", "volcano"}
+        Name of the data set, with 6,120, 4,875, 12,809 or 827 locations.
 
     Returns
     -------
     EarthData
-        With `.lonlat`, `.points`, `.source` and `.split(seed)`.
+        The locations in degrees and as unit vectors.
 
     Raises
     ------
     ValueError
-        For an unknown name, or a file with a wrong checksum.
+        If the name is unknown, or the file has a wrong checksum.
     OSError
         If there is no file and the download fails.
 
     Notes
     -----
-    The file is taken from the folder that the environment variable SPHEREOT_DATA names, if it exists; otherwise it is
-    downloaded once from a public repository, pinned to a commit, checked against its sha256, and stored in
-    `cache_folder()`.
+    The file is read from the folder that the environment variable SPHEREOT_DATA names, if it is there. Otherwise it is
+    downloaded once from a public repository at a fixed commit, and stored in `cache_folder()`.
 
     Examples
     --------
@@ -204,7 +195,7 @@ def load(name: str) -> EarthData:
     """
     record = _RECORDS.get(name) if isinstance(name, str) else None
     if record is None:
-        raise ValueError(f"name: got {name!r}; give one of {', '.join(NAMES)}.")
+        raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}.")
     path = fetch(record.file, record.url, record.sha256)
     point_set = read_points(path, lonlat=True)
     assert point_set.lonlat is not None
@@ -215,7 +206,7 @@ def load(name: str) -> EarthData:
 
 
 def cache_folder() -> Path:
-    """Folder of downloaded data: `sphereot` in the user's cache folder of the platform.
+    """Return the folder of downloaded data: `sphereot` in the user's cache folder.
 
     Examples
     --------
@@ -228,37 +219,25 @@ def cache_folder() -> Path:
         base = str(Path.home() / "Library" / "Caches")
     else:
         base = os.environ.get("XDG_CACHE_HOME", "")
-        if not os.path.isabs(base):  # the XDG specification says to ignore relative paths
+        if not os.path.isabs(base):  # the XDG specification ignores relative paths
             base = str(Path.home() / ".cache")
     return Path(base, "sphereot")
 
 
 def fetch(name: str, url: str, sha256: str, *, seconds: float | None = None) -> Path:
-    """Path of a data file, which is downloaded if necessary.
+    """Return the path of a data file, and download it first if necessary.
+
+    The file is in the folder that SPHEREOT_DATA names, or in `cache_folder()`. Another checksum raises a ValueError,
+    and a failed download an OSError.
 
     Parameters
     ----------
     name : str
-        Path below the folder, e.g. "earth/fire.csv".
-    url : str
-        Address to download it from.
-    sha256 : str
-        Its checksum, in hexadecimal digits.
-    seconds : float, optional
-        Time limit of the whole download; 300 by default.
-
-    Returns
-    -------
-    Path
-        In the folder that the environment variable SPHEREOT_DATA names (also directly in it, without "earth/"), or else
-        in `cache_folder()`.
-
-    Raises
-    ------
-    ValueError
-        For a file in SPHEREOT_DATA, or a download, with another checksum.
-    OSError
-        If there is no file and the download fails, or the folder that SPHEREOT_DATA names does not exist.
+        Path below the folder, such as "earth/fire.csv".
+    url, sha256 : str
+        URL of the file, and its checksum in hexadecimal digits.
+    seconds : float, default 300
+        Time limit of the whole download.
     """
     local = find_local(name, sha256, "put the right file there, or unset SPHEREOT_DATA to download it")
     if local is not None:
@@ -274,42 +253,24 @@ def fetch(name: str, url: str, sha256: str, *, seconds: float | None = None) -> 
         except OSError as error:
             raise ConnectionError(
                 f"{name}: is neither in {_FOLDER_VARIABLE} ({os.environ.get(_FOLDER_VARIABLE) or 'not set'}) nor in "
-                f"{cache_folder()}, and cannot be downloaded from {url} ({reason_of(error)}); connect to the network, "
-                f"or put the file in a folder and set {_FOLDER_VARIABLE} to it."
+                f"{cache_folder()}, and cannot be downloaded from {url} ({reason_of(error)}). Connect to the network, "
+                f"or put the file into a folder and set {_FOLDER_VARIABLE} to it."
             ) from error
-        _require_checksum(aside, url, sha256, "the download broke off, or its source has changed; try again")
+        _require_checksum(aside, url, sha256, "the download is incomplete, or its source has changed")
     return cached
 
 
 def find_local(name: str, sha256: str, remedy: str) -> Path | None:
-    """Path of a data file in the folder that the environment variable SPHEREOT_DATA names.
+    """Return the path of a data file in the folder that SPHEREOT_DATA names, or None if it is not there.
 
-    Parameters
-    ----------
-    name : str
-        Path below the folder, e.g. "earth/fire.csv"; also found without its first part, as "fire.csv".
-    sha256 : str
-        Its checksum, in hexadecimal digits.
-    remedy : str
-        What to do if the file has another checksum, for the message.
-
-    Returns
-    -------
-    Path or None
-        None if the variable is not set, or there is no such file in the folder.
-
-    Raises
-    ------
-    ValueError
-        If the file has another checksum.
-    FileNotFoundError
-        If the folder does not exist.
+    The file "earth/fire.csv" can also be "fire.csv" in this folder. `remedy` is the end of the message if the file has
+    another checksum.
     """
     folder = os.environ.get(_FOLDER_VARIABLE)
     if not folder:
         return None
     if not Path(folder).is_dir():
-        raise FileNotFoundError(f"{_FOLDER_VARIABLE}: there is no folder {folder}; correct or unset the variable.")
+        raise FileNotFoundError(f"{_FOLDER_VARIABLE}: there is no folder {folder}. Correct or unset the variable.")
     candidates = (Path(folder, name), Path(folder, *Path(name).parts[1:]))
     local = next((path for path in candidates if path.is_file()), None)
     if local is not None:
@@ -318,7 +279,7 @@ def find_local(name: str, sha256: str, remedy: str) -> Path | None:
 
 
 class _LimitedFile:
-    """The file of a download: refuses what comes after the time is over, or beyond a size that no data set has."""
+    """File of a download, with a limit of time and of size."""
 
     def __init__(self, file: BinaryIO):
         self.expired, self._file = False, file
@@ -326,7 +287,7 @@ class _LimitedFile:
     def write(self, chunk: bytes) -> None:
         """Write a part of the download."""
         if self.expired or self._file.tell() + len(chunk) > _MAX_BYTES:
-            raise OSError(f"it is larger than {_MAX_BYTES >> 20} MB, or takes too long")
+            raise OSError(f"it is larger than {_MAX_BYTES >> 20} MB, or needs too much time")
         self._file.write(chunk)
 
     def flush(self) -> None:
@@ -334,14 +295,14 @@ class _LimitedFile:
 
 
 def _download(url: str, file: BinaryIO, seconds: float) -> None:
-    """Download to a file, and raise TimeoutError if that takes longer.
+    """Download to a file, and raise a TimeoutError after this number of seconds.
 
-    On a separate thread, since no timeout can be set for looking up host names and reading headers.
+    The download runs in a separate thread, since looking up host names and reading headers has no timeout.
     """
     from pooch import HTTPDownloader
 
     errors: list[Exception] = []
-    responses: list[Any] = []  # which pooch leaves open after an error
+    responses: list[Any] = []  # pooch leaves them open after an error
     limited = _LimitedFile(file)
     hooks = {"response": lambda response, **_: responses.append(response)}
 
@@ -361,7 +322,7 @@ def _download(url: str, file: BinaryIO, seconds: float) -> None:
     finally:
         limited.expired = True
     if thread.is_alive():
-        raise TimeoutError(f"it takes longer than {seconds:g} seconds")
+        raise TimeoutError(f"it needs more than {seconds:g} seconds")
     if errors:
         raise errors[0]
 
@@ -369,7 +330,7 @@ def _download(url: str, file: BinaryIO, seconds: float) -> None:
 def _require_checksum(path: Path, where: str, sha256: str, remedy: str) -> None:
     checksum = _checksum(path)
     if checksum != sha256:
-        raise ValueError(f"{where}: got sha256 {checksum[:16]}..., but {sha256[:16]}... is expected; {remedy}.")
+        raise ValueError(f"{where}: the sha256 must be {sha256[:16]}..., got {checksum[:16]}...; {remedy}.")
 
 
 def _checksum(path: Path) -> str:

@@ -1,7 +1,4 @@
-"""Read points from files, folders and patterns: tables, arrays and GeoJSON.
-
-Errors name the file, the line or row, what is wrong with it, and what to do.
-"""
+"""Read points from files, folders and patterns: tables, arrays and GeoJSON."""
 
 import errno
 import os
@@ -54,9 +51,7 @@ FORMATS: dict[str, Opener] = {
     ".pth": open_pt,
     ".safetensors": open_safetensors,
 }
-TABLES: tuple[Opener, ...] = (open_csv, open_parquet, open_feather, open_json_lines)
-ZIP_FORMATS: tuple[Opener, ...] = (open_npz, open_pt)
-_NOTES = (".txt", ".json")  # in folders with files of other kinds they hold notes or settings, not points
+_NOTES = (".txt", ".json")  # in folders with other files they contain notes or settings, not points
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"(\xb5/\xfd": "zstd",
@@ -64,12 +59,11 @@ _COMPRESSED = {
     b"PK\x03\x04": "zip",
     **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
 }
-_HEAD_BYTES = 16  # enough for every signature above
 
 
 @dataclass(frozen=True, eq=False)
 class PointSet:
-    """Points read from a file, or from several files of one sample.
+    """Points from a file, or from several files of one sample.
 
     Attributes
     ----------
@@ -78,22 +72,22 @@ class PointSet:
     weights : array, shape (n,), or None
         Nonnegative weights, if `weights` was given.
     lonlat : array, shape (n, 2), or None
-        Longitudes and latitudes in degrees, if the file holds those.
+        Longitudes and latitudes in degrees, if the coordinates of the file are longitude and latitude.
     path : Path
-        The file, folder, pattern or address, as it was given.
+        File, folder, pattern or URL, as it was given.
     columns : tuple of str
-        Names of the columns that hold the coordinates, in the first file.
+        Names of the columns of the coordinates, in the first file.
     dropped : int
-        The number of rows left out because they could not be points.
+        Number of rows that were dropped because they are not valid points.
     total : int
-        The number of points in the file, of which `points` are a random subset if `max_points` was given.
+        Number of points in the file. `points` is a random subset of them if `max_points` was given.
     labels : dict of str to array, shape (n,)
-        The columns of text that `labels` named; text, or None where there is none.
+        Columns that `labels` named. Their values are text, or None if a value is missing.
     n_files : int
-        The number of files that were read.
+        Number of files that were read.
     rows : sequence of int, shape (n,), or None
-        Row numbers of the points, counted from 0 together with the rows left out; those of several files are counted
-        on from file to file. None if they are 0, 1, 2 and so on, as where all rows were read as points.
+        Row numbers of the points, counted from 0 over all files together with the dropped rows. None if they are 0, 1,
+        2 and so on.
     """
 
     points: np.ndarray[Any, Any]
@@ -111,7 +105,7 @@ class PointSet:
         return len(self.points)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """The points, so that functions take a `PointSet` in place of an array."""
+        """Return the points, so that functions accept a `PointSet` as an array."""
         return np.array(self.points, dtype, copy=copy)
 
 
@@ -135,55 +129,50 @@ def read_points(
     ----------
     path : path
         A .npy, .npz, .csv (.tsv, .txt, .csv.gz), .parquet, .feather (.arrow), .jsonl (.ndjson), .geojson, .pt or
-        .safetensors file. Nothing is ever unpickled. Of a folder, or a pattern such as ``"log/**/*.parquet"``, the
-        rows of all files, in the natural order of their names; the files are of one kind. An address such as
-        "s3://bucket/day.parquet" is copied to a temporary file first, by fsspec (the extra `remote`).
+        .safetensors file. Nothing is ever unpickled. For a folder, or a pattern such as ``"log/**/*.parquet"``, the
+        rows of all files are read, in the natural order of the names. The files must have the same format. A URL such
+        as "s3://bucket/day.parquet" is copied to a temporary file first, by fsspec (extra `remote`).
     columns : sequence of str or int, optional
-        The columns of the coordinates, by name or by number counted from 0. Default: all columns but the weights; in
-        Parquet the list-typed column, if there is exactly one.
+        Columns of the coordinates, by name or by number counted from 0. By default, they are all columns except the
+        weights, or the only column of lists of a Parquet file.
     prefix : str, optional
-        The coordinates are the columns whose names begin with this prefix, in the order of their numbers ("x_2" before
-        "x_10").
+        Use all columns whose names begin with this prefix, in the order of their numbers ("x_2" before "x_10").
     key : str, optional
-        Name of the array in a .npz, .pt or .safetensors file that holds several.
-    lonlat : bool
-        The coordinates are longitude and latitude in degrees. Columns of the usual names (lat, latitude, lon, long,
-        lng, longitude, ra, dec, in any case) are detected, and without them galactic (glon and glat, l and b) or
-        ecliptic ones (elon and elat); otherwise `columns` names the two, longitude first. GeoJSON always holds
-        longitude and latitude. A warning says so if all numbers could be radians.
-    normalize : bool
-        Scale rows to unit length; otherwise rows of another length raise an error.
+        Name of the array in a .npz, .pt or .safetensors file with several arrays.
+    lonlat : bool, default False
+        Whether the coordinates are longitude and latitude in degrees. Columns with usual names are detected (lon, lat,
+        longitude, ra, dec, ...; galactic glon, glat, l, b; ecliptic elon, elat). Otherwise name the two with `columns`,
+        longitude first. GeoJSON is always read in this way. A warning is given if all numbers could be radians.
+    normalize : bool, default False
+        Scale rows to unit length. If False, rows of another length raise an error.
     weights : str or int, optional
-        The column (or array, or GeoJSON property) that holds the weights.
-    labels : sequence of str
-        Columns of a table to read beside the points, as text: a day, a document, an identifier. The keys of a
-        partitioned table, whose folders have names such as day=2026-03-01, are columns too.
-    drop_bad : bool
-        Leave out rows that cannot be points (missing, text, NaN, a latitude beyond 90, a zero vector, a negative
-        weight), and count them; otherwise the first raises an error.
+        Column, array or GeoJSON property with the weights.
+    labels : sequence of str, optional
+        Columns of a table to read as text, such as a day, a document or an identifier. They can also be keys of a
+        partitioned table, whose folders have names such as day=2026-03-01.
+    drop_bad : bool, default False
+        Skip and count rows that are not valid points (missing, text, NaN, a latitude beyond 90, a zero vector, a
+        negative weight). If False, the first such row raises an error.
     max_points : int, optional
-        Keep at most this number of points, chosen at random while the file is read. All rows are still checked. For
-        .npy, .npz (in C order), .csv and .safetensors files memory then does not grow with the number of rows; for
-        Parquet it grows with the largest row group, as the file stores it. GeoJSON files are parsed as a whole.
-    seed : int
-        Decides, together with the content of the file, which points `max_points` keeps; at least 0.
+        Keep at most this number of points, chosen at random while the file is read. All rows are still checked. The
+        memory does not grow with the number of rows, except for GeoJSON files and large row groups of Parquet files.
+    seed : int, default 0
+        Seed of the random choice, at least 0. The choice also depends on the content of the file.
 
     Returns
     -------
     PointSet
-        With `.points`, `.weights`, `.lonlat`, `.columns`, `.dropped`, `.total` and `.rows`. The points of a .npy file
-        that need no conversion stay on the disk, mapped to memory.
+        Points and their properties. The points of a .npy file stay on the disk, mapped to memory, if they need no
+        conversion.
 
     Raises
     ------
     ValueError
-        For bad content, with the name of the file and the line (CSV) or row, counted from 0.
-    OSError
-        If the file does not exist, is a directory, or may not be read.
+        If the content is not valid. The message names the file and the line (CSV) or row, counted from 0.
 
     See Also
     --------
-    iter_points : the same in batches, for files larger than memory.
+    iter_points : Read the points in batches, for files larger than memory.
 
     Examples
     --------
@@ -198,9 +187,8 @@ def read_points(
     """
     if max_points is not None:
         max_points = as_int("max_points", max_points, 1, "the number of points to keep")
-        seed = as_int("seed", seed, 0, "a seed")
-    in_parts = max_points is not None
-    selection = Selection(columns, prefix, key, weights, lonlat, normalize, None, in_parts, labels)
+        seed = as_int("seed", seed, 0, "the seed")
+    selection = Selection(columns, prefix, key, weights, lonlat, normalize, None, max_points is not None, labels)
     path = Path(path)
     files = files_of_sample(path)
     if files is not None:
@@ -218,7 +206,7 @@ def read_points(
             return _random_points(source, point_file.weights_name, sets, max_points, generator)
         whole = None if normalize or point_file.lonlat else point_file.whole
         result = _all_points(source, point_file.weights_name, sets, whole)
-        # A copy is removed, so that points must not stay mapped to it.
+        # The copy is removed, so points must not stay mapped to it.
         return result if source.copy is None else replace(result, points=np.array(result.points))
 
 
@@ -235,20 +223,19 @@ def iter_points(
     labels: Sequence[str] = (),
     drop_bad: bool = False,
 ) -> Iterator[PointSet]:
-    """Read points on the sphere from files in batches, for files larger than memory (GeoJSON excepted).
+    """Read points on the sphere in batches, for files larger than memory (except GeoJSON).
 
     Parameters
     ----------
-    path, columns, prefix, key, lonlat, normalize, weights, labels, drop_bad
-        As in `read_points`.
     batch_rows : int, optional
-        Rows of the file per batch; about 32 MB of numbers by default.
+        Number of rows of the file per batch. By default, a batch has about 32 MB of numbers.
+    path, columns, prefix, key, lonlat, normalize, weights, labels, drop_bad
+        See `read_points`.
 
     Yields
     ------
     PointSet
-        The points of one batch; `.dropped` counts the rows left out of it, `.path` is that of its file, and `.rows`
-        are never None. A batch may be empty.
+        Points of one batch, which may be empty. `path` is the path of its file, and `rows` is never None.
 
     Examples
     --------
@@ -272,35 +259,30 @@ def iter_points(
 
 def _open(source: Source, selection: Selection) -> PointFile:
     path = source.local
-    with path.open("rb") as file:  # the OSError of a missing file or one without permission names it
-        head = file.read(_HEAD_BYTES)
+    with path.open("rb") as file:  # raises an OSError with the name if it cannot be read
+        head = file.read(16)  # enough for every signature of a compression
     if not head:
         raise ValueError(f"{source}: is empty.")
     opener = opener_for(path)
     compression = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
     zipped_csv = compression == "gzip" and opener is open_csv and path.suffix.lower() == ".gz"
-    if compression is not None and not zipped_csv and (compression != "zip" or opener not in ZIP_FORMATS):
-        raise ValueError(f"{source}: is compressed with {compression}; unpack it first.")
-    if opener is None or (ending_of(path) == ".txt" and not is_separated(path)):
+    if compression is not None and not zipped_csv and (compression != "zip" or opener not in (open_npz, open_pt)):
+        raise ValueError(f"{source}: is compressed with {compression}. Unpack it first.")
+    if opener is None or (extension_of(path) == ".txt" and not is_separated(path)):
         raise ValueError(
-            f"{source}: got a file of type {path.suffix!r}; give one of {', '.join(FORMATS)} (.txt with values "
-            "separated by commas, semicolons or tabs)."
+            f"{source}: the type of the file must be one of {', '.join(FORMATS)} (.txt with values separated by "
+            f"commas, semicolons or tabs), got {path.suffix!r}."
         )
-    if selection.labels and opener not in TABLES:
+    if selection.labels and opener not in (open_csv, open_parquet, open_feather, open_json_lines):
         raise ValueError(
-            f"{source}: has no columns of text, but {listed(selection.labels)} (of {LABEL_OPTIONS}) would be one; give "
-            "a table: CSV, Parquet, Feather or JSON Lines."
+            f"{source}: has no columns of text, such as {listed(selection.labels)} (of {LABEL_OPTIONS}). Give a table: "
+            "CSV, Parquet, Feather or JSON Lines."
         )
-    point_file = opener(source, selection)
-    if point_file.lonlat and len(point_file.columns) != 2:
-        raise ValueError(
-            f"{source}: got {plural(len(point_file.columns), 'column')} for longitude and latitude; name two."
-        )
-    return point_file
+    return opener(source, selection)
 
 
 def _sets_of_files(files: Sequence[Path], selection: Selection, drop_bad: bool) -> Iterator[PointSet]:
-    """The points of several files, one after the other; each is opened only when it is read."""
+    """Yield the points of several files. Each file is opened only when it is read."""
     dim: int | None = None
     columns: tuple[str, ...] | None = None
     first_row = 0  # of a file, among the rows of all files
@@ -308,12 +290,12 @@ def _sets_of_files(files: Sequence[Path], selection: Selection, drop_bad: bool) 
         with local_copy(file) as source:
             point_file = _open(source, selection)
             columns = columns or point_file.columns
-            named = selection.columns is None and not point_file.lonlat  # else names may differ from file to file
+            named = selection.columns is None and not point_file.lonlat  # otherwise names may differ between files
             if named and point_file.columns != columns:
                 if sorted(point_file.columns) != sorted(columns):
                     raise ValueError(
-                        f"{source}: has the columns {listed(point_file.columns)}, but {files[0]} has {listed(columns)};"
-                        " files of one sample need the same columns: choose them with columns (--columns)."
+                        f"{source}: has the columns {listed(point_file.columns)}, but {files[0]} has {listed(columns)}."
+                        " Choose columns that all files of the sample have with columns (--columns)."
                     )
                 point_file = _open(source, replace(selection, columns=columns, prefix=None))
             end = first_row
@@ -321,10 +303,9 @@ def _sets_of_files(files: Sequence[Path], selection: Selection, drop_bad: bool) 
                 dim = dim or batch.points.shape[1]
                 if batch.points.shape[1] != dim:
                     raise ValueError(
-                        f"{source}: points have dimension {batch.points.shape[1]}, but those of {files[0]} have {dim}; "
-                        "files of one sample need points of one dimension."
+                        f"{source}: points have dimension {batch.points.shape[1]}, but points of {files[0]} have {dim}."
                     )
-                # A copy is removed, so that points must not stay mapped to it.
+                # The copy is removed, so points must not stay mapped to it.
                 yield batch if source.copy is None else replace(batch, points=np.array(batch.points))
             first_row = end
 
@@ -332,14 +313,12 @@ def _sets_of_files(files: Sequence[Path], selection: Selection, drop_bad: bool) 
 def _point_sets(
     point_file: PointFile, normalize: bool, drop_bad: bool, first_row: int = 0
 ) -> Iterator[tuple[PointSet, int]]:
-    """Pairs of the points of a batch, whose rows are numbered from `first_row`, and the number of the row after it."""
+    """Yield the points of each batch, with rows numbered from `first_row`, and the number of the next row."""
     end = first_row
     for batch in point_file.batches():
-        if batch.values.shape[1] < 2:
-            raise ValueError(
-                f"{point_file.source}: points have {plural(batch.values.shape[1], 'coordinate')}, but a sphere needs "
-                "at least 2 (the circle S^1); choose more columns."
-            )
+        dim = batch.values.shape[1]
+        if dim < 2:
+            raise ValueError(f"{point_file.source}: points must have at least 2 coordinates, got {dim}.")
         if len(batch.rows):
             end = first_row + int(batch.rows[-1]) + 1
         valid = valid_rows(batch, point_file.lonlat)
@@ -361,22 +340,20 @@ def _point_sets(
             points = unit_vectors(batch.values)
         else:
             points = as_unit_rows(point_file, batch)
-        # Row numbers increase; a range, if none is left out between them, needs no memory.
-        first, last = (int(batch.rows[0]), int(batch.rows[-1])) if len(batch.rows) else (0, -1)
         rows: Any = np.asarray(batch.rows) + first_row
-        if last - first + 1 == len(rows):
-            rows = range(first_row + first, first_row + last + 1)
+        if len(rows) and int(rows[-1]) - int(rows[0]) + 1 == len(rows):
+            rows = range(int(rows[0]), int(rows[-1]) + 1)  # needs no memory
         path, columns = point_file.source.path, point_file.columns
-        yield (
-            PointSet(points, batch.weights, degrees, path, columns, n_invalid, len(points), batch.labels, rows=rows),
-            end,
+        result = PointSet(
+            points, batch.weights, degrees, path, columns, n_invalid, len(points), batch.labels, rows=rows
         )
+        yield result, end
 
 
 def _all_points(
     source: Source, weights_name: str, sets: Iterator[PointSet], whole: np.ndarray[Any, Any] | None = None
 ) -> PointSet:
-    """All points of a sample; `whole` has them too, if all rows are points."""
+    """Join the points of a sample. `whole` contains the same points if no row is dropped."""
     parts = list(sets)
     dropped, total = sum(part.dropped for part in parts), sum(len(part) for part in parts)
     _require_rows(source, total, dropped)
@@ -387,13 +364,13 @@ def _all_points(
     labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
     rows = _rows_with_gaps([part.rows for part in parts if len(part)])
     arrays = [part.points for part in parts]
-    del parts  # so that concatenating can free each batch
+    del parts  # so _concatenate can free each batch
     points = _concatenate(arrays) if whole is None or dropped else whole
     return PointSet(points, weights, degrees, source.path, columns, dropped, total, labels, rows=rows)
 
 
 def _rows_with_gaps(parts: Sequence[Any]) -> np.ndarray[Any, Any] | None:
-    """Row numbers, which increase, as one array; None if none is left out, so that they need no memory."""
+    """Join increasing row numbers. The result is None if no row is missing, to save memory."""
     if int(parts[-1][-1]) + 1 == sum(map(len, parts)):
         return None
     return np.concatenate([_as_array(part) for part in parts])
@@ -429,23 +406,17 @@ def _random_points(
 
 def _require_rows(source: Source, total: int, dropped: int) -> None:
     if not total:
-        but = f" but {plural(dropped, 'bad one')}" if dropped else ""
+        but = f" except {plural(dropped, 'bad one')}" if dropped else ""
         raise ValueError(f"{source}: there are no rows in it{but}.")
 
 
 def _require_weights(source: Source, name: str, weights: np.ndarray[Any, Any] | None) -> None:
     if weights is not None and not (weights > 0).any():
-        raise ValueError(f"{source}: all weights in {name!r} are zero; at least one must be positive.")
-
-
-def _only(batch: Batch, mask: np.ndarray[Any, Any]) -> Batch:
-    weights = None if batch.weights is None else batch.weights[mask]
-    labels = {name: values[mask] for name, values in batch.labels.items()}
-    return Batch(batch.values[mask], weights, np.asarray(batch.rows)[mask], labels)
+        raise ValueError(f"{source}: all weights in {name!r} are zero. At least one must be positive.")
 
 
 def _concatenate(parts: list[Any]) -> np.ndarray[Any, Any]:
-    """Concatenate arrays and empty the list: each part is freed once it is copied, so that memory is not doubled."""
+    """Concatenate arrays and empty the list: each part is freed after it is copied, so memory is not doubled."""
     if len(parts) == 1:
         return np.asarray(parts[0])
     kind = np.result_type(*{part.dtype for part in parts})
@@ -462,49 +433,38 @@ def _concatenate(parts: list[Any]) -> np.ndarray[Any, Any]:
 # ---- the files of a sample ----
 
 
-def ending_of(path: Path) -> str:
-    """The ending of a name in lower case, without that of a compression by gzip.
+def extension_of(path: Path) -> str:
+    """Return the extension of a name in lower case, without .gz.
 
-    >>> ending_of(Path("quakes.CSV")), ending_of(Path("quakes.csv.gz"))
+    >>> extension_of(Path("quakes.CSV")), extension_of(Path("quakes.csv.gz"))
     ('.csv', '.csv')
     """
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
 def opener_for(path: Path) -> Opener | None:
-    """The reader of a file by the ending of its name; None if there is none."""
-    return FORMATS.get(ending_of(path))
+    """Return the reader for the extension of a file, or None."""
+    return FORMATS.get(extension_of(path))
 
 
 def files_of_sample(path: Path) -> list[Path] | None:
-    """The files of points in a folder, or of those that a pattern matches; None if the path is that of one file.
+    """List the files of points of a folder or a pattern, in natural order; None if the path is a single file.
 
-    They are in the natural order of their names, week2 before week10. Files that hold no points by their names are left
-    out: in folders also those whose names, or those of their folders, begin with a period or an underscore.
-
-    Raises
-    ------
-    ValueError
-        If the files are of several kinds, such as CSV and Parquet, or no file has a name that the pattern matches.
-    IsADirectoryError
-        If there are no files of points in the folder.
+    Files with other extensions are left out, in folders also names that begin with a period or an underscore.
     """
     files = files_at(path)
     if files is None:
         return None
     points = [file for file in files if opener_for(file) is not None]
-    data = [file for file in points if ending_of(file) not in _NOTES] or points
+    data = [file for file in points if extension_of(file) not in _NOTES] or points
     if not data:
-        endings = ", ".join(FORMATS)
-        raise IsADirectoryError(errno.EISDIR, f"holds no files of points ({endings}); give another", str(path))
-    kinds: dict[Opener | None, list[Path]] = {}
-    for file in data:
-        kinds.setdefault(opener_for(file), []).append(file)
-    if len(kinds) > 1:
-        examples = [ending_of(of_kind[0]) for of_kind in kinds.values()]
-        pattern = f"*{examples[0]}" if is_pattern(path) else f"{path}/**/*{examples[0]}"
+        raise IsADirectoryError(errno.EISDIR, f"holds no files of points ({', '.join(FORMATS)})", str(path))
+    formats = {opener_for(file): extension_of(file) for file in data}
+    if len(formats) > 1:
+        extensions = sorted(formats.values())
+        pattern = f"*{extensions[0]}" if is_pattern(path) else f"{path}/**/*{extensions[0]}"
         raise ValueError(
-            f"{path}: holds files of several kinds ({', '.join(sorted(examples))}), but a sample needs one kind; "
-            f"give a pattern that matches one, such as '{pattern}'."
+            f"{path}: the files of a sample must have the same format, got {', '.join(extensions)}. Give a pattern "
+            f"for one format, such as '{pattern}'."
         )
     return sorted(data, key=lambda file: natural_order(str(file)))

@@ -1,4 +1,4 @@
-"""Points in GeoJSON files (RFC 7946): features, geometries and collections of them; degrees, longitude first."""
+"""Points in GeoJSON files (RFC 7946): features, geometries and collections, in degrees, longitude first."""
 
 import json
 from collections.abc import Iterator
@@ -7,36 +7,28 @@ from typing import Any
 import numpy as np
 
 from sphereot.datasets.addresses import Source
-from sphereot.datasets.rows import Batch, PointFile, Selection
+from sphereot.datasets.rows import Batch, PointFile, Selection, reading_errors
 
 _MEMBERS = ("type", "features", "geometries", "geometry", "coordinates", "properties")
 _COLLECTIONS = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
 
 
 def open_geojson(source: Source, selection: Selection) -> PointFile:
-    """Open a GeoJSON file: all its points; weights are a property of the features."""
+    """Open a GeoJSON file with points. Weights are a property of the features."""
     if selection.columns is not None or selection.prefix is not None or selection.key is not None:
-        raise ValueError(
-            f"{source}: columns, prefix, key: GeoJSON always holds longitude and latitude; leave them out."
-        )
+        raise ValueError(f"{source}: GeoJSON has no columns and arrays to choose. Leave out columns, prefix and key.")
     name = str(selection.weights)
 
     def keep_needed(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        # Most of a file is properties that are not used.
+        """Drop other properties, which are most of a file."""
         return {key: value for key, value in members if key in _MEMBERS or key == name}
 
-    try:
-        with source.local.open(encoding="utf-8-sig") as file:
-            # Integers of thousands of digits are refused by int, without the name of the file.
-            tree = json.load(file, parse_int=float, object_pairs_hook=keep_needed)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{source}, line {error.lineno}: is not JSON, or is truncated ({error.msg}).") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{source}: is not text in UTF-8, as JSON must be.") from error
-    except RecursionError as error:
-        raise ValueError(f"{source}: is nested too deeply to be GeoJSON.") from error
+    with reading_errors(source, "is not JSON, or is truncated"), source.local.open(encoding="utf-8-sig") as file:
+        tree = json.load(
+            file, parse_int=float, object_pairs_hook=keep_needed
+        )  # not `int`, which limits the number of digits
     if not isinstance(tree, dict) or not isinstance(tree.get("type"), str):
-        raise ValueError(f"{source}: is JSON, but not GeoJSON: it has no 'type', as a FeatureCollection has.")
+        raise ValueError(f"{source}: is JSON, but not GeoJSON: it has no 'type', such as FeatureCollection.")
     records = list(_records(source, tree, selection.weights is not None, name))
     values = np.array([position for _, position, _ in records], dtype=np.float64).reshape(-1, 2)
     weights = np.array([weight for _, _, weight in records]) if selection.weights is not None else None
@@ -53,26 +45,25 @@ def open_geojson(source: Source, selection: Selection) -> PointFile:
 
 
 def _records(source: Source, tree: Any, weighted: bool, name: str) -> Iterator[tuple[int, list[float], float]]:
-    """Number of the feature, longitude and latitude, and weight of each point."""
+    """Yield the number of the feature, longitude and latitude, and the weight of each point."""
     for number, feature in enumerate(_members(tree)):
-        properties = feature.get("properties") if isinstance(feature, dict) else None
-        weight = _number((properties or {}).get(name)) if isinstance(properties or {}, dict) else np.nan
-        geometry = (
-            feature.get("geometry") if isinstance(feature, dict) and feature.get("type") == "Feature" else feature
-        )
+        is_object = isinstance(feature, dict)
+        properties = feature.get("properties") if is_object else None
+        weight = _number(properties.get(name)) if isinstance(properties, dict) else np.nan
+        geometry = feature.get("geometry") if is_object and feature.get("type") == "Feature" else feature
         for position in _positions(source, number, geometry):
             yield number, position, weight if weighted else np.nan
 
 
 def _members(tree: Any) -> list[Any]:
-    """Features or geometries of a collection; anything else by itself."""
+    """Return the features or geometries of a collection, and anything else as it is in a list."""
     member = _COLLECTIONS.get(tree["type"])
     members = [tree] if member is None else tree.get(member)
     return members if isinstance(members, list) else []
 
 
 def _positions(source: Source, number: int, geometry: Any) -> Iterator[list[float]]:
-    """Longitude and latitude of the points of a geometry; NaN if there are none."""
+    """Yield longitude and latitude of the points of a geometry, and NaN if there is no geometry."""
     if geometry is None:
         yield [np.nan, np.nan]
         return
@@ -87,8 +78,8 @@ def _positions(source: Source, number: int, geometry: Any) -> Iterator[list[floa
             yield from _positions(source, number, part)
     else:
         raise ValueError(
-            f"{source}, feature {number}: got {'a ' + kind if isinstance(kind, str) else 'no geometry'}, but points "
-            "are needed (Point, MultiPoint); reduce lines and areas to points first, e.g. to their centroids."
+            f"{source}, feature {number}: the geometry must be a Point or MultiPoint, got {kind!r}. Reduce lines and "
+            "areas to points first, such as their centroids."
         )
 
 

@@ -1,7 +1,4 @@
-"""Rows of a file of points: which columns hold the coordinates, which rows can be points, a random subset of them.
-
-Columns are chosen by name, number or prefix, or by the usual names of longitude and latitude.
-"""
+"""Rows of a file of points: choose the columns of the coordinates, find invalid rows, draw a random subset."""
 
 import errno
 import hashlib
@@ -18,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sphereot._arrays.libraries import unit_length_tolerance
-from sphereot._support.text import listed, lonlat_order, natural_order, plural
+from sphereot._support.text import listed, lonlat_order, natural_order, plural, shorten
 from sphereot.datasets.addresses import Source, partition_keys, size_and_head
 
 LABEL_OPTIONS = "--time, --by, --groups or --id"
-"""The options of commands that name columns of text."""
+"""Options of commands that name columns of text."""
 
 _BATCH_VALUES = 1 << 22
 _ALWAYS_ALLOWED_BYTES = 1 << 28
@@ -31,37 +28,29 @@ _WARNED_BY_FROM_LONLAT = 100  # rows, or more
 _STREAM = (0xD21F,)  # makes the choice of rows independent of great circles and permutations of the same seed
 _HEAD_BYTES = 1 << 20
 
-Array = np.ndarray[Any, Any]
-Columns = Sequence[Array | None]
-"""Arrays with the same number of rows; None for those that a file does not have."""
-
-
-def default_batch_rows(width: int) -> int:
-    """Default number of rows per batch: 32 MB in double precision for rows of `width` numbers."""
-    return max(_BATCH_VALUES // max(width, 1), 1)
+Columns = Sequence[np.ndarray[Any, Any] | None]
+"""Arrays with the same number of rows, or None for weights and degrees that a file does not have."""
 
 
 @contextmanager
 def reading_errors(source: Source, problem: str, explain: Callable[[], str] | None = None) -> Iterator[None]:
-    """Raise errors of a reader as a ValueError of one line: the file, `problem` or what `explain` finds, and why."""
+    """Raise errors of a reader as a ValueError of one line: the file, `problem` or the result of `explain`, and why."""
     try:
         yield
     except (MemoryError, ImportError):
         raise
-    # Damaged files raise many kinds of errors in the readers: of zip, zlib, tokens, indices, or an OSError of a seek.
-    # All of them mean a bad file; the original error is kept as the cause.
+    # Damaged files raise many kinds of errors: of zip, zlib, tokens, indices, or an OSError of a seek.
     except Exception as error:
         text = str(error).strip()
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             raise MemoryError(f"{source}: there is not enough memory to map it.") from error
         if text.startswith(str(source)):  # an error of this package
             raise
-        explanation = explain() if explain else ""
-        if explanation:
+        if explain and (explanation := explain()):
             raise ValueError(f"{source}, {explanation}") from error
         if isinstance(error, pickle.UnpicklingError) or "pickle" in text.lower() or "Python objects" in text:
             raise ValueError(
-                f"{source}: holds Python objects, which are never unpickled (they could run code); save plain numbers."
+                f"{source}: holds Python objects, which are never unpickled (they could run code). Save plain numbers."
             ) from error
         reason = text.splitlines()[0][:160] if text else type(error).__name__
         raise ValueError(f"{source}: {problem} ({reason}).") from error
@@ -69,7 +58,7 @@ def reading_errors(source: Source, problem: str, explain: Callable[[], str] | No
 
 @dataclass(frozen=True)
 class Selection:
-    """Which numbers of a file to read: the arguments of `read_points` of the same names."""
+    """Part of a file to read. The fields are arguments of `read_points`, except `batch_rows` and `in_parts`."""
 
     columns: Sequence[str | int] | None = None
     prefix: str | None = None
@@ -78,32 +67,32 @@ class Selection:
     lonlat: bool = False
     normalize: bool = False
     batch_rows: int | None = None
-    in_parts: bool = False  # the caller does not keep all rows, so that reading should need little memory
+    in_parts: bool = False  # the caller does not keep all rows, so reading should need little memory
     labels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
-            raise TypeError(f"columns: got the string {self.columns!r}; give a list of names or numbers.")
+            raise TypeError(f"columns must be a list of names or numbers, got the string {self.columns!r}.")
         if self.columns is not None and not len(self.columns):
-            raise ValueError("columns: got an empty list; name at least two, or leave columns out.")
-        if not isinstance(self.lonlat, bool):
-            raise TypeError(
-                f"lonlat: got {self.lonlat!r}; give True and name the two columns with columns, longitude first."
+            raise ValueError(
+                "columns must name at least two columns, got an empty list. To use all, leave columns out."
             )
+        if not isinstance(self.lonlat, bool):
+            raise TypeError(f"lonlat must be True or False, got {self.lonlat!r}. Name the columns with columns.")
         if isinstance(self.labels, str):
-            raise TypeError(f"labels: got the string {self.labels!r}; give a list of names.")
+            raise TypeError(f"labels must be a list of names, got the string {self.labels!r}.")
 
     def rows_per_batch(self, width: int) -> int:
-        """Number of rows per batch, for rows of `width` numbers: `batch_rows`, or 32 MB."""
-        return self.batch_rows or default_batch_rows(width)
+        """Return the number of rows per batch for rows of `width` numbers: `batch_rows`, or 32 MB."""
+        return self.batch_rows or max(_BATCH_VALUES // max(width, 1), 1)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a file: `values` (n, k), with NaN for what is missing or no number; `weights` (n,) if selected.
+    """Some rows of a file: `values` (n, k), with NaN for missing values and text; `weights` (n,) if selected.
 
-    `labels` are columns of text, (n,) each, by name, if selected. `rows` are their row numbers in the file, counted
-    from 0; blank lines are counted, but give no row.
+    `labels` are the selected columns of text, (n,) each, by name. `rows` are the row numbers in the file, counted from
+    0 together with blank lines.
     """
 
     values: np.ndarray[Any, Any]
@@ -112,17 +101,12 @@ class Batch:
     labels: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
 
-def no_quote(row: int, column: int) -> str | None:
-    """`PointFile.quote` of binary files, which have no text to quote."""
-    return None
-
-
 def require_plausible_size(source: Source, name: str, declared: int, stored: int) -> None:
-    """Raise if a file declares far more data than it stores, as files made to exhaust memory do."""
+    """Raise an error if a file declares far more data than it stores, which could exhaust the memory."""
     if declared > max(_ALWAYS_ALLOWED_BYTES, _MAX_COMPRESSION * stored):
         raise ValueError(
-            f"{source}: {name} takes {declared / 1e6:,.0f} MB in memory, more than {_MAX_COMPRESSION} times its "
-            f"{stored / 1e6:,.3f} MB in the file, which may be made to exhaust memory; if it is right, read it in "
+            f"{source}: {name} needs {declared / 1e6:,.0f} MB in memory, more than {_MAX_COMPRESSION} times its "
+            f"{stored / 1e6:,.3f} MB in the file, and could be made to exhaust the memory. If it is right, read it in "
             "parts with iter_points or max_points (--max-points), or save it as .npy."
         )
 
@@ -133,21 +117,16 @@ class PointFile:
 
     Attributes
     ----------
-    source : Source
     columns : tuple of str
-        Names of the coordinates; longitude before latitude if `lonlat`.
-    lonlat : bool
-        Whether the coordinates are longitude and latitude in degrees.
-    batches : callable () -> iterator of Batch
+        Names of the coordinates, longitude before latitude if `lonlat`.
     locate : callable (row) -> str
         Location of a row, counted from 0, for messages: "line 17", "row 15", "feature 15".
-    quote : callable (row, column) -> str or None
-        The text of a value in the file, None for binary files; the weights are column -1.
-    whole : array or None
+    quote : callable (row, column) -> str, optional
+        Text of a value in a text file. The weights are column -1.
+    whole : array, optional
         All values, if the file is mapped to memory and they can be used unchanged.
-    weights_name : str
     nan_message : str
-        What is wrong with a row that holds NaN, if there is no text to quote.
+        Message about a row with NaN, if there is no text to quote.
     """
 
     source: Source
@@ -155,7 +134,7 @@ class PointFile:
     lonlat: bool
     batches: Callable[[], Iterator[Batch]]
     locate: Callable[[int], str]
-    quote: Callable[[int, int], str | None] = no_quote
+    quote: Callable[[int, int], str | None] | None = None
     whole: np.ndarray[Any, Any] | None = None
     weights_name: str = "weights"
     nan_message: str = "holds NaN or infinity"
@@ -165,7 +144,7 @@ class PointFile:
 
 
 def choose(source: Source, names: Sequence[str], selection: Selection) -> tuple[list[int], int | None]:
-    """Indices of the selected columns among `names`, and that of the weights.
+    """Return the indices of the selected columns among `names`, and the index of the weights.
 
     Examples
     --------
@@ -176,51 +155,55 @@ def choose(source: Source, names: Sequence[str], selection: Selection) -> tuple[
     """
     weights = None if selection.weights is None else find(source, names, selection.weights, "weights")
     if selection.columns is not None and selection.prefix is not None:
-        raise ValueError("columns, prefix: got both; give one of them.")
+        raise ValueError("columns and prefix cannot be combined. Give one of them.")
     if selection.columns is not None:
         indices = [find(source, names, column, "columns") for column in selection.columns]
         if len(set(indices)) < len(indices):
-            raise ValueError(
-                f"columns: got a column twice in {listed([str(c) for c in selection.columns])}; name each once."
-            )
-        return (_named_lonlat(source, names, indices) if selection.lonlat else indices), weights
-    if selection.prefix is not None:
+            named = listed([str(column) for column in selection.columns])
+            raise ValueError(f"columns must name each column once, got {named}.")
+    elif selection.prefix is not None:
         indices = [k for k, name in enumerate(names) if name.strip().startswith(selection.prefix) and k != weights]
         if not indices:
-            raise ValueError(f"{source}: no column begins with {selection.prefix!r}; there are {listed(names)}.")
+            raise ValueError(f"{source}: no column begins with {selection.prefix!r}. There are {listed(names)}.")
         # By the numbers in the names, so that files with columns in another order agree.
         indices.sort(key=lambda k: natural_order(names[k].strip()))
-        return (_named_lonlat(source, names, indices) if selection.lonlat else indices), weights
-    if selection.lonlat:
+    elif selection.lonlat:
         return _detected_lonlat(source, names, weights), weights
-    labels = [find_label(source, names, label) for label in selection.labels]
-    indices = [k for k in range(len(names)) if k != weights and k not in labels]
-    order = lonlat_order([names[k] for k in indices])
-    if order is not None:
-        longitude, latitude = (names[indices[k]].strip() for k in order)
-        raise ValueError(
-            f"{source}: the columns {longitude!r} and {latitude!r} look like longitudes and latitudes; pass "
-            "lonlat=True (--lonlat), or name the columns of the coordinates."
-        )
+    else:
+        labels = [find_label(source, names, label) for label in selection.labels]
+        indices = [k for k in range(len(names)) if k != weights and k not in labels]
+        order = lonlat_order([names[k] for k in indices])
+        if order is not None:
+            longitude, latitude = (names[indices[k]].strip() for k in order)
+            raise ValueError(
+                f"{source}: the columns {longitude!r} and {latitude!r} look like longitudes and latitudes. Pass "
+                "lonlat=True (--lonlat), or name the columns of the coordinates."
+            )
+    if selection.lonlat:
+        if len(indices) != 2:
+            count = plural(len(indices), "column")
+            raise ValueError(f"{source}: columns must be longitude and latitude, in this order, got {count}.")
+        order = lonlat_order([names[k] for k in indices])  # columns with the usual names may come in any order
+        indices = indices if order is None else [indices[k] for k in order]
     return indices, weights
 
 
 def find(source: Source, names: Sequence[str], column: str | int, argument: str) -> int:
-    """Index of a column, by its name (without blanks around it) or by its number counted from 0."""
+    """Return the index of a column, by its name (without blanks around it) or by its number counted from 0."""
     index = _index(names, column)
     if index is not None:
         return index
-    remedy = "; for a file without weights give - (--weights)" if argument == "weights" else ""
-    raise ValueError(f"{source}: {argument}: there is no column {column!r}; there are {listed(names)}{remedy}.")
+    remedy = " For a file without weights, give - (--weights)." if argument == "weights" else ""
+    raise ValueError(f"{source}: {argument}: there is no column {column!r}. There are {listed(names)}.{remedy}")
 
 
 def find_label(source: Source, names: Sequence[str], label: str) -> int | None:
-    """Index of a column of text; None if it is a key of the partition instead, as `day` in day=2026-03-01/a.parquet."""
+    """Return the index of a column of text; None for a key of the partition, as `day` in day=2026-03-01/a.parquet."""
     index = _index(names, label)
     keys = partition_keys(source.path)
     if index is None and label not in keys:
         there = listed([*names, *keys])
-        raise ValueError(f"{source}: there is no column {label!r} (of {LABEL_OPTIONS}); there are {there}.")
+        raise ValueError(f"{source}: there is no column {label!r} (of {LABEL_OPTIONS}). There are {there}.")
     return index
 
 
@@ -235,15 +218,6 @@ def _index(names: Sequence[str], column: str | int) -> int | None:
     return None
 
 
-def _named_lonlat(source: Source, names: Sequence[str], indices: list[int]) -> list[int]:
-    if len(indices) != 2:
-        raise ValueError(
-            f"{source}: lonlat: got {plural(len(indices), 'column')}; name two, longitude and latitude in this order."
-        )
-    order = lonlat_order([names[k] for k in indices])  # columns with the usual names may come in any order
-    return indices if order is None else [indices[order[0]], indices[order[1]]]
-
-
 def _detected_lonlat(source: Source, names: Sequence[str], weights: int | None) -> list[int]:
     order = lonlat_order(["" if k == weights else name for k, name in enumerate(names)])
     if order is not None:
@@ -252,7 +226,7 @@ def _detected_lonlat(source: Source, names: Sequence[str], weights: int | None) 
     if len(rest) == 2 and all(re.fullmatch(r"\d+", names[k]) for k in rest):
         return rest  # columns without names are longitude, latitude
     raise ValueError(
-        f"{source}: got the columns {listed(names)}, but which are longitude and latitude is not clear; name the two, "
+        f"{source}: it is not clear which of the columns {listed(names)} are longitude and latitude. Name the two, "
         "longitude first, with columns (--columns)."
     )
 
@@ -261,7 +235,7 @@ def _detected_lonlat(source: Source, names: Sequence[str], weights: int | None) 
 
 
 def valid_rows(batch: Batch, lonlat: bool) -> np.ndarray[Any, Any]:
-    """Mask (n,) of the rows that can be points: finite, not zero, within the range of degrees, weight at least 0.
+    """Return a mask of the rows that can be points: finite, not zero, in the range of degrees, with a weight >= 0.
 
     Examples
     --------
@@ -282,56 +256,57 @@ def valid_rows(batch: Batch, lonlat: bool) -> np.ndarray[Any, Any]:
 
 
 def require_not_swapped(point_file: PointFile, batch: Batch, drop_bad: bool) -> None:
-    """Raise if longitude and latitude are swapped, since dropping invalid rows would then drop half the earth."""
+    """Raise an error if longitude and latitude are swapped: dropping invalid rows would drop half of the Earth."""
     beyond = np.abs(batch.values[:, 1]) > 90
     if drop_bad and _looks_swapped(batch) and beyond.mean() > 0.05:
         raise ValueError(
-            f"{point_file.source}: {int(beyond.sum())} latitudes are beyond 90 degrees and no longitude is; the "
-            f"columns {point_file.columns[1]!r} and {point_file.columns[0]!r} seem to be swapped; fix the file."
+            f"{point_file.source}: {int(beyond.sum())} latitudes are beyond 90 degrees and no longitude is, so the "
+            f"columns {point_file.columns[1]!r} and {point_file.columns[0]!r} seem to be swapped. Fix the file."
         )
 
 
 def warn_of_radians(point_file: PointFile, lonlat: np.ndarray[Any, Any]) -> None:
     """Warn if the few longitudes and latitudes of a short file could all be radians.
 
-    A place that is uniformly distributed on the earth is within these limits with probability 0.001.
+    A uniformly distributed location is within these limits with probability 0.001.
     """
     if 2 <= len(lonlat) < _WARNED_BY_FROM_LONLAT and bool((np.abs(lonlat) <= (2 * math.pi, math.pi / 2)).all()):
         warnings.warn(
             f"{point_file.source}: no longitude is beyond 2 pi and no latitude beyond pi / 2, as if they were in "
-            "radians, but degrees are expected; convert radians first, e.g. with numpy.rad2deg.",
+            "radians, but degrees are expected. Convert radians first, for example with numpy.rad2deg.",
             UserWarning,
             stacklevel=2,
         )
 
 
 def raise_for_first_invalid(point_file: PointFile, batch: Batch, valid: np.ndarray[Any, Any]) -> None:
-    """Raise an error that says what is wrong with the first invalid row of a batch."""
+    """Raise an error about the first invalid row of a batch."""
     k = int(np.argmin(valid))
     values, row = batch.values[k], int(batch.rows[k])
-    remedy = "fix the row, or drop such rows with drop_bad=True (--drop-bad)."
-    where = f"{point_file.source}, {point_file.locate(row)}"
+    weight = float("nan") if batch.weights is None else float(batch.weights[k])
+    remedy = "Fix the row, or drop such rows with drop_bad=True (--drop-bad)."
     not_finite = np.flatnonzero(~np.isfinite(values))
     if not_finite.size:
-        raise ValueError(f"{where}: {_nan_message(point_file, row, int(not_finite[0]))}; {remedy}")
-    if point_file.lonlat:
-        for column, name, limit in ((1, "latitude", 90), (0, "longitude", 360)):
-            if abs(values[column]) > limit:
-                if name == "latitude" and _looks_swapped(batch):
-                    remedy = f"the columns may be swapped: name them in the order longitude, latitude; or {remedy}"
-                raise ValueError(f"{where}: the {name} is {values[column]:.6g}, beyond {limit} degrees; {remedy}")
-    elif not values.any():
-        raise ValueError(f"{where}: is the zero vector, which has no direction; {remedy}")
-    weight = float("nan") if batch.weights is None else float(batch.weights[k])
-    if weight < 0:
-        raise ValueError(f"{where}: the weight is {weight:.6g}, but weights cannot be negative; {remedy}")
-    raise ValueError(f"{where}: {_nan_message(point_file, row, -1)}; {remedy}")
+        problem = _nan_message(point_file, row, int(not_finite[0]))
+    elif point_file.lonlat and abs(values[1]) > 90:
+        problem = f"the latitude is {values[1]:.6g}, beyond 90 degrees"
+        if _looks_swapped(batch):
+            remedy = f"If the columns are swapped, name them in the order longitude, latitude. {remedy}"
+    elif point_file.lonlat and abs(values[0]) > 360:
+        problem = f"the longitude is {values[0]:.6g}, beyond 360 degrees"
+    elif not point_file.lonlat and not values.any():
+        problem = "is the zero vector, which has no direction"
+    elif weight < 0:
+        problem = f"the weight is {weight:.6g}, but weights cannot be negative"
+    else:
+        problem = _nan_message(point_file, row, -1)
+    raise ValueError(f"{point_file.source}, {point_file.locate(row)}: {problem}. {remedy}")
 
 
 def as_unit_rows(point_file: PointFile, batch: Batch) -> np.ndarray[Any, Any]:
-    """Rows of unit length as float32 or float64, or an error that names the first row of another length.
+    """Return rows of unit length as float32 or float64, or raise an error that names the first row of another length.
 
-    Half precision keeps lengths to two or three digits; such rows are normalized in float32.
+    Half precision stores lengths with two or three digits, so its rows are normalized in float32.
     """
     values = batch.values
     half = values.dtype == np.float16
@@ -342,31 +317,30 @@ def as_unit_rows(point_file: PointFile, batch: Batch) -> np.ndarray[Any, Any]:
     is_unit = np.abs(lengths - 1) <= tolerance
     if not is_unit.all():
         k = int(np.argmin(is_unit))
-        remedy = "pass normalize=True (--normalize) if only directions matter"
+        remedy = "Pass normalize=True (--normalize) if only directions matter"
         if values.shape[1] == 2:
             remedy = (
-                "pass lonlat=True (--lonlat) if the two columns are a longitude and a latitude, or normalize=True "
-                "(--normalize) if they are directions in the plane, points on a circle"
+                "Pass lonlat=True (--lonlat) if the two columns are a longitude and a latitude, or normalize=True "
+                "(--normalize) if they are points on a circle"
             )
         where = f"{point_file.source}, {point_file.locate(int(batch.rows[k]))}"
-        raise ValueError(f"{where}: has length {lengths[k]:.4g}, but points must be unit vectors; {remedy}.")
+        raise ValueError(f"{where}: has length {lengths[k]:.4g}, but points must be unit vectors. {remedy}.")
     return values / lengths[:, None] if half else values
 
 
 def _nan_message(point_file: PointFile, row: int, column: int) -> str:
-    """What is wrong with a value that was read as NaN."""
+    """Describe a value that was read as NaN."""
     names = point_file.columns or ("",)
     # A list-typed column has one name for all coordinates.
     name = point_file.weights_name if column == -1 else names[min(column, len(names) - 1)]
-    text = point_file.quote(row, column)
+    text = None if point_file.quote is None else point_file.quote(row, column)
     if text is None:
         return f"{name!r} {point_file.nan_message}" if column == -1 else point_file.nan_message
-    quoted = text if len(text) <= 40 else text[:37] + "..."
-    return f"{name!r} is missing" if not text.strip() else f"{name!r} is {quoted!r}, not a finite number"
+    return f"{name!r} is {shorten(text, 40)!r}, not a finite number" if text.strip() else f"{name!r} is missing"
 
 
 def _looks_swapped(batch: Batch) -> bool:
-    """Whether some latitudes are beyond 90 degrees but no longitude is."""
+    """Return whether some latitudes, but no longitudes, are beyond 90 degrees."""
     return not bool((np.abs(batch.values[:, 0]) > 90).any()) and bool((np.abs(batch.values[:, 1]) > 90).any())
 
 
@@ -374,21 +348,20 @@ def _looks_swapped(batch: Batch) -> bool:
 
 
 def file_generator(paths: Sequence[Path], seed: int) -> np.random.Generator:
-    """Random generator seeded by `seed` and the content of the files (size and first MiB), not by their names."""
+    """Create a random generator from `seed` and the content of the files (size and first MiB), not from their names."""
     content = hashlib.sha256()
     for path in paths:
         size, head = size_and_head(path, _HEAD_BYTES)
         content.update(size.to_bytes(8, "little") + head)
-    digest = content.digest()
-    words = np.frombuffer(digest, np.uint32).tolist()
+    words = np.frombuffer(content.digest(), np.uint32).tolist()
     return np.random.default_rng(np.random.SeedSequence([seed, *words], spawn_key=_STREAM))
 
 
 def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Generator) -> list[Any]:
     """Choose `count` random rows, in their order, from arrays that come in parts; all rows if there are fewer.
 
-    Every row gets a random key, and the rows with the smallest keys are chosen. So the choice does not depend on how
-    the rows are divided into parts, and at most `2 * count` rows are held besides one part.
+    Every row gets a random key, and the rows with the smallest keys are chosen. The choice therefore does not depend on
+    the parts, and at most `2 * count` rows are stored in addition to one part.
 
     Examples
     --------
@@ -419,7 +392,7 @@ def random_rows(parts: Iterable[Columns], count: int, generator: np.random.Gener
 def _smallest(
     held: list[Columns], keys: list[np.ndarray[Any, Any]], count: int
 ) -> tuple[list[Columns], list[np.ndarray[Any, Any]]]:
-    """The `count` rows with the smallest keys, as one part and in their order."""
+    """Return the `count` rows with the smallest keys, in their order, as one part."""
     joined = np.concatenate(keys)
     rows = np.sort(np.argsort(joined, kind="stable")[:count])
     return [_rows(_concatenate_parts(held), rows)], [joined[rows]]

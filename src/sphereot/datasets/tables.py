@@ -1,6 +1,6 @@
-"""Points in CSV, Parquet, Feather and JSON Lines files, read in batches: only the selected columns.
+"""Points in CSV, Parquet, Feather and JSON Lines files: the selected columns are read in batches.
 
-Parquet is read by pyarrow, which holds one row group as it is stored, and raises errors for damaged ones; the rest is
+Parquet is read by pyarrow, which needs memory for one row group and raises errors for damaged files. Other formats are
 read by polars, which also converts the columns of all formats.
 """
 
@@ -26,7 +26,6 @@ from sphereot.datasets.rows import (
     choose,
     find,
     find_label,
-    no_quote,
     reading_errors,
     require_plausible_size,
 )
@@ -38,22 +37,22 @@ _SEPARATORS = ",;\t"
 
 
 def open_csv(source: Source, selection: Selection) -> PointFile:
-    """Open a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names.
-
-    Quotes in tab-separated values are part of the text, unless there are some in the first line.
-    """
+    """Open a CSV file: comma, semicolon or tab, `#` comments, with or without a line of names."""
     pl = require("polars", f"{source}: reading this type of file")
-    form = _first_line(source.local)
-    if form is None:
+    skipped, line = _first_line(source.local)
+    if not line:
         raise ValueError(f"{source}: there are no rows in it.")
-    skipped, separator, is_quoted = form
+    separator = max(_SEPARATORS, key=line.count)
+    # Tab-separated values are often written without quotes (GBIF), so a quote in a text would begin a field of many
+    # lines. Programs that quote fields also quote the names.
+    is_quoted = separator != "\t" or '"' in line
     options: dict[str, Any] = {
         "separator": separator,
         "quote_char": '"' if is_quoted else None,
         "skip_lines": skipped,
         "comment_prefix": "#",
         "encoding": "utf8-lossy",
-        "infer_schema": False,  # all columns as text, so that a value that is no number can be quoted
+        "infer_schema": False,  # all columns are text, so messages can quote values that are not numbers
         "glob": False,
     }
     with reading_errors(source, _PROBLEM):
@@ -64,9 +63,9 @@ def open_csv(source: Source, selection: Selection) -> PointFile:
             scan = pl.scan_csv(source.local, has_header=False, **options)
             names = [str(k) for k in range(len(names))]
     indices, weights = choose(source, names, selection)
-    lines = _Lines(source.local, separator, has_header, is_quoted)
+    lines = _Lines(source.local, skipped, separator, has_header, is_quoted)
     chosen = [*indices, *([] if weights is None else [weights])]
-    around = None if is_quoted else ' \r"'  # blanks, or also quotes that polars has not removed
+    around = None if is_quoted else ' \r"'  # None is blanks only: polars has removed the quotes
     numbers = [
         pl.nth(k).str.strip_chars(around).cast(pl.Float64, strict=False).alias(str(i)) for i, k in enumerate(chosen)
     ]
@@ -81,7 +80,7 @@ def open_csv(source: Source, selection: Selection) -> PointFile:
                 labels = {label: frame[label].to_numpy() for label in selection.labels}
                 rows = np.arange(first, first + len(values))
                 first += len(values)
-                # A blank line gives a row without values; only the text tells it from a row of empty fields.
+                # A blank line is a row without values, as is a row of empty fields: only their text differs.
                 empty = np.isnan(values).all(axis=1)
                 if empty.any():
                     not_blank = ~(empty & np.isin(rows, lines.blank_rows))
@@ -102,40 +101,39 @@ def open_csv(source: Source, selection: Selection) -> PointFile:
 
 
 def open_parquet(source: Source, selection: Selection) -> PointFile:
-    """Open a Parquet file; a single list-typed column holds all coordinates."""
+    """Open a Parquet file. If it has exactly one column of lists, this column contains the coordinates."""
     pl = require("polars", f"{source}: reading this type of file")
     require("pyarrow", f"{source}: reading this type of file")
     from pyarrow import parquet
 
     def frames(columns: Sequence[str], rows: int) -> Iterator[Any]:
         with parquet.ParquetFile(source.local) as file:
-            for group in range(file.num_row_groups):  # memory of a row group is free only after its last batch
+            for group in range(file.num_row_groups):  # one at a time, so its memory is free after its last batch
                 for batch in file.iter_batches(
                     min(rows, _PARQUET_ROWS), row_groups=[group], columns=columns, use_threads=False
                 ):
                     yield pl.from_arrow(batch)
 
     with reading_errors(source, _PROBLEM), parquet.ParquetFile(source.local) as file:
-        empty = pl.from_arrow(file.schema_arrow.empty_table())  # not by its name, which polars may take for a pattern
+        empty = pl.from_arrow(file.schema_arrow.empty_table())
         schema, count = dict(empty.schema), file.metadata.num_rows
     return _open_columns(source, selection, schema, count, frames)
 
 
 def open_feather(source: Source, selection: Selection) -> PointFile:
     """Open a Feather (Arrow IPC) file, as `open_parquet`."""
-    pl = require("polars", f"{source}: reading this type of file")
-    return _open_scan(source, selection, pl, lambda: pl.scan_ipc(source.local, glob=False))
+    return _open_scan(source, selection, lambda pl: pl.scan_ipc(source.local, glob=False))
 
 
 def open_json_lines(source: Source, selection: Selection) -> PointFile:
     """Open a file with one JSON object per line, as `open_parquet`."""
+    return _open_scan(source, selection, lambda pl: pl.scan_ndjson(source.local, infer_schema_length=1000))
+
+
+def _open_scan(source: Source, selection: Selection, open_with: Callable[[Any], Any]) -> PointFile:
     pl = require("polars", f"{source}: reading this type of file")
-    return _open_scan(source, selection, pl, lambda: pl.scan_ndjson(source.local, infer_schema_length=1000))
-
-
-def _open_scan(source: Source, selection: Selection, pl: Any, scanned: Callable[[], Any]) -> PointFile:
     with reading_errors(source, _PROBLEM):
-        scan = scanned()
+        scan = open_with(pl)
         schema = dict(scan.collect_schema())
         count = scan.select(pl.len()).collect().item()
 
@@ -152,13 +150,12 @@ def _open_columns(
     count: int,
     frames: Callable[[Sequence[str], int], Iterator[Any]],
 ) -> PointFile:
-    """Open a table with types: `frames(columns, rows)` reads some columns in data frames of at most `rows` rows."""
+    """Open a table with a schema: `frames(columns, rows)` reads columns in data frames of at most `rows` rows."""
     import polars as pl
 
     names = list(schema)
-    lists = [
-        name for name, kind in schema.items() if getattr(kind, "inner", None) is not None and kind.inner.is_numeric()
-    ]
+    inner = {name: getattr(kind, "inner", None) for name, kind in schema.items()}
+    lists = [name for name, kind in inner.items() if kind is not None and kind.is_numeric()]
     indices: list[int]
     if selection.columns is None and selection.prefix is None and not selection.lonlat and len(lists) == 1:
         indices = [names.index(lists[0])]
@@ -170,11 +167,11 @@ def _open_columns(
     for name in [*(chosen if vector is None else []), *([] if weights is None else [names[weights]])]:
         if not schema[name].is_numeric():
             raise ValueError(
-                f"{source}: column {name!r} has type {schema[name]}, not numbers; choose the coordinates with columns "
-                "or prefix (--columns, --prefix)."
+                f"{source}: column {name!r} must contain numbers, got type {schema[name]}. Choose the coordinates with "
+                "columns or prefix (--columns, --prefix)."
             )
-    kinds = {str(getattr(schema[name], "inner", schema[name])) for name in chosen}
-    # Half precision is kept until the lengths of rows are validated, which allow it a wider tolerance.
+    kinds = {str(schema[name] if inner[name] is None else inner[name]) for name in chosen}
+    # Half precision is kept until the lengths of rows are validated, since it has a larger tolerance.
     kind = pl.Float16 if kinds == {"Float16"} else pl.Float32 if kinds <= {"Float16", "Float32"} else pl.Float64
     coordinates = [pl.col(name).cast(pl.List(kind) if vector else kind).alias(str(i)) for i, name in enumerate(chosen)]
     weight = [] if weights is None else [pl.col(names[weights]).cast(pl.Float64).alias("weights")]
@@ -200,7 +197,7 @@ def _open_columns(
                 labels = {label: frame[label].to_numpy() for label in selection.labels}
                 yield Batch(values, frame["weights"].to_numpy() if weight else None, numbers, labels)
         if first != count:  # if a thread of polars fails, the batches end without an error
-            raise ValueError(f"{source}: has {count} rows, but only {first} can be read; it seems to be damaged.")
+            raise ValueError(f"{source}: has {count} rows, but only {first} can be read. It seems to be damaged.")
 
     return PointFile(
         source,
@@ -208,20 +205,19 @@ def _open_columns(
         selection.lonlat,
         batches,
         locate=lambda row: f"row {row}",
-        quote=no_quote,
         weights_name="weights" if weights is None else names[weights],
         nan_message="is missing, holds NaN or infinity"
-        + ("" if vector is None else f", or has not as many numbers in {vector!r} as the rows before"),
+        + ("" if vector is None else f", or has a list {vector!r} of another length than the first"),
     )
 
 
 def _label_columns(source: Source, names: Sequence[str], selection: Selection, count: int, pl: Any) -> list[Any]:
-    """Expressions of the columns of text; while they are read, coordinates have the numbers below `count` as names."""
+    """Return expressions of the columns of text. The names of coordinates are the numbers below `count` then."""
     taken = {"weights", *map(str, range(count))}.intersection(selection.labels)
     if taken:
         raise ValueError(
-            f"{source}: the column {min(taken)!r} (of {LABEL_OPTIONS}) needs another name than a number or 'weights'; "
-            "rename it first."
+            f"{source}: the name of a column (of {LABEL_OPTIONS}) must not be a number or 'weights', got "
+            f"{min(taken)!r}. Rename it first."
         )
     keys = partition_keys(source.path)
     columns = []
@@ -233,12 +229,12 @@ def _label_columns(source: Source, names: Sequence[str], selection: Selection, c
 
 
 def _vectors(source: Source, lists: Any, dim: int | None, pl: Any) -> np.ndarray[Any, Any]:
-    """Values of a list-typed column as an array; rows without a list of length `dim` become NaN."""
+    """Return the values of a column of lists as an array, with NaN for rows without a list of length `dim`."""
     lengths = lists.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
     if dim is None:
         positive = lengths[lengths > 0]
         if not positive.size:
-            raise ValueError(f"{source}: the lists hold no numbers; choose another column with columns (--columns).")
+            raise ValueError(f"{source}: the lists are empty. Choose another column with columns (--columns).")
         dim = int(positive[0])
     has_length = lengths == dim
     flat: np.ndarray[Any, Any] = lists.filter(pl.Series(has_length)).explode().to_numpy(writable=True)
@@ -251,45 +247,40 @@ def _vectors(source: Source, lists: Any, dim: int | None, pl: Any) -> np.ndarray
 
 @dataclass(frozen=True)
 class _Lines:
-    """Text of the lines of a CSV file, read only for error messages; rows are counted as polars counts them."""
+    """Text of the lines of a CSV file, read only for messages. Rows are counted as in polars."""
 
     path: Path
+    skipped: int  # lines before the table
     separator: str
     has_header: bool
     is_quoted: bool
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Line numbers, from 1, and fields of the first line and of all rows."""
-        number, in_table = 0, False
+        """Yield line numbers, from 1, and fields of the first line and of all rows."""
+        number = 0
 
         def lines() -> Iterator[str]:
-            nonlocal number, in_table
+            nonlocal number
             with _open_text(self.path, "") as file:
-                for line in file:
-                    number += 1
-                    in_table = in_table or (bool(line.strip()) and not line.startswith("#"))
-                    if in_table and not line.startswith("#"):
+                for number, line in enumerate(file, 1):
+                    if number > self.skipped and not line.startswith("#"):
                         yield line
 
         with suppress(csv.Error):
-            reader = (
-                csv.reader(lines(), delimiter=self.separator)
-                if self.is_quoted
-                else csv.reader(lines(), delimiter=self.separator, quoting=csv.QUOTE_NONE)
-            )
-            for fields in reader:
+            quoting: Any = csv.QUOTE_MINIMAL if self.is_quoted else csv.QUOTE_NONE
+            for fields in csv.reader(lines(), delimiter=self.separator, quoting=quoting):
                 yield number, fields
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         return islice(self._records(), int(self.has_header), None)
 
     def locate(self, row: int) -> str:
-        """Line of a row, for messages."""
+        """Return the line of a row, for messages."""
         line, _ = next(islice(self._rows(), row, None), (0, []))
         return f"line {line}" if line else f"row {row}"
 
     def field(self, row: int, column: int) -> str | None:
-        """Text of a field, None if there is no such row."""
+        """Return the text of a field, or None if there is no such row."""
         line, fields = next(islice(self._rows(), row, None), (0, []))
         if not line:
             return None
@@ -301,32 +292,26 @@ class _Lines:
         return [k for k, (_, fields) in enumerate(self._rows()) if len(fields) < 2 and not "".join(fields).strip()]
 
     def first_ragged(self) -> str:
-        """Message on the first line with more fields than the first one; empty if there is none."""
+        """Return a message about the first line with too many fields, or no text."""
         width = 0
         for line, fields in self._records():
             width = width or len(fields)
             if len(fields) > width:
-                return f"line {line}: has {len(fields)} fields, but the first line has {width}; fix the line."
+                return f"line {line}: has {len(fields)} fields, but the first line has {width}. Fix the line."
         return ""
 
 
 def is_separated(path: Path) -> bool:
-    """Whether there are commas, semicolons or tabs in the first line of a text file that is no comment."""
-    with _open_text(path, "\n") as file:
-        line = next((line for line in file if line.strip() and not line.startswith("#")), "")
+    """Return whether there are commas, semicolons or tabs in the first line of the table in a text file."""
+    line = _first_line(path)[1]
     return any(separator in line for separator in _SEPARATORS)
 
 
-def _first_line(path: Path) -> tuple[int, str, bool] | None:
-    """Number of lines before the table, separator of its fields, whether they are quoted; None if there is no table."""
+def _first_line(path: Path) -> tuple[int, str]:
+    """Return the number of lines before the table, and its first line; no text if there is no table."""
     with _open_text(path, "\n") as file:
-        for number, line in enumerate(file):
-            if line.strip() and not line.startswith("#"):
-                separator = max(_SEPARATORS, key=line.count)
-                # Tab-separated values are written without quotes (GBIF), where a quote in a text would begin a field
-                # of many lines; programs that quote fields quote the names too.
-                return number, separator, separator != "\t" or '"' in line
-    return None
+        lines = ((number, line) for number, line in enumerate(file) if line.strip() and not line.startswith("#"))
+        return next(lines, (0, ""))
 
 
 def _open_text(path: Path, newline: str) -> TextIO:

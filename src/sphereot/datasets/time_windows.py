@@ -1,4 +1,4 @@
-"""Windows of time: which rows belong to which hour, day, week, month or year."""
+"""Windows of time: divide rows by hours, days, weeks, months, quarters or years."""
 
 import math
 from collections.abc import Collection, Iterable
@@ -13,7 +13,6 @@ from sphereot._arrays.types import SupportsArray
 Period = Literal["hour", "day", "week", "month", "quarter", "year"]
 _PERIODS: tuple[str, ...] = get_args(Period)
 
-_EPOCH_WEEKDAY = 3  # 1970-01-01 was a Thursday
 _TICKS = {10: 1, 13: 1_000, 16: 1_000_000, 19: 1_000_000_000}  # digits of times from 2001 to 2286: ticks per second
 _DIGITS_OF_DATE = 8  # of 20260301
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of digits that could be a date
@@ -22,23 +21,23 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of digits that could be a date
 def time_windows(
     times: SupportsArray | Iterable[str | date | np.datetime64], every: Period = "week"
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Divide rows by the calendar: the rows of each hour, day, week, month, quarter or year.
+    """Divide rows by hours, days, weeks, months, quarters or years.
 
     Parameters
     ----------
     times : array of datetime64, or sequence of datetime, date or str
-        One time per row, of the years 1 to 9999. Text is ISO 8601 ("2026-03-01", "2026-03-01T12:30:00+02:00"). Times
-        with an offset are converted to UTC. Numbers, also as text, are seconds, milliseconds, microseconds or
-        nanoseconds since 1970: from 2001 to 2286 they have 10, 13, 16 or 19 digits. Other numbers, such as negative
-        ones and fractions, have the unit of the largest number of all rows: seconds up to 10 digits, milliseconds up to
+        One time per row, of the years 1 to 9999. Text must be ISO 8601 ("2026-03-01", "2026-03-01T12:30:00+02:00").
+        Times with an offset are converted to UTC. Numbers, also as text, are seconds, milliseconds, microseconds or
+        nanoseconds since 1970. Numbers of the years 2001 to 2286 have 10, 13, 16 or 19 digits. Other numbers, such as
+        negative ones and fractions, have the unit of the largest number: seconds up to 10 digits, milliseconds up to
         13, and so on. Digits that could also be a date with a time, such as 2026030112, raise an error.
-    every : {"hour", "day", "week", "month", "quarter", "year"}
-        The length of a window. Weeks begin on Monday, and have the numbers of ISO 8601.
+    every : {"hour", "day", "week", "month", "quarter", "year"}, default "week"
+        Length of a window. Weeks begin on Monday, and have the numbers of ISO 8601.
 
     Returns
     -------
     dict of str to int array
-        The indices of the rows of each window, in the order of time; windows without rows are left out.
+        Row indices by the name of the window, in the order of time. Windows without rows are left out.
 
     Examples
     --------
@@ -51,19 +50,14 @@ def time_windows(
 
 
 def period_labels(times: Any, every: str) -> np.ndarray[Any, Any]:
-    """The name of the period of every time, as text that sorts in the order of time."""
+    """Return the name of the period of every time, as text that sorts in the order of time."""
     if every not in _PERIODS:
-        raise ValueError(f"every: got {every!r}; give one of {', '.join(_PERIODS)}.")
+        raise ValueError(f"every must be one of {', '.join(_PERIODS)}, got {every!r}.")
     moments = _as_moments(times)
     if every == "week":
-        days = moments.astype("datetime64[D]")
-        index = (days.astype(np.int64) + _EPOCH_WEEKDAY) // 7
-        starts, inverse = np.unique(index, return_inverse=True)
-        names = []
-        for start in starts:
-            iso = (np.datetime64(0, "D") + int(start) * 7 - _EPOCH_WEEKDAY).item().isocalendar()
-            names.append(f"{iso.year:04}-W{iso.week:02}")
-        return np.array(names)[inverse]
+        days, inverse = np.unique(moments.astype("datetime64[D]"), return_inverse=True)
+        weeks = [day.isocalendar() for day in days.tolist()]
+        return np.array([f"{week.year:04}-W{week.week:02}" for week in weeks])[inverse]
     if every == "quarter":
         months = moments.astype("datetime64[M]").astype(np.int64)
         quarters, inverse = np.unique(months // 3, return_inverse=True)
@@ -73,10 +67,10 @@ def period_labels(times: Any, every: str) -> np.ndarray[Any, Any]:
 
 
 def _as_moments(times: Any) -> np.ndarray[Any, Any]:
-    """Times as an array of datetime64 in UTC, of the years 1 to 9999."""
+    """Convert times to an array of datetime64 in UTC, of the years 1 to 9999."""
     given = np.asarray(times) if hasattr(times, "__array__") else np.asarray(list(times), dtype=object)
     if given.ndim != 1:
-        raise ValueError(f"times: got shape {given.shape}, but one time per row is needed.")
+        raise ValueError(f"times must have shape (n,), got {given.shape}.")
     if not np.issubdtype(given.dtype, np.datetime64):
         values = given.tolist()
         moments = dict.fromkeys(values)
@@ -84,8 +78,8 @@ def _as_moments(times: Any) -> np.ndarray[Any, Any]:
         if counts and all(_begins_with_date(count) for count in counts.values()):
             value = next(iter(counts))
             raise ValueError(
-                f"times: row {values.index(value)} holds {value!r}, which could be a date with a time or a number of "
-                "seconds since 1970; write it as 2026-03-01T12:30:00."
+                "times must not be digits that could be a date with a time or a number of seconds since 1970, got "
+                f"{value!r} in row {values.index(value)}. Write it as 2026-03-01T12:30:00."
             )
         ticks = _ticks_per_second(counts.values())
         for value in moments:
@@ -93,23 +87,23 @@ def _as_moments(times: Any) -> np.ndarray[Any, Any]:
                 moments[value] = _as_moment(value, counts.get(value), ticks)
             except (ValueError, OverflowError) as error:
                 raise ValueError(
-                    f"times: row {values.index(value)} holds {value!r}, which is not a time of the years 1 to 9999; "
-                    "write it as 2026-03-01 or 2026-03-01T12:30:00."
+                    f"times must be of the years 1 to 9999, got {value!r} in row {values.index(value)}. Write it as "
+                    "2026-03-01 or 2026-03-01T12:30:00."
                 ) from error
         given = np.array([moments[value] for value in values], dtype="datetime64[us]")
     missing = np.flatnonzero(np.isnat(given))
     if missing.size:
-        raise ValueError(f"times: row {missing[0]} has no time; leave such rows out first.")
+        raise ValueError(f"times must not be missing, got no time in row {missing[0]}. Leave out such rows first.")
     years = given.astype("datetime64[Y]").astype(np.int64) + 1970
     outside = np.flatnonzero((years < MINYEAR) | (years > MAXYEAR))
     if outside.size:  # names of windows sort in the order of time only if all years have four digits
         row = int(outside[0])
-        raise ValueError(f"times: row {row} is in the year {years[row]}; give times of the years 1 to 9999.")
+        raise ValueError(f"times must be of the years 1 to 9999, got the year {years[row]} in row {row}.")
     return given
 
 
 def _as_count(value: Any) -> Decimal | None:
-    """A time since 1970, in an unknown unit; None for other values, also for dates that are written as eight digits."""
+    """Return a time since 1970, in an unknown unit; None for other values, also for dates of eight digits."""
     if isinstance(value, np.datetime64 | date) or value is None or value != value:
         return None
     try:
@@ -122,7 +116,7 @@ def _as_count(value: Any) -> Decimal | None:
 
 
 def _digits(count: Decimal) -> str:
-    """The digits of an integer that is not negative, also of 20260301.0; empty for other numbers."""
+    """Return the digits of a nonnegative integer, also of 20260301.0, and no digits for other numbers."""
     return str(int(count)) if count >= 0 and count == int(count) else ""
 
 
@@ -136,7 +130,7 @@ def _begins_with_date(count: Decimal) -> bool:
 
 
 def _ticks_per_second(counts: Collection[Decimal]) -> int | None:
-    """The unit of times since 1970, by the largest; None if it could be a year or an index."""
+    """Return the unit of times since 1970, from the largest time; None if that could be a year or an index."""
     smallest, largest = min(counts, default=Decimal(0)), max(map(abs, counts), default=Decimal(0))
     if smallest >= 0 and largest.adjusted() + 1 < min(_TICKS):
         return None
