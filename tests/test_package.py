@@ -65,7 +65,14 @@ def test_all_is_what_is_public(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["compat.sklearn.UnitNorm", "torch.metrics.KNNAccuracy", "sketch.dask.sketch", "sketch.spark.sketch_agg"]
+    "name",
+    [
+        "compat.sklearn.UnitNorm",
+        "torch.metrics.KNNAccuracy",
+        "sketch.dask.sketch",
+        "sketch.spark.sketch_agg",
+        "stats.prometheus.prometheus_text",
+    ],
 )
 def test_modules_of_packages_are_attributes(name):
     """`import sphereot` is enough for the modules of packages that need an optional package, too."""

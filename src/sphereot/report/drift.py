@@ -148,7 +148,7 @@ def monitor_page(
     result = DriftResult(windows, m.alpha, reference.n, reference.dim, m.p, m.permutations, reference.n_projections)
     earlier = len(m.windows) - len(windows)
     shown = {
-        "Reference": f"{reference.n:,} points in dimension {reference.dim}, as a sketch",
+        "Reference": f"{plural(reference.n, 'point')} in dimension {reference.dim}, as a sketch",
         "Windows": f"{len(m.windows)}, tested from {m.windows[0].time} to {m.windows[-1].time}",
         "Distance": f"{distance_name(m.p)}, over {reference.n_projections:,} great circles, the same for all",
         "Permutations": f"999 of groups per window, {m.permutations:,} if the p-value is small",

@@ -129,8 +129,8 @@ def group_numbers(name: str, labels: Any, n: int, groups: int) -> NDArray[np.int
     is_array = hasattr(labels, "__array__")
     if not is_array and (not isinstance(labels, Sequence) or isinstance(labels, str | bytes)):
         raise TypeError(f"{name} must be an array or list of labels, got {type(labels).__name__}.")
+    require_labels(name, labels)
     values = np.asarray(labels, dtype=None if is_array else object)
-    require_labels(name, values)
     if values.dtype == object and len({type(label) for label in values.flat}) == 1:
         values = np.array(values.tolist())
     if values.dtype.kind not in "iuUT":

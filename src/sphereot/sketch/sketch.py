@@ -19,6 +19,7 @@ from sphereot._arrays.types import Labels, Method, Numbers, Points
 from sphereot._arrays.validation import as_masses, as_order, as_points, own_weights
 from sphereot._backends import sketch_backend
 from sphereot._support.atomic_write import write_aside
+from sphereot._support.text import plural
 from sphereot.sketch.bins import WEIGHT_UNIT, Bins, count_points, to_float, zero_bins
 from sphereot.sketch.layout import Layout, decode, encode, group_numbers
 
@@ -387,7 +388,7 @@ class Sketch:
         weights = ", weighted" if self._weighted else ""
         return (
             f"Sketch(dim={layout.dim}, n_projections={layout.n_projections}, bins={layout.bins}, seed={layout.seed}, "
-            f"method={layout.method!r}{groups}): {self.n:,} points{weights}, {self.nbytes / 1e6:.1f} MB"
+            f"method={layout.method!r}{groups}): {plural(self.n, 'point')}{weights}, {self.nbytes / 1e6:.1f} MB"
         )
 
 
