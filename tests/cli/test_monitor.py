@@ -71,13 +71,21 @@ def test_day_by_day(files, tmp_path, today):
     for day, code in (("mon", 0), ("tue", 0), ("wed", 3), ("mon", 0)):
         for history, suffix in zip(histories, (".sketch", ".parquet"), strict=True):
             window = files / f"{day}{suffix}"
-            done = run("monitor", files / "reference.sketch", window, "--history", history, *COMMON, *READING)
+            reading = READING if suffix == ".parquet" else []
+            done = run("monitor", files / "reference.sketch", window, "--history", history, *COMMON, *reading)
             assert done.exit_code == code, done.output
             assert done.stdout.startswith(f"{day} 2026-03-01: {'DRIFT' if code else 'no drift'}; SSW_1 0.")
     records = [[json.loads(line) for line in history.read_text().splitlines()] for history in histories]
     assert [record["label"] for record in records[0][1:]] == [f"{day} 2026-03-01" for day in ("mon", "tue", "wed")]
     assert records[0] == records[1]
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_options_that_sketches_cannot_follow(files, tmp_path):
+    arguments = ["--history", tmp_path / "h.jsonl", *COMMON, *READING]
+    done = run("monitor", files / "reference.sketch", files / "mon.sketch", *arguments)
+    assert done.exit_code == 2
+    assert "--columns, --groups cannot be given for sketches" in " ".join(done.stderr.split())
 
 
 def test_json_metrics_and_report(files, tmp_path, today):

@@ -73,6 +73,9 @@ def test_fractions_and_negative_numbers():
     assert period_labels(["-86400000", "1772404200000"], "day").tolist() == ["1969-12-31", "2026-03-01"]
     assert period_labels(np.array([1772404200123456789]), "hour").tolist() == ["2026-03-01T22"]
     assert period_labels(np.array([20260301.0, 20260302.0]), "day").tolist() == ["2026-03-01", "2026-03-02"]
+    assert period_labels(np.array([-86400, 0, 31536000]), "day").tolist() == ["1969-12-31", "1970-01-01", "1971-01-01"]
+    # Digits of a date are a number of seconds if another number is not a date.
+    assert period_labels([-86400, 19991231, 100000000], "year").tolist() == ["1969", "1970", "1973"]
 
 
 def test_series_of_pandas():

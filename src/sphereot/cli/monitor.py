@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 @show.command()
 def monitor(
+    context: typer.Context,
     reference: Annotated[Path, typer.Argument(help="Reference: a sketch with groups, created by `sphereot sketch`.")],
     history: Annotated[
         Path, typer.Option(help="File with the results of all windows. The first run creates it, later runs extend it.")
@@ -115,6 +116,8 @@ def monitor(
             raise ValueError(f"{reference}: is not a sketch. Create one with `{command}`.")
         if report is not None:
             from sphereot.report import monitor_page  # an error here, before the work, if a package is missing
+        if paths and all(path.suffix == ".sketch" for path in paths):
+            opt.refuse_for_sketches(context, reading, "groups")
         first = reader.load_sketch(reference)
         lengths = show.lengths_for(p, first.dim, unit)
         watching = DriftMonitor(

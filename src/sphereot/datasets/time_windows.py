@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterable
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -30,7 +31,8 @@ def time_windows(
         Times with an offset are converted to UTC. Numbers, also as text, are seconds, milliseconds, microseconds or
         nanoseconds since 1970. Numbers of the years 2001 to 2286 have 10, 13, 16 or 19 digits. Other numbers, such as
         negative ones and fractions, have the unit of the largest number: seconds up to 10 digits, milliseconds up to
-        13, and so on. Digits that could also be a date with a time, such as 2026030112, raise an error.
+        13, and so on. Numbers are dates if all of them have eight digits, such as 20260301. Digits that could also be a
+        date with a time, such as 2026030112, raise an error.
     every : {"hour", "day", "week", "month", "quarter", "year"}, default "week"
         Length of a window. Weeks begin on Monday, and have the numbers of ISO 8601.
 
@@ -75,6 +77,10 @@ def _as_moments(times: Any) -> np.ndarray[Any, Any]:
         values = given.tolist()
         moments = dict.fromkeys(values)
         counts = {value: count for value in moments if (count := _as_count(value)) is not None}
+        are_dates = all(len(_digits(counts[value])) == _DIGITS_OF_DATE for value in counts if isinstance(value, Real))
+        for value in [*counts]:  # numbers of eight digits are dates if all numbers are
+            if len(_digits(counts[value])) == _DIGITS_OF_DATE and (are_dates or isinstance(value, str)):
+                del counts[value]
         if counts and all(_begins_with_date(count) for count in counts.values()):
             value = next(iter(counts))
             raise ValueError(
@@ -103,16 +109,14 @@ def _as_moments(times: Any) -> np.ndarray[Any, Any]:
 
 
 def _as_count(value: Any) -> Decimal | None:
-    """Return a time since 1970, in an unknown unit; None for other values, also for dates of eight digits."""
+    """Return a number, such as a time since 1970 in an unknown unit; None for other values."""
     if isinstance(value, np.datetime64 | date) or value is None or value != value:
         return None
     try:
         count = Decimal(str(value).strip())
     except InvalidOperation:
         return None
-    if not count.is_finite() or count.adjusted() >= max(_TICKS) or len(_digits(count)) == _DIGITS_OF_DATE:
-        return None
-    return count
+    return count if count.is_finite() and count.adjusted() < max(_TICKS) else None
 
 
 def _digits(count: Decimal) -> str:
