@@ -230,13 +230,19 @@ def test_conventions_of_scikit_learn():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"folds": "points"}, "folds: got 'points'; choose one of 'locations', 'rows'"),
-        ({"candidates": ()}, r"candidates: got \(\); give a tuple of one or more"),
-        ({"candidates": "kernels"}, "candidates: got 'kernels'"),
-        ({"candidates": ("gmm",)}, "candidates: got .*'kernels', 'mixtures', 'flow'"),
-        ({"flow": FlowDensity()}, r"flow: got FlowDensity\(\), but 'flow' is not one of the candidates"),
-        ({"flow": FlowDensity(epochs=0), "candidates": ("flow",)}, "epochs: got 0"),
-        ({"flow": FlowDensity("stereo"), "candidates": ("flow",)}, "flow: got the model 'stereo'"),
+        ({"folds": "points"}, "folds must be one of 'locations', 'rows', got 'points'"),
+        ({"candidates": ()}, r"candidates must be a tuple of one or more of 'kernels', 'mixtures', 'flow', got \(\)"),
+        (
+            {"candidates": "kernels"},
+            "candidates must be a tuple of one or more of 'kernels', 'mixtures', 'flow', got 'kernels'",
+        ),
+        (
+            {"candidates": ("gmm",)},
+            r"candidates must be a tuple of one or more of 'kernels', 'mixtures', 'flow', got \('gmm',\)",
+        ),
+        ({"flow": FlowDensity()}, r"flow must be None unless 'flow' is one of the candidates, got FlowDensity\(\)"),
+        ({"flow": FlowDensity(epochs=0), "candidates": ("flow",)}, "epochs: .*, got 0"),
+        ({"flow": FlowDensity("stereo"), "candidates": ("flow",)}, "flow must have the model 'expmap', got 'stereo'"),
     ],
 )
 def test_bad_parameters_are_named(changes, message):
@@ -246,5 +252,5 @@ def test_bad_parameters_are_named(changes, message):
 
 @pytest.mark.parametrize("model", [AdaptiveKDE, AverageDensity])
 def test_points_at_one_location_are_refused(model):
-    with pytest.raises(ValueError, match=r"x: .*location"):
+    with pytest.raises(ValueError, match=r"x must have points at .*locations"):
         model().fit(np.repeat(np.eye(3)[:1], 5, axis=0))

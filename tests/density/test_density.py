@@ -81,7 +81,7 @@ def test_exact_training_is_the_limit_of_many_great_circles():
 
 
 def test_the_learning_rate_falls_by_equal_factors():
-    from sphereot.density.training import learning_rate
+    from sphereot.density.flow import learning_rate
 
     rates = np.array([learning_rate(0.1, 0.001, epoch, 5) for epoch in range(1, 6)])
     assert_allclose(rates, [0.1, 0.1 * 10**-0.5, 0.01, 0.01 * 10**-0.5, 0.001])
@@ -164,7 +164,7 @@ def test_a_callback_is_told_of_every_epoch_and_may_stop_the_fit(tmp_path):
     assert len(small(epochs=3).fit(cloud(40), callback=lambda *told: 1.0).history_.losses) == 3
     again = load(estimator.save(tmp_path / "model.safetensors"))  # a function is not written
     assert again.progress is False
-    with pytest.raises(TypeError, match="progress: got 'yes'"):
+    with pytest.raises(TypeError, match=r"progress must be True.*got 'yes'"):
         small(progress="yes").fit(cloud(40))
 
 
@@ -204,18 +204,18 @@ def test_bad_model_files_get_their_message(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": "gmm"}, "model: got 'gmm'"),
-        ({"loss": "kl"}, "loss: got 'kl'"),
-        ({"model": "stereo", "loss": "ssw"}, "stays on the sphere"),
+        ({"model": "gmm"}, "model must be one of 'expmap', 'stereo', got 'gmm'"),
+        ({"loss": "kl"}, r"loss must be one of 'ssw', 'sw', 'nll', 'ssw\+nll', got 'kl'"),
+        ({"model": "stereo", "loss": "ssw"}, "loss must be 'sw' or 'nll' with the model 'stereo', got 'ssw'"),
         ({"epochs": 0}, "epochs"),
-        ({"method": "grid"}, "method: got 'grid'"),
+        ({"method": "grid"}, "method must be one of .*, got 'grid'"),
         ({"lr": -1.0}, "lr"),
-        ({"final_lr": 0.0}, "final_lr: got 0.0"),
-        ({"method": "exact", "loss": "sw"}, "method: got 'exact'.*the loss 'sw' has no such mean"),
-        ({"method": "exact", "model": "stereo"}, "the loss 'sw' has no such mean"),
+        ({"final_lr": 0.0}, "final_lr: .*, got 0.0"),
+        ({"method": "exact", "loss": "sw"}, "method must not be 'exact' with the loss 'sw'"),
+        ({"method": "exact", "model": "stereo"}, "method must not be 'exact' with the loss 'sw'"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
         ({"patience": 5}, "validation_fraction"),
-        ({"model": "stereo", "n_components": 8}, "n_components: got 8, but the model 'stereo' has no components"),
+        ({"model": "stereo", "n_components": 8}, "n_components must be left out for the model 'stereo', got 8"),
     ],
 )
 def test_bad_parameters_are_named(changes, said):
@@ -288,7 +288,7 @@ def test_euclidean_sliced_distance_and_seeds():
             values.append(float(sliced_wasserstein(x, y, 5)))
     assert values[0] != values[1]
     assert torch.equal(torch.random.get_rng_state(), state)
-    with pytest.raises(TypeError, match="seed: got bool"):
+    with pytest.raises(TypeError, match=r"seed: .*, got bool"):
         sliced_wasserstein(x, y, 5, seed=True)
 
 
@@ -301,9 +301,9 @@ def test_seeds_of_a_fitted_model():
     assert not np.array_equal(estimator.sample(3), estimator.sample(3))
     assert torch.equal(torch.random.get_rng_state(), state)
     for seed, error in ((-1, ValueError), (True, TypeError), (np.random.default_rng(0), TypeError)):
-        with pytest.raises(error, match="seed: got"):
+        with pytest.raises(error, match=r"seed: .*got"):
             estimator.sample(3, seed=seed)
-        with pytest.raises(error, match="seed: got"):
+        with pytest.raises(error, match=r"seed: .*got"):
             small(seed=seed).fit(x)
 
 
@@ -346,12 +346,12 @@ def test_bad_calls_end_with_one_line(command, tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("lon,lat\n")
     for arguments, said in [
-        (("fit", data, "--lonlat", "--model", "gmm"), "model: got 'gmm'"),
-        (("fit", data, "--lonlat", "--model", "kde", "--loss", "ssw"), "loss: got 'ssw', but the model 'kde' is not"),
-        (("fit", data, "--lonlat", "--model", "kde", "--epochs", 5), "is not trained; leave epochs out"),
-        (("fit", data, "--lonlat", "--model", "auto", "--blocks", 4), "n_blocks: got 4, but the model 'auto' is not"),
-        (("fit", data, "--lonlat", "--model", "expmap", "--bandwidth", 0.1), "bandwidth: got 0.1, but the model"),
-        (("fit", data, "--lonlat", "--model", "mixture", "--folds", "rows"), "folds: got 'rows', but the model"),
+        (("fit", data, "--lonlat", "--model", "gmm"), "--model must be one of 'expmap', 'stereo'"),
+        (("fit", data, "--lonlat", "--model", "kde", "--loss", "ssw"), "loss must be left out for the model 'kde'"),
+        (("fit", data, "--lonlat", "--model", "kde", "--epochs", 5), "which is not trained, got 5"),
+        (("fit", data, "--lonlat", "--model", "auto", "--blocks", 4), "n_blocks must be left out for the model 'auto'"),
+        (("fit", data, "--lonlat", "--model", "expmap", "--bandwidth", 0.1), "bandwidth must be left out"),
+        (("fit", data, "--lonlat", "--model", "mixture", "--folds", "rows"), "folds must be left out for the model"),
         (("fit", empty, "--lonlat"), "empty.csv"),
         (("fit", tmp_path / "missing.csv", "--lonlat"), "missing.csv"),
         (("evaluate", data, data), "places.csv"),
@@ -378,7 +378,10 @@ def test_fit_auto(command, tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {"places.csv", "model.safetensors"}
     assert json.loads(command("evaluate", model, data, "--lonlat", "--json").stdout)["log_likelihood"] > UNIFORM
     assert command("sample", model, "-n", 3, "--seed", 0).exit_code == 0
-    refused(command("fit", data, "--lonlat", "--model", "auto", "--folds", "points"), "folds: got 'points'")
+    refused(
+        command("fit", data, "--lonlat", "--model", "auto", "--folds", "points"),
+        "folds must be one of 'locations', 'rows', got 'points'",
+    )
 
 
 def test_plot_writes_a_map_and_a_page(command, tmp_path):
@@ -692,9 +695,9 @@ def with_parameters(**changes):
         ("expmap", lambda held: held | {"history": []}, ""),
         ("expmap", lambda held: held | {"history": {"losses": 5, "validation": []}}, ""),
         ("expmap", lambda held: held | {"parameters": None}, ""),
-        ("expmap", with_parameters(model="nosuch"), "model: got 'nosuch'"),
+        ("expmap", with_parameters(model="nosuch"), "(model must be one of 'expmap', 'stereo'"),
         ("expmap", with_parameters(model=["expmap"]), ""),
-        ("expmap", with_parameters(model="stereo", loss=None), "has no components"),
+        ("expmap", with_parameters(model="stereo", loss=None), "for the model 'stereo'"),
         ("expmap", with_parameters(model="kde"), "there is no 'points'"),
         ("expmap", with_parameters(n_blocks=10**9), "parameters, but it holds"),
         ("expmap", with_parameters(n_blocks=1e300), "n_blocks"),
@@ -711,8 +714,8 @@ def with_parameters(**changes):
         ("auto", lambda held: held | {"flow_weight": 0.5}, "the weight of its flow is 0.5"),
         ("auto", lambda held: held | {"flow_weight": math.nan}, "the weight of its flow"),
         ("auto", lambda held: held | {"shares": None}, ""),
-        ("auto", with_parameters(folds="points"), "folds: got 'points'"),
-        ("auto", with_parameters(candidates=5), "candidates: got 5"),
+        ("auto", with_parameters(folds="points"), "folds must be one of 'locations', 'rows', got 'points'"),
+        ("auto", with_parameters(candidates=5), "'mixtures', 'flow', got 5"),
         ("kde", with_parameters(model="auto"), "there is no"),
     ],
 )

@@ -258,21 +258,57 @@ def test_single_precision_points_have_the_density_of_double_ones(rng):
 
 X = np.eye(3)
 FAULTS = {
-    "zero": (lambda: SphericalKDE(0.0).fit(X), ValueError, "bandwidth: got 0.0, but the width.*positive"),
-    "negative": (lambda: SphericalKDE(-1).fit(X), ValueError, "bandwidth: got -1.*'cv' or 'rule-of-thumb'"),
-    "nan": (lambda: SphericalKDE(float("nan")).fit(X), ValueError, "bandwidth: got nan"),
-    "infinite": (lambda: SphericalKDE(float("inf")).fit(X), ValueError, "bandwidth: got inf"),
-    "word": (lambda: SphericalKDE("scott").fit(X), ValueError, "bandwidth: got 'scott', but"),
-    "list": (lambda: SphericalKDE([0.1]).fit(X), ValueError, r"bandwidth: got \[0.1\], but"),
-    "one point": (lambda: SphericalKDE().fit(X[:1]), ValueError, "all points are at one location.*give a number"),
+    "zero": (
+        lambda: SphericalKDE(0.0).fit(X),
+        ValueError,
+        r"bandwidth must be a positive number of radians, 'cv' or 'rule-of-thumb', got 0\.0",
+    ),
+    "negative": (
+        lambda: SphericalKDE(-1).fit(X),
+        ValueError,
+        "bandwidth must be a positive number of radians, 'cv' or 'rule-of-thumb', got -1",
+    ),
+    "nan": (
+        lambda: SphericalKDE(float("nan")).fit(X),
+        ValueError,
+        "bandwidth must be a positive number of radians, 'cv' or 'rule-of-thumb', got nan",
+    ),
+    "infinite": (
+        lambda: SphericalKDE(float("inf")).fit(X),
+        ValueError,
+        "bandwidth must be a positive number of radians, 'cv' or 'rule-of-thumb', got inf",
+    ),
+    "word": (
+        lambda: SphericalKDE("scott").fit(X),
+        ValueError,
+        "bandwidth must be a positive number of radians, 'cv' or 'rule-of-thumb', got 'scott'",
+    ),
+    "list": (
+        lambda: SphericalKDE([0.1]).fit(X),
+        ValueError,
+        r"bandwidth must be a positive number of radians, 'cv' or 'rule-of-thumb', got \[0\.1\]",
+    ),
+    "one point": (
+        lambda: SphericalKDE().fit(X[:1]),
+        ValueError,
+        r"bandwidth cannot be chosen, because all points are at one location. Give a number",
+    ),
     "one place": (lambda: SphericalKDE("rule-of-thumb").fit(X[[1, 1]]), ValueError, "all points are at one location"),
     "not unit": (lambda: SphericalKDE(0.1).fit(2 * X), ValueError, "x: row 0 has length 2"),
-    "weights": (lambda: SphericalKDE(0.1, [1, 2]).fit(X), ValueError, "weights: shape is"),
-    "negative weights": (lambda: SphericalKDE(0.1, [1, 2, -1]).fit(X), ValueError, "weights: the smallest is -1"),
+    "weights": (
+        lambda: SphericalKDE(0.1, [1, 2]).fit(X),
+        ValueError,
+        "weights must have one weight for each point of x",
+    ),
+    "negative weights": (
+        lambda: SphericalKDE(0.1, [1, 2, -1]).fit(X),
+        ValueError,
+        "weights: weights cannot be negative, got -1",
+    ),
     "not fitted": (lambda: SphericalKDE().density(X), ValueError, r"call fit\(x\) first"),
     "no sample": (lambda: SphericalKDE().sample(3), ValueError, r"call fit\(x\) first"),
     "dimension": (lambda: SphericalKDE(0.1).fit(X).density(np.eye(2)), ValueError, "dimension 2 and the fitted sample"),
-    "count": (lambda: SphericalKDE(0.1).fit(X).sample(0), ValueError, "n: got 0"),
+    "count": (lambda: SphericalKDE(0.1).fit(X).sample(0), ValueError, "n: .*, got 0"),
 }
 
 test_bad_input = refusal_test(FAULTS)

@@ -180,16 +180,16 @@ def test_no_gradient_no_move_and_no_nan():
     ("build", "said"),
     [
         (lambda x: RiemannianSGD([2 * x.detach()], 0.1), r"params\[0\]: row 0 has length 2.*normalize"),
-        (lambda x: RiemannianSGD([x], -1.0), "lr: got -1.0"),
-        (lambda x: RiemannianSGD([x], math.inf), "lr: got inf"),
-        (lambda x: RiemannianSGD([x], 0.1, momentum=1.0), "momentum: got 1.0"),
-        (lambda x: RiemannianSGD([x], 0.1, nesterov=True), "give momentum too"),
+        (lambda x: RiemannianSGD([x], -1.0), r"lr must be finite and at least 0, got -1\.0"),
+        (lambda x: RiemannianSGD([x], math.inf), "lr must be finite and at least 0, got inf"),
+        (lambda x: RiemannianSGD([x], 0.1, momentum=1.0), r"momentum must be in \[0, 1\), got 1\.0"),
+        (lambda x: RiemannianSGD([x], 0.1, nesterov=True), "nesterov must be False without momentum, got True"),
         (
             lambda x: RiemannianSGD([x], 0.1, retraction="log"),
-            "retraction: got 'log'; choose one of 'exp', 'normalize'",
+            "retraction must be 'exp' or 'normalize', got 'log'",
         ),
-        (lambda x: RiemannianAdam([x], 0.1, betas=(0.9, 1.5)), r"betas\[1\]: got 1.5"),
-        (lambda x: RiemannianAdam([x], 0.1, eps=0.0), "eps: got 0.0"),
+        (lambda x: RiemannianAdam([x], 0.1, betas=(0.9, 1.5)), r"betas\[1\] must be in \[0, 1\), got 1\.5"),
+        (lambda x: RiemannianAdam([x], 0.1, eps=0.0), r"eps must be positive, got 0\.0"),
     ],
 )
 def test_bad_options_are_named(build, said):

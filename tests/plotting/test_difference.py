@@ -41,7 +41,7 @@ def test_command_draws(tmp_path):
     for name in ("map.png", "map.html"):
         done = run("test", *files, "--map", tmp_path / name)
         assert done.exit_code == 0, done.output
-        assert f"{name}: before is denser on" in " ".join(done.stdout.split())
+        assert f"{name}: before is significantly denser on" in " ".join(done.stdout.split())
         assert (tmp_path / name).stat().st_size > 5000
     for name in ("x", "y"):
         np.save(tmp_path / f"{name}.npy", sphere.random_uniform(50, 2, seed=ord(name)))
@@ -49,9 +49,9 @@ def test_command_draws(tmp_path):
     assert run("test", *planar, tmp_path / "circle.svg").exit_code == 0
     assert (tmp_path / "circle.svg").exists()
     for arguments, message in (
-        ([*planar, tmp_path / "circle.html"], "a page is for points with 3 coordinates or more"),
-        ([*files, "--map", tmp_path / "map.docx"], "give a name that ends in .png"),
-        ([*files, "--map", tmp_path / "before.npy"], "give a name that ends in .png"),
+        ([*planar, tmp_path / "circle.html"], "a page needs points with 3 coordinates or more"),
+        ([*files, "--map", tmp_path / "map.docx"], "--map must have the extension .png"),
+        ([*files, "--map", tmp_path / "before.npy"], "--map must have the extension .png"),
     ):
         done = run("test", *arguments)
         assert done.exit_code == 2
@@ -96,12 +96,12 @@ def test_legend_says_what_lines_mean():
     assert texts(legend) == ["where before is denser", "where after is denser", "points of before"]
     solid, dashed, points = legend.legend_handles
     assert [solid.get_linestyle(), dashed.get_linestyle(), points.get_linestyle()] == ["-", "--", "None"]
-    assert legend.get_title().get_text() == "Lines around regions beyond chance at level 0.05"
+    assert legend.get_title().get_text() == "Lines around significant regions (alpha = 0.05)"
     above = replace(RESULT, region=np.maximum(RESULT.region, 0))
     assert texts(plotting.difference_map(above).get_legend()) == ["where x is denser"]
     quiet = plotting.difference_map(replace(RESULT, region=np.zeros_like(RESULT.region)))
     assert texts(quiet.get_legend()) == []
-    assert quiet.get_legend().get_title().get_text() == "No region is beyond chance at level 0.05"
+    assert quiet.get_legend().get_title().get_text() == "No significant region (alpha = 0.05)"
     assert plotting.difference_map(RESULT, legend=False).get_legend() is None
 
 

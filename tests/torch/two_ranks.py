@@ -92,7 +92,7 @@ def compare(rank: int, port: int) -> None:
         for got, whole in zip(torch.autograd.grad(shared, mine), expected, strict=True):
             torch.testing.assert_close(got, whole[own])
     compare_views(own)
-    assert "give the loss a seed" in message_of(lambda: SSWLoss(gather=True)(*batches()))
+    assert "seed must be given with gather=True" in message_of(lambda: SSWLoss(gather=True)(*batches()))
     refuse_unlike_batches(rank)
     dist.destroy_process_group()
 

@@ -10,8 +10,7 @@ from sphereot.density.kde import AdaptiveKDE, SphericalKDE
 from sphereot.density.mixture import VonMisesFisherMixture
 
 if TYPE_CHECKING:
-    from sphereot.density.flow import FlowDensity
-    from sphereot.density.training import History
+    from sphereot.density.flow import FlowDensity, History
 
 __all__ = [
     "AdaptiveKDE",

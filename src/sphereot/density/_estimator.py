@@ -74,7 +74,7 @@ class DensityModel(BaseEstimator):
     set_score_request: Callable[..., Self]
 
     _model: ClassVar[str]  # its name in model files
-    # scikit-learn calls the points X and would take `x` for metadata.
+    # scikit-learn calls the points X, and would treat `x` as metadata.
     __metadata_request__fit: ClassVar[Any] = {"x": _UNUSED}
     __metadata_request__score: ClassVar[Any] = {"x": _UNUSED}
     __metadata_request__predict: ClassVar[Any] = {"x": _UNUSED}
@@ -169,7 +169,7 @@ class DensityModel(BaseEstimator):
         n = as_int("n", n, 1, "the number of points")
         if random_state is not None:
             if seed is not None:
-                raise ValueError("random_state: got seed too, which has the same meaning; give one of them.")
+                raise ValueError("random_state must not be given with seed, which has the same meaning, got both.")
             if isinstance(random_state, np.random.RandomState):
                 random_state = int(random_state.randint(2**31 - 1))
             seed = random_state
@@ -209,7 +209,7 @@ class DensityModel(BaseEstimator):
         sample_weight = own_weights(sample_weight, x)
         rows = as_points("x", x, weighted=True)
         if sample_weight is not None and weights is not None:
-            raise ValueError("sample_weight: the estimator was made with weights; give weights only to fit.")
+            raise ValueError("sample_weight must be None for an estimator with weights. Give weights only to fit.")
         name, given = ("weights", weights) if sample_weight is None else ("sample_weight", sample_weight)
         valid = as_weights(name, given, "x", rows)
         masses = np.ones(rows.shape[0]) if valid is None else to_numpy(valid).astype(np.float64)

@@ -149,18 +149,18 @@ class AverageDensity(ComponentModel):
 
     def _check_parameters(self) -> None:
         if self.folds not in _FOLDS:
-            raise ValueError(f"folds: got {self.folds!r}; choose one of {', '.join(map(repr, _FOLDS))}.")
+            raise ValueError(f"folds must be one of {', '.join(map(repr, _FOLDS))}, got {self.folds!r}.")
         given = self.candidates
         if not isinstance(given, tuple | list) or not given or not all(name in _CANDIDATES for name in given):
             raise ValueError(
-                f"candidates: got {given!r}; give a tuple of one or more of {', '.join(map(repr, _CANDIDATES))}."
+                f"candidates must be a tuple of one or more of {', '.join(map(repr, _CANDIDATES))}, got {given!r}."
             )
         if self.flow is not None:
             if "flow" not in given:
-                raise ValueError(f"flow: got {self.flow!r}, but 'flow' is not one of the candidates; leave flow out.")
+                raise ValueError(f"flow must be None unless 'flow' is one of the candidates, got {self.flow!r}.")
             self.flow._check_parameters()
             if self.flow.model != "expmap":
-                raise ValueError(f"flow: got the model {self.flow.model!r}, but 'expmap' is needed; choose it.")
+                raise ValueError(f"flow must have the model 'expmap', got {self.flow.model!r}.")
 
     def _fit_candidates(
         self, candidates: "list[_Candidate]", points: Floats, seed: int, advance: Callable[[], None]
@@ -275,8 +275,7 @@ def draw_folds(points: Floats, by: str, generator: np.random.Generator) -> NDArr
     first, location = group_by_location(points)
     if len(first) < 3:
         raise ValueError(
-            f"x: the points are at {len(first)} locations, but an average of estimates needs three or more; use "
-            "SphericalKDE with a bandwidth."
+            f"x must have points at three or more locations, got {len(first)}. Use SphericalKDE with a bandwidth."
         )
     if by == "rows":
         folds: NDArray[np.intp] = generator.permutation(len(points)) % min(_N_FOLDS, len(points))
@@ -363,7 +362,7 @@ def load(path: str | os.PathLike[str]) -> DensityModel:
 
             kinds[name] = FlowDensity
         if name not in kinds:
-            raise ValueError(f"model: got {name!r}; choose one of 'expmap', 'stereo', {', '.join(map(repr, kinds))}.")
+            raise ValueError(f"model must be one of 'expmap', 'stereo', {', '.join(map(repr, kinds))}, got {name!r}.")
         kind = kinds[name]
         if name == "mixture" and "epochs" in parameters:
             del parameters["n_components"]  # of a flow, in files of an earlier version

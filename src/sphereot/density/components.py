@@ -20,7 +20,7 @@ from sphereot.sphere.maps import log_area
 COINCIDENT = 1e-14  # 1 - cosine: points closer than 1.4e-7 radians are at one location
 _BLOCK_ENTRIES = 2**19  # of the matrix of points against points: 4 MB
 _POINTS_PER_TILE = 256
-_FEWEST_POINTS, _FEWEST_COMPONENTS = 1024, 256  # below, all pairs take no longer
+_FEWEST_POINTS, _FEWEST_COMPONENTS = 1024, 256  # below, all pairs are as fast
 _NEGLIGIBLE = 36.0  # terms below exp(-36) of the sum, all of them together
 
 Floats = NDArray[np.float64]
@@ -66,7 +66,7 @@ class VonMisesFisherComponents:
     def log_density(self, points: Floats, precision: type[np.floating[Any]] = np.float32) -> Floats:
         """Compute the log-density at unit vectors in float64, shape (m, d).
 
-        The default precision of exponentials, float32, gives the log-density to 1e-6, and is faster than float64.
+        With the default precision of exponentials, float32, the error is 1e-6; it is faster than float64.
         """
         values = np.empty(len(points))
         log_factors = np.log(self.weights) + scaled_log_normalizer(self.means.shape[1], self.concentrations)
@@ -254,7 +254,7 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 def log_sum_exp(exponents: Floats, dtype: Any = np.float64) -> Floats:
     """Compute the logarithm of the sum of exponentials in each row; overwrites `exponents`.
 
-    Exponentials in float32 are several times faster, and give the result to 1e-6.
+    Exponentials in float32 are several times faster, with an error of 1e-6.
     """
     largest = exponents.max(axis=1, keepdims=True)
     exponents -= largest
@@ -308,7 +308,7 @@ def neighbor_distances(locations: Floats, neighbors: int) -> Floats:
         return distances
     for rows in row_blocks(len(locations), len(locations)):
         gap = 1.0 - locations[rows] @ locations.T
-        gap[gap <= COINCIDENT] = np.inf  # itself, or a point that rounding alone has moved
+        gap[gap <= COINCIDENT] = np.inf  # itself, or a point moved by rounding
         gap.partition(count - 1, axis=1)
         distances[rows, :count] = np.sqrt(2.0 * np.sort(gap[:, :count], axis=1))
     return distances

@@ -113,10 +113,7 @@ class SphericalKDE(DensityModel):
         elif isinstance(rule, Real) and not isinstance(rule, bool) and 0 < float(rule) < math.inf:
             self.bandwidth_ = float(rule)
         else:
-            raise ValueError(
-                f"bandwidth: got {rule!r}, but the width of the kernel must be a positive number of radians, 'cv' or "
-                "'rule-of-thumb'."
-            )
+            raise ValueError(f"bandwidth must be a positive number of radians, 'cv' or 'rule-of-thumb', got {rule!r}.")
         self.concentration_ = self.bandwidth_**-2
         return self
 
@@ -192,7 +189,7 @@ def _cross_validate(points: Floats, weights: Floats) -> float:
 
 
 _NO_SPREAD = (
-    "bandwidth: cannot be chosen, because all points are at one location; give a number of radians, e.g. bandwidth=0.1."
+    "bandwidth cannot be chosen, because all points are at one location. Give a number of radians, e.g. bandwidth=0.1."
 )
 
 
@@ -255,8 +252,7 @@ class AdaptiveKDE(ComponentModel):
     def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
         """Store unit vectors, shape (n, d), at two or more locations, and choose the bandwidths.
 
-        `sample_weight`, shape (n,), contains nonnegative weights; by default the weights of the constructor. `y` is
-        ignored.
+        `sample_weight` is as in `SphericalKDE.fit`. `y` is ignored.
         """
         points, masses = self._weighted_sample(x, self.weights, sample_weight)
         neighbors, scale = self.neighbors, self.scale
@@ -292,8 +288,8 @@ class _Sample:
         self.distances = neighbor_distances(self.locations, max(1, min(neighbors, len(first) - 1)))
         if not np.all(np.isfinite(self.distances[:, 0])):
             raise ValueError(
-                "x: all points are at one location, so their distances do not define a bandwidth; give points at two "
-                "or more locations, or use SphericalKDE with a number of radians."
+                "x must have points at two or more locations, because their distances define the bandwidths, got one. "
+                "Use SphericalKDE with a number of radians."
             )
 
     def bandwidths(self, neighbors: int, scale: float) -> Floats:

@@ -85,18 +85,14 @@ class VonMisesFisherMixture(ComponentModel):
         weights: Numbers | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.max_concentration = max_concentration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.weights = weights
-        self.seed = seed
+        self.n_components, self.max_concentration = n_components, max_concentration
+        self.tol, self.max_iter = tol, max_iter
+        self.weights, self.seed = weights, seed
 
     def fit(self, x: Points, y: None = None, sample_weight: Numbers | None = None) -> Self:
         """Fit the mixture to unit vectors, shape (n, d), with at least one location per component.
 
-        `sample_weight`, shape (n,), contains nonnegative weights; by default the weights of the constructor. `y` is
-        ignored.
+        `sample_weight` is as in `SphericalKDE.fit`. `y` is ignored.
         """
         points, weights = self._weighted_sample(x, self.weights, sample_weight)
         tol = as_positive("tol", self.tol, "the smallest increase in a step")
@@ -105,7 +101,7 @@ class VonMisesFisherMixture(ComponentModel):
         count = self.n_components
         if count is not None and as_int("n_components", count, 1, "the number of components") > len(first):
             raise ValueError(
-                f"n_components: got {count}, but the points are at {len(first)} locations; give at most {len(first)}."
+                f"n_components must be at most the number of locations of the points ({len(first)}), got {count}."
             )
         if self.max_concentration is not None:
             largest = as_positive("max_concentration", self.max_concentration, "the largest concentration")

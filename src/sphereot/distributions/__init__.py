@@ -10,11 +10,9 @@ from sphereot._support.extras import require
 
 require("torch", "sphereot.distributions")
 
-from sphereot.distributions.axial import unit_vector
-from sphereot.distributions.power_spherical import PowerSpherical
+from sphereot.distributions.axial import PowerSpherical, VonMisesFisher
 from sphereot.distributions.projected import projected_von_mises_fisher_density
-from sphereot.distributions.uniform import HypersphericalUniform
-from sphereot.distributions.von_mises_fisher import VonMisesFisher
+from sphereot.distributions.uniform import HypersphericalUniform, unit_vector
 
 __all__ = [
     "HypersphericalUniform",

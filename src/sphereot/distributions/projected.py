@@ -85,17 +85,15 @@ def projected_von_mises_fisher_density(
     vector: Any = mean_direction
     planes: Any = np.asarray(frame) if isinstance(frame, list | tuple) else frame
     if len(np.shape(vector)) != 1:
-        raise ValueError(
-            f"mean_direction: got shape {np.shape(vector)}, but one unit vector is needed; pass an array of shape (d,)."
-        )
+        raise ValueError(f"mean_direction must be one unit vector, shape (d,), got shape {np.shape(vector)}.")
     mean = as_points("mean_direction", [vector] if isinstance(vector, list | tuple) else vector[None, :])[0, :]
     require_same_kind(turns=given, mean_direction=mean)
     mean = namespace(mean).astype(mean, given.dtype, copy=False)
     shape, dim = tuple(planes.shape), int(mean.shape[0])
     if len(shape) not in (2, 3) or shape[-2:] != (dim, 2) or 0 in shape:
         raise ValueError(
-            f"frame: got shape {shape}, but a mean direction in dimension {dim} needs a frame of shape ({dim}, 2), as "
-            f"sphereot.great_circles(1, {dim})[0] returns, or several of shape (L, {dim}, 2)."
+            f"frame must have shape ({dim}, 2) or (L, {dim}, 2) for a mean direction in dimension {dim}, got {shape}. "
+            f"Use sphereot.great_circles(1, {dim})[0]."
         )
     frames = as_frames(planes if len(shape) == 3 else planes[None, :, :], mean[None, :], "frame")
     frames = frames if len(shape) == 3 else frames[0, :, :]
@@ -104,7 +102,7 @@ def projected_von_mises_fisher_density(
     batch = tuple(frames.shape[:-2])
     if batch and given.ndim > 1 and tuple(given.shape[:-1]) != batch:
         raise ValueError(
-            f"turns: got shape {tuple(given.shape)}, but {batch[0]} frames need turns of shape (n,) or ({batch[0]}, n)."
+            f"turns must have shape (n,) or ({batch[0]}, n) with {batch[0]} frames, got {tuple(given.shape)}."
         )
 
     planar = xp.matmul(xp.matrix_transpose(frames), mean[:, None])  # (..., 2, 1)
@@ -186,10 +184,10 @@ def _as_concentration(value: Any, turns: Array) -> Array:
     xp = namespace(turns)
     if isinstance(value, Real) and not isinstance(value, bool):
         if not 0 <= float(value) < math.inf:
-            raise ValueError(f"concentration: got {value}, but kappa must be finite and at least 0.")
+            raise ValueError(f"concentration must be finite and at least 0, got {value}.")
         return xp.asarray(float(value), dtype=turns.dtype, device=device(turns))
     if not hasattr(value, "dtype") or np.shape(value) != ():
-        raise TypeError(f"concentration: got {value!r}; give one number of at least 0.")
+        raise TypeError(f"concentration must be one number of at least 0, got {value!r}.")
     require_same_kind(turns=turns, concentration=value)
     kappa = xp.astype(value, turns.dtype)
     return xp.where(kappa >= 0, kappa, xp.full_like(kappa, math.nan))

@@ -1,7 +1,4 @@
-"""The uniform distribution on the sphere, and Kullback-Leibler divergences between the distributions of the package.
-
-The divergences with a closed form are registered for `torch.distributions.kl_divergence`.
-"""
+"""The uniform distribution on the sphere, and the base class and checks of all distributions on the sphere."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -10,12 +7,49 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, register_kl
+from torch.distributions.constraints import Constraint
 
+from sphereot._arrays.libraries import unit_length_tolerance
 from sphereot._arrays.random import torch_generator
-from sphereot.distributions.axial import AxialDistribution, SphereDistribution, is_validating, wide
-from sphereot.distributions.power_spherical import PowerSpherical
-from sphereot.distributions.von_mises_fisher import VonMisesFisher
+from sphereot._arrays.validation import as_points, require_same_dim
 from sphereot.sphere.maps import log_area
+
+
+class UnitVector(Constraint):
+    """Vectors of length 1 along the last dimension, to the rounding of vectors normalized in their own precision.
+
+    >>> unit_vector.check(torch.tensor([[0.6, 0.8], [0.6, 0.9]]))
+    tensor([ True, False])
+    """
+
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        """Check whether each vector has unit length, and return a tensor without the last dimension."""
+        # The same tolerance as for the points of `sphereot.ssw`.
+        half = value.dtype in (torch.float16, torch.bfloat16)
+        tolerance = unit_length_tolerance(torch.finfo(value.dtype).eps, half=half)
+        length = torch.linalg.vector_norm(value.float() if half else value, dim=-1)
+        return (length - 1.0).abs() <= tolerance
+
+
+unit_vector = UnitVector()
+
+
+class SphereDistribution(Distribution):
+    """Distribution of points on the sphere S^{d-1}."""
+
+    support = unit_vector
+    has_rsample = True
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the space around the sphere."""
+        return int(self.event_shape[0])
+
+    def _validate_sample(self, value: Tensor) -> None:
+        check_points("value", value)
+        require_same_dim("value", value, "the distribution", torch.empty(self.event_shape))
 
 
 class HypersphericalUniform(SphereDistribution):
@@ -25,12 +59,12 @@ class HypersphericalUniform(SphereDistribution):
     ----------
     dim : int
         Dimension d of the space around the sphere, at least 2.
-    batch_shape : sequence of int
+    batch_shape : sequence of int, default ()
         Shape of a batch of distributions.
     dtype, device : optional
         Dtype (torch.float32 or torch.float64) and device of samples and moments; by default those of torch.
     validate_args : bool, optional
-        Check points in `log_prob`; on by default, except inside torch.compile.
+        Check points in `log_prob`. On by default, except inside torch.compile.
 
     Examples
     --------
@@ -55,12 +89,12 @@ class HypersphericalUniform(SphereDistribution):
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(dim, Integral) or isinstance(dim, bool):
-            raise TypeError(f"dim: got {type(dim).__name__}; give an int of at least 2.")
+            raise TypeError(f"dim must be an int of at least 2, got {type(dim).__name__}.")
         if dim < 2:
-            raise ValueError(f"dim: got {dim}, but a sphere needs at least 2 coordinates (the circle S^1).")
+            raise ValueError(f"dim must be at least 2 (the circle S^1), got {dim}.")
         self._like = torch.empty(0, dtype=dtype, device=device)
         if self._like.dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"dtype: got {self._like.dtype}; choose torch.float32 or torch.float64.")
+            raise TypeError(f"dtype must be torch.float32 or torch.float64, got {self._like.dtype}.")
         super().__init__(Size(batch_shape), Size((int(dim),)), validate_args=is_validating(validate_args))
 
     def __repr__(self) -> str:
@@ -111,43 +145,37 @@ class HypersphericalUniform(SphereDistribution):
         return torch.full(shape, value, dtype=self._like.dtype, device=self._like.device)
 
 
-def _batch_shape(p: SphereDistribution, q: SphereDistribution) -> torch.Size:
-    """Broadcast the batch shapes of two distributions on the same sphere."""
+def is_validating(validate_args: bool | None) -> bool:
+    """Whether a distribution with this argument checks its values: by default always, except inside torch.compile.
+
+    Torch's own default is not used, because the first call of torch.compile sets it to False for the whole process.
+    """
+    return not torch.compiler.is_compiling() if validate_args is None else validate_args
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """Convert a tensor to double precision if its device supports it."""
+    return tensor if tensor.device.type == "mps" else tensor.double()
+
+
+def check_points(name: str, value: Any) -> Tensor:
+    """Validate unit vectors (..., d) and return them as a tensor of float32 or float64."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a torch tensor of unit vectors, shape (..., d), got {type(value).__name__}.")
+    if value.ndim == 0:
+        raise ValueError(f"{name} must contain unit vectors, shape (..., d), got a single number.")
+    if value.numel() == 0 and value.shape[-1] > 1:
+        return value
+    return as_points(name, value.reshape(-1, value.shape[-1])).reshape(value.shape)
+
+
+def broadcast_batches(p: SphereDistribution, q: SphereDistribution) -> Size:
+    """Broadcast the batch shapes of two distributions, for a divergence; both must be on the same sphere."""
     if p.dim != q.dim:
-        raise ValueError(
-            f"q: got a distribution in dimension {q.dim}, but p has dimension {p.dim}; both must be on the same sphere."
-        )
+        raise ValueError(f"q must have the dimension of p ({p.dim}), got a distribution in dimension {q.dim}.")
     return torch.broadcast_shapes(p.batch_shape, q.batch_shape)
 
 
 @register_kl(HypersphericalUniform, HypersphericalUniform)
 def _uniform_uniform(p: HypersphericalUniform, q: HypersphericalUniform) -> Tensor:
-    return p.entropy().new_zeros(_batch_shape(p, q))
-
-
-@register_kl(VonMisesFisher, HypersphericalUniform)
-@register_kl(PowerSpherical, HypersphericalUniform)
-def _axial_uniform(p: AxialDistribution, q: HypersphericalUniform) -> Tensor:
-    return p._relative_entropy().to(p.loc.dtype).expand(_batch_shape(p, q))
-
-
-@register_kl(HypersphericalUniform, VonMisesFisher)
-def _uniform_von_mises_fisher(p: HypersphericalUniform, q: VonMisesFisher) -> Tensor:
-    return q._log_mean_exponential().to(q.loc.dtype).expand(_batch_shape(p, q))
-
-
-@register_kl(HypersphericalUniform, PowerSpherical)
-def _uniform_power_spherical(p: HypersphericalUniform, q: PowerSpherical) -> Tensor:
-    kappa = wide(q.concentration)
-    ends = torch.digamma(kappa.new_tensor([0.5 * (q.dim - 1), q.dim - 1.0]))
-    return (q._log_mean_power() - kappa * (ends[0] - ends[1])).to(q.loc.dtype).expand(_batch_shape(p, q))
-
-
-@register_kl(VonMisesFisher, VonMisesFisher)
-@register_kl(PowerSpherical, VonMisesFisher)
-def _axial_von_mises_fisher(p: AxialDistribution, q: VonMisesFisher) -> Tensor:
-    _batch_shape(p, q)
-    cosine, kappa = p._cosine_moments()[0], wide(q.concentration)
-    apart = wide(q._drop_of(p.loc))
-    cross = q._log_mean_exponential() - kappa * cosine * (1.0 - apart)
-    return (p._relative_entropy() + cross).to(p.loc.dtype)
+    return p.entropy().new_zeros(broadcast_batches(p, q))

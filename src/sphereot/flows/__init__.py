@@ -1,7 +1,7 @@
 """Normalizing flows on the sphere: exponential-map flow, and RealNVP after a stereographic projection.
 
-A transform is a module that maps points, gives the log-determinant of the map if needed, and can be inverted. `Flow`
-turns a transform and a base distribution into a distribution with densities and samples (Appendix B.4).
+A transform is an invertible module that maps points and computes the log-determinant of the map. `Flow` combines a
+transform and a base distribution into a distribution with densities and samples (Appendix B.4).
 """
 
 from sphereot._support.extras import require

@@ -1,24 +1,21 @@
 """One block of the exponential-map flow, its log-determinant and its inverse, as functions of tensors.
 
-With w_i = alpha_i exp(beta_i (<x, mu_i> - 1)) the potential of Appendix B.4 has, in the space around the sphere,
+Let w_i = alpha_i exp(beta_i (<x, mu_i> - 1)). In the space around the sphere, the potential of Appendix B.4 has
 
-    gradient g = sum_i w_i mu_i,     Hessian H = sum_i w_i beta_i mu_i mu_i^T,
+    gradient g = sum_i w_i mu_i,     Hessian H = sum_i w_i beta_i mu_i mu_i^T.
 
-so that one product with a (K, n) array of exponentials gives both: the moments. With
-s = <x, g> and P the projection on the tangent space at x, the Riemannian gradient and Hessian there are v = g - s x and
-A = P H P - s I. The block is T(x) = exp_x(v); its differential takes u to a Jacobi field along the geodesic that
-starts as u, with velocity A u. Brought back to x by parallel transport the differential reads, with r = |v|,
+Both are called moments, and are one product with a (K, n) array of exponentials. Let s = <x, g>, and let P be the
+projection on the tangent space at x. The Riemannian gradient and Hessian are v = g - s x and A = P H P - s I. The block
+is T(x) = exp_x(v). Its differential maps u to a Jacobi field along the geodesic that starts as u, with velocity A u.
+After parallel transport back to x, which is an isometry, the differential is, with r = |v|,
 
-    M = I + A along v,     M = cos(r) I + sin(r)/r A across v,
+    M = I + A along v,     M = cos(r) I + sin(r)/r A across v.
 
-whose determinant on the tangent space is that of the flow, for parallel transport is an isometry.
+The inverse uses Newton's method on the sphere: the differential determines the step of x that moves the image T(x) to y
+to first order. If the image does not come close enough, half the step is tried. A block is a diffeomorphism, so its
+differential is nowhere singular, and T(y) is within a radian of y, so the path of images cannot get stuck.
 
-The inverse comes from Newton's method on the sphere. From x, the image T(x) shall go along the geodesic to y. The
-differential says which step of x does that to first order; where the image does not come close enough, half the step is
-tried. A block is a diffeomorphism, so its differential is nowhere singular, and T(y) is within a radian of y: the path
-of images is never lost on the way.
-
-Points are columns here, (d, n), so that all operations run along contiguous rows of points.
+Points are columns, (d, n), so that all operations run along contiguous rows.
 """
 
 import math
@@ -41,21 +38,21 @@ _LIMIT = {torch.float32: 1e-4, torch.float64: 1e-9}
 
 
 def moments(x: Tensor, slopes: Tensor, loads: Tensor) -> Tensor:
-    """Sums over components of exp(<slope, (x, 1)>) times a load: g (d, n), and H (d^2, n) if `loads` has it.
+    """Sum exp(<slope, (x, 1)>) times a load over components: g (d, n), followed by H (d^2, n) if it is in `loads`.
 
-    `x` are points (d, n), `slopes` rows (beta mu, -beta) of a block, shape (K, d + 1), and `loads` rows alpha mu, for
-    g, followed by alpha beta mu mu^T, for H.
+    Parameters are points `x` (d, n), `slopes` (K, d + 1) of a block with rows (beta mu, -beta), and `loads` with rows
+    alpha mu, for g, followed by alpha beta mu mu^T, for H.
     """
     return _Moments.apply(x, slopes, loads)
 
 
 def move(x: Tensor, g: Tensor) -> Tensor:
-    """exp_x(g - <x, g> x), shape (d, n), for x and g of this shape and g no longer than 1."""
+    """Compute exp_x(g - <x, g> x), shape (d, n), for x and g of this shape and |g| <= 1."""
     return _Move.apply(x, g)
 
 
 def move_with_log_det(x: Tensor, moments_at_x: Tensor) -> tuple[Tensor, Tensor]:
-    """exp_x(v), shape (d, n), and the log-determinant (n,) of the block, from its moments at points x (d, n)."""
+    """Compute exp_x(v), shape (d, n), and the log-determinant (n,) of the block, from its moments at x (d, n)."""
     if x.shape[0] == 3:
         return _MoveOnS2.apply(x, moments_at_x)
     log_det: Tensor = torch.linalg.slogdet(differential(x, moments_at_x))[1]
@@ -63,9 +60,10 @@ def move_with_log_det(x: Tensor, moments_at_x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def differential(x: Tensor, moments_at_x: Tensor) -> Tensor:
-    """M of the module's description as matrices (n, d, d) of the space around.
+    """Compute the matrices M (n, d, d) of the module's description, in the space around the sphere.
 
-    They have M x = x: the determinant is that of the differential, and the inverse too keeps the tangent space.
+    M x = x, so the determinant is the same as on the tangent space, and the inverse maps tangent vectors to tangent
+    vectors too.
     """
     dim = x.shape[0]
     g, hessian = moments_at_x[:dim].T, moments_at_x[dim:].T.reshape(-1, dim, dim)
@@ -81,15 +79,15 @@ def differential(x: Tensor, moments_at_x: Tensor) -> Tensor:
 
 
 def stumpff(q: Tensor) -> Stumpff:
-    """The Stumpff functions c_k(q) = sum over j of (-q)^j / (2j + k)!, k = 0 to 5, for q in [0, 1].
+    """Compute the Stumpff functions c_k(q) = sum over j of (-q)^j / (2j + k)!, k = 0 to 5, for q in [0, 1].
 
-    c_0 is cos(r) and c_1 is sin(r) / r for q = r^2: smooth in q, so that nothing is singular where r vanishes.
+    For q = r^2, c_0 is cos(r) and c_1 is sin(r) / r. They are smooth in q, and therefore not singular at r = 0.
 
     >>> c = stumpff(torch.tensor(0.25, dtype=torch.float64))
     >>> math.isclose(float(c[0]), math.cos(0.5)), math.isclose(float(c[1]), math.sin(0.5) / 0.5)
     (True, True)
     """
-    # c_k = 1 / k! - q c_{k+2}, from the last term of the series down; an even and an odd k in one pass.
+    # c_k = 1 / k! - q c_{k+2}, from the last term of the series backward; an even and an odd k in one pass.
     last, *factors = _factors(q.dtype, q.device)
     pairs = [last]
     for factor in factors:
@@ -100,7 +98,7 @@ def stumpff(q: Tensor) -> Stumpff:
 
 @cache
 def _factors(dtype: torch.dtype, device: torch.device) -> list[Tensor]:
-    """1 / k! and 1 / (k + 1)!, shape (2, 1), from the largest even k to 0."""
+    """Compute 1 / k! and 1 / (k + 1)!, shape (2, 1), from the largest even k to 0."""
     orders = range(2 * _TERMS[dtype] + 2, -1, -2)
     pairs = [[[1 / math.factorial(k)], [1 / math.factorial(k + 1)]] for k in orders]
     return list(torch.tensor(pairs, dtype=dtype, device=device))
@@ -110,7 +108,7 @@ def _factors(dtype: torch.dtype, device: torch.device) -> list[Tensor]:
 def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
     """Solve T(x) = y for unit vectors x (d, n), given images y (d, n) and the slopes and loads of the block.
 
-    Raises RuntimeError, which names the block, if T(x) misses y.
+    Raises a RuntimeError with the number of the block if T(x) is not close to y.
     """
     y = y.T
     x, residual = y.clone(), y.new_full((y.shape[0],), torch.inf)
@@ -128,7 +126,7 @@ def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
         x[accepted], residual[accepted] = trial[closer], distance[closer]
         share[pending] = torch.where(closer, (2 * share[pending]).clamp(max=1), 0.5 * share[pending])
         columns = trial[closer].T.contiguous()
-        # The step in the tangent space that takes the image to y to first order.
+        # The step in the tangent space that moves the image to y to first order.
         image = image[closer]
         toward = sphere.parallel_transport(image, columns.T, sphere.log(image, y[accepted]))
         step[accepted] = torch.linalg.solve(differential(columns, at_trial[:, closer]), toward)
@@ -136,18 +134,18 @@ def solve(y: Tensor, slopes: Tensor, loads: Tensor, *, block: int) -> Tensor:
     missed = ~(residual <= _LIMIT[y.dtype])
     if bool(missed.any()):
         raise RuntimeError(
-            f"the inverse of block {block} did not converge for {int(missed.sum())} of {y.shape[0]} points, the worst "
-            f"image being {float(residual.nan_to_num(nan=torch.inf).max()):.2g} away; beta is too large or "
-            "the sum of alpha too near to 1 for this precision. Convert the flow and the points to float64, or train "
+            f"the inverse of block {block} did not converge for {int(missed.sum())} of {y.shape[0]} points; the "
+            f"largest error is {float(residual.nan_to_num(nan=torch.inf).max()):.2g}, because beta is too large or the "
+            "sum of alpha too close to 1 for this precision. Convert the flow and the points to float64, or train "
             "with smaller steps."
         )
     return x.T.contiguous()
 
 
 def attach_gradient(x: Tensor, y: Tensor, slopes: Tensor, loads: Tensor) -> Tensor:
-    """Give a solution `x` its gradients in `y` and in the parameters, by the implicit function theorem.
+    """Attach the gradients in `y` and in the parameters to a solution `x`, by the implicit function theorem.
 
-    One more step of Newton's method, whose matrix is held: its value is zero to rounding, its derivative the right one.
+    One more step of Newton's method with a constant matrix is zero up to rounding, and has the right derivative.
     """
     at_x = moments(x, slopes, loads)
     image = move(x, at_x[: x.shape[0]])
@@ -156,7 +154,7 @@ def attach_gradient(x: Tensor, y: Tensor, slopes: Tensor, loads: Tensor) -> Tens
     return x + torch.linalg.solve(matrix, remainder).T
 
 
-# ---- derivatives by hand: they take less than half the time of autograd's ----
+# ---- derivatives by hand, which need less than half the time of autograd ----
 
 
 class _Moments(torch.autograd.Function):
@@ -173,7 +171,7 @@ class _Moments(torch.autograd.Function):
         (d_moments,) = cotangents
         homogeneous, slopes, loads, exponentials = ctx.saved_tensors
         d_x = d_slopes = d_loads = None
-        # Products are written with the long axis of the first factor along memory: several times as fast.
+        # Products are several times as fast if the long axis of their first factor is contiguous.
         if ctx.needs_input_grad[2]:
             d_loads = (d_moments @ exponentials.T).T
         if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
@@ -204,11 +202,11 @@ class _Move(torch.autograd.Function):
 
 
 class _MoveOnS2(torch.autograd.Function):
-    """Both results on S^2, where the determinant of M has a closed form in invariants of A.
+    """`move_with_log_det` on S^2, where the determinant of M has a closed form in invariants of A.
 
     It is cos(r) + sin(r)/r (tr A + det A) - k v^T A v with k = (sin(r)/r - cos(r)) / r^2 = c_2 - c_3. For B = P H P, of
-    rank 2, 2 det B = (tr B)^2 - |B|^2. B itself is formed, though H would do: near a sharp component H is large, B is
-    not, and the squares of H would leave no digit of the difference.
+    rank 2, 2 det B = (tr B)^2 - |B|^2. B is computed from H first: near a sharp component H is large, but B is not, and
+    the difference of squares of H would lose all digits.
     """
 
     @staticmethod
@@ -227,7 +225,7 @@ class _MoveOnS2(torch.autograd.Function):
         invariants = trace + det - s * (2 - s + trace)
         vav = torch.addcmul(_dot(v, bv), s, q, value=-1)
         determinant = torch.addcmul(c[0], c[1], invariants).addcmul_(c[2] - c[3], vav, value=-1)
-        # Positive by the theory; where a block contracts to almost nothing, rounding may leave it below zero.
+        # In exact arithmetic it is positive. If a block contracts very strongly, rounding can make it negative.
         determinant.clamp_(min=torch.finfo(x.dtype).eps)
         ctx.save_for_backward(
             x, moments_at_x, s, v, q, y, inverse_length, *c, hx, xhx, pull, b, bv, trace, invariants, vav, determinant
@@ -272,7 +270,7 @@ class _MoveOnS2(torch.autograd.Function):
 
 
 def refuse_second_derivatives() -> None:
-    """Raise where a graph of the gradient is asked for; `once_differentiable` would give zeros in some cases."""
+    """Raise an error for `create_graph=True`; with `once_differentiable`, some second derivatives would be zero."""
     if torch.is_grad_enabled():
         raise RuntimeError(
             "the exponential-map flow has first derivatives only; call backward() or torch.autograd.grad() without "
@@ -285,12 +283,12 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _product(matrices: Tensor, vectors: Tensor) -> Tensor:
-    """Products of symmetric matrices (d, d, n) with vectors (d, n)."""
+    """Multiply symmetric matrices (d, d, n) by vectors (d, n)."""
     return (matrices * vectors[:, None]).sum(0)
 
 
 def _riemannian_gradient(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The numbers s = <x, g>, the vectors v = g - s x and |v|^2."""
+    """Compute the numbers s = <x, g>, the vectors v = g - s x, and |v|^2."""
     s = _dot(x, g)
     v = torch.addcmul(g, x, s, value=-1)
     return s, v, _dot(v, v)
@@ -299,7 +297,7 @@ def _riemannian_gradient(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _riemannian_gradient_backward(
     x: Tensor, g: Tensor, s: Tensor, v: Tensor, d_x: Tensor, d_v: Tensor, d_q: Tensor, d_s: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Cotangents of x, added to what is known, and of g; `d_x` and `d_v` are overwritten."""
+    """Compute the cotangents of x, added to `d_x`, and of g; `d_x` and `d_v` are overwritten."""
     d_v.addcmul_(v, d_q, value=2)
     through_v = _dot(d_v, x)
     d_s = -through_v if d_s is None else d_s - through_v
@@ -308,7 +306,7 @@ def _riemannian_gradient_backward(
 
 
 def _endpoint(x: Tensor, v: Tensor, c: Stumpff) -> tuple[Tensor, Tensor]:
-    """exp_x(v), scaled to unit length again so that rounding does not add up over blocks, and this scale."""
+    """Compute exp_x(v), scaled to unit length so that rounding does not add up over blocks, and the scale."""
     y = (c[0] * x).addcmul_(c[1], v)
     inverse_length = _dot(y, y).rsqrt_()
     return y.mul_(inverse_length), inverse_length
@@ -317,7 +315,7 @@ def _endpoint(x: Tensor, v: Tensor, c: Stumpff) -> tuple[Tensor, Tensor]:
 def _endpoint_backward(
     d_y: Tensor, x: Tensor, v: Tensor, y: Tensor, inverse_length: Tensor, c: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Cotangents of x, v, c_0 and c_1."""
-    d_y = d_y.contiguous()  # rows of points come back transposed, and results would inherit that layout
+    """Compute the cotangents of x, v, c_0 and c_1."""
+    d_y = d_y.contiguous()  # results would inherit the layout of a transposed array
     d_y = torch.addcmul(d_y, y, _dot(d_y, y), value=-1).mul_(inverse_length)
     return d_y * c[0], d_y * c[1], _dot(d_y, x), _dot(d_y, v)

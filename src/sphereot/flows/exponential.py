@@ -1,4 +1,4 @@
-"""The exponential-map flow (Appendix B.4): each block moves points along the gradient of a mixture of bumps."""
+"""The exponential-map flow (Appendix B.4): each block moves points along the gradient of a potential."""
 
 import math
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ from torch.nn.functional import normalize, softplus
 from sphereot._arrays.libraries import full_precision, in_host_memory
 from sphereot._arrays.validation import as_int
 from sphereot._backends import FlowRecord, flow_backward, flow_forward, kernel_serves
-from sphereot.distributions import HypersphericalUniform
-from sphereot.distributions.axial import check_points, wide
+from sphereot.distributions.uniform import HypersphericalUniform, check_points, wide
 from sphereot.flows._expmap import (
     attach_gradient,
     moments,
@@ -50,30 +49,26 @@ class ExponentialMapFlow(FlowTransform):
     ----------
     dim : int
         Dimension d of the space around the sphere S^{d-1}, at least 2.
-    n_blocks : int
+    n_blocks : int, default 1
         Number B of blocks.
-    n_components : int
+    n_components : int, default 10
         Number K of components of each potential. A block has K (d + 2) parameters.
-    strength : float
-        Initial sum of the alpha_i of each block, in (0, 1). It bounds how far a block moves a point, in radians. At the
-        default the untrained flow is nearly the identity, its density nearly uniform: log p of uniform points is
-        -log(area) within 0.001 in the mean. The gradient in the weights grows with it: with small learning rates,
-        start from 0.1 or more.
-    seed : int, torch.Generator or None
-        Where the initial mu, uniform on the sphere, come from; None draws afresh. torch's global random state is
-        neither read nor changed.
-    dtype, device
-        Of the parameters; torch's defaults if None.
+    strength : float, default 0.01
+        Initial sum of the alpha_i of each block, in (0, 1). It bounds how far a block moves a point, in radians. With
+        the default, the density of the untrained flow is nearly uniform: the mean of log p differs by less than 0.001.
+        The gradient in the weights grows with `strength`, so use 0.1 or more with small learning rates.
+    seed : int, torch.Generator or None, default None
+        Seed of the initial mu, which are uniform on the sphere. With None, every flow has other mu. Torch's global
+        random state is not used.
+    dtype, device : optional
+        Dtype and device of the parameters; by default those of torch.
 
     Notes
     -----
     Each block is T(x) = exp_x(Proj_x(grad phi(x))) with phi(x) = sum_i alpha_i / beta_i exp(beta_i (<x, mu_i> - 1)).
-    The constraints hold for any value of the parameters: alpha is a softmax with one more term, fixed, that takes the
-    rest of the sum; beta a softplus, initially 1; mu a normalized vector. With them every block is a diffeomorphism
-    (Rezende et al., "Normalizing Flows on Tori and Spheres", 2020, https://arxiv.org/abs/2002.02428).
-
-    The determinant has a closed form on S^2 and is that of a (d, d) matrix in other dimensions. Derivatives are written
-    by hand, so that second derivatives are refused; those of the inverse follow from the implicit function theorem.
+    Every block is a diffeomorphism for any value of the parameters, because alpha is a softmax with one additional
+    constant term, beta a softplus, and mu a normalized vector (Rezende et al., "Normalizing Flows on Tori and Spheres",
+    2020, https://arxiv.org/abs/2002.02428). Second derivatives raise an error.
 
     Examples
     --------
@@ -102,9 +97,7 @@ class ExponentialMapFlow(FlowTransform):
         self.n_blocks = as_int("n_blocks", n_blocks, 1, "the number of blocks")
         self.n_components = as_int("n_components", n_components, 1, "the number of components")
         if not 0 < strength < 1:
-            raise ValueError(
-                f"strength: got {strength}, but the sum of a block's weights must be in (0, 1); give such a number."
-            )
+            raise ValueError(f"strength must be in (0, 1), got {strength}.")
         shape = (self.n_blocks, self.n_components)
         mu = HypersphericalUniform(self.dim, dtype=dtype, device=device).sample(shape, seed=seed)
         # Initially equal weights of the given sum, and beta = 1.
@@ -114,29 +107,18 @@ class ExponentialMapFlow(FlowTransform):
         self.mu_vectors = nn.Parameter(mu)
 
     def extra_repr(self) -> str:
-        """The sizes of the flow, for the printed module."""
+        """Return the sizes of the flow, for the printed module."""
         return f"dim={self.dim}, n_blocks={self.n_blocks}, n_components={self.n_components}"
 
     def components(self) -> Components:
-        """alpha, beta and mu of all blocks, differentiable in the parameters."""
+        """Compute alpha, beta and mu of all blocks, differentiable in the parameters."""
         return Components(*_constrain(self.alpha_logits, self.beta_roots, self.mu_vectors))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Move points through all blocks, without the determinant.
-
-        Parameters
-        ----------
-        x : tensor, shape (..., d)
-            Unit vectors.
-
-        Returns
-        -------
-        tensor, shape (..., d)
-            Unit vectors.
-        """
-        columns, dtype = self._columns("x", x)
+        """Map unit vectors (..., d) through all blocks, without the determinant."""
+        columns = self._columns("x", x)
         with full_precision(x):
-            slopes, loads = self._coefficients(dtype, hessian=False)
+            slopes, loads = self._coefficients(columns.dtype, hessian=False)
             if _kernel_serves(columns, slopes):
                 columns = _KernelFlow.apply(columns, slopes, loads)[0]
             else:
@@ -145,23 +127,13 @@ class ExponentialMapFlow(FlowTransform):
         return _rows(columns).reshape(x.shape)
 
     def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Move points through all blocks, and sum the logarithms of the determinants.
+        """Map unit vectors (..., d) through all blocks, and compute the log-determinant (...) of the map.
 
-        Parameters
-        ----------
-        x : tensor, shape (..., d)
-            Unit vectors.
-
-        Returns
-        -------
-        y : tensor, shape (..., d)
-            Unit vectors.
-        log_det : tensor, shape (...)
-            log det of the differential between the tangent spaces, 1/2 log det(E^T J^T J E) of the paper.
+        It is the determinant of the differential between tangent spaces: 1/2 log det(E^T J^T J E) in the paper.
         """
-        columns, dtype = self._columns("x", x)
+        columns = self._columns("x", x)
         with full_precision(x):
-            slopes, loads = self._coefficients(dtype, hessian=True)
+            slopes, loads = self._coefficients(columns.dtype, hessian=True)
             if _kernel_serves(columns, slopes):
                 columns, log_det = _KernelFlow.apply(columns, slopes, loads)
             else:
@@ -172,25 +144,13 @@ class ExponentialMapFlow(FlowTransform):
         return _rows(columns).reshape(x.shape), log_det.reshape(x.shape[:-1])
 
     def inverse(self, y: Tensor) -> Tensor:
-        """The points that the flow moves to `y`, by Newton's method on the sphere.
+        """Compute the points (..., d) that the flow maps to unit vectors `y`, by Newton's method on the sphere.
 
-        Parameters
-        ----------
-        y : tensor, shape (..., d)
-            Unit vectors.
-
-        Returns
-        -------
-        tensor, shape (..., d)
-            Unit vectors, computed in double precision; differentiable in `y` and in the parameters.
-
-        Raises
-        ------
-        RuntimeError
-            If the image of a solution is not `y`: the flow is then too steep for its precision.
+        They are computed in double precision, and are differentiable in `y` and in the parameters. A RuntimeError is
+        raised if the image of a solution is not `y`, because the flow is too steep for its precision.
         """
-        columns, dtype = self._columns("y", y)
-        columns = normalize(wide(columns), dim=0)  # unit vectors in the wider type too
+        given = self._columns("y", y)
+        columns = normalize(wide(given), dim=0)  # unit vectors in double precision too
         with full_precision(y):
             all_slopes, all_loads = self._coefficients(columns.dtype, hessian=True)
             for k in reversed(range(self.n_blocks)):
@@ -198,28 +158,28 @@ class ExponentialMapFlow(FlowTransform):
                 solution = solve(columns.detach(), slopes.detach(), loads.detach(), block=k)
                 tracked = torch.is_grad_enabled() and (columns.requires_grad or slopes.requires_grad)
                 columns = attach_gradient(solution, columns, slopes, loads) if tracked else solution
-        return _rows(columns).reshape(y.shape).to(dtype)
+        return _rows(columns).reshape(y.shape).to(given.dtype)
 
     def default_base(self) -> HypersphericalUniform:
-        """The uniform distribution on the sphere; it does not check points, which the transform has checked."""
+        """Return the uniform distribution on the sphere, without checks of points, which the transform has checked."""
         like = {"dtype": self.mu_vectors.dtype, "device": self.mu_vectors.device}
         return HypersphericalUniform(self.dim, validate_args=False, **like)
 
     def _coefficients(self, dtype: torch.dtype, *, hessian: bool) -> tuple[Tensor, Tensor]:
-        """Slopes (B, K, d + 1), and loads (B, K, d), or (B, K, d + d^2) with the Hessian, of all blocks."""
+        """Compute slopes (B, K, d + 1), and loads (B, K, d), or (B, K, d + d^2) with the Hessian, of all blocks."""
         free = (p.to(dtype) for p in (self.alpha_logits, self.beta_roots, self.mu_vectors))
         return _Coefficients.apply(*free, hessian)
 
-    def _columns(self, name: str, points: Tensor) -> tuple[Tensor, torch.dtype]:
-        """Validated points as columns (d, n), in the wider type of points and parameters."""
+    def _columns(self, name: str, points: Tensor) -> Tensor:
+        """Validate points, and return them as columns (d, n) in the wider type of points and parameters."""
         points = flow_points(name, points, self.dim, self.mu_vectors)
         columns = torch.stack(points.reshape(-1, self.dim).unbind(1))  # half the time of .T.contiguous()
         if columns.numel() > 0 and in_host_memory(columns):
             squares = (columns.detach() * columns.detach()).sum(0)
-            # A fraction of the time of the check that finds out what is wrong; NaN is not below anything.
+            # Much faster than the check that explains what is wrong. Comparisons with NaN are false.
             if not squares.sub_(1.0).abs_().max().item() < 2e-6:
                 check_points(name, points)
-        return columns, points.dtype
+        return columns
 
 
 def _rows(columns: Tensor) -> Tensor:
@@ -227,11 +187,7 @@ def _rows(columns: Tensor) -> Tensor:
 
 
 def _constrain(logits: Tensor, roots: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Map free parameters to the weights alpha, concentrations beta and centers mu of the potentials.
-
-    Weights (B, K) are a softmax with one more term, of logit 0, that takes the rest of the sum; concentrations (B, K) a
-    softplus; centers (B, K, d) directions.
-    """
+    """Map free parameters to weights alpha (B, K), concentrations beta (B, K) and centers mu (B, K, d)."""
     rest = logits.new_zeros(logits.shape[0], 1)
     alpha = torch.softmax(torch.cat([logits, rest], dim=-1), dim=-1)[..., :-1]
     return alpha, softplus(roots), normalize(vectors, dim=-1)
@@ -240,7 +196,7 @@ def _constrain(logits: Tensor, roots: Tensor, vectors: Tensor) -> tuple[Tensor, 
 class _Coefficients(torch.autograd.Function):
     """Slopes (beta mu, -beta), and loads alpha mu, followed by alpha beta mu mu^T for the Hessian, of all blocks.
 
-    Gradients are written by hand: the arrays are small, and autograd would spend longer on its records than on numbers.
+    Gradients are written by hand, because autograd needs longer for its records than for these small arrays.
     """
 
     @staticmethod
@@ -279,7 +235,7 @@ class _Coefficients(torch.autograd.Function):
 
 
 def _kernel_serves(columns: Tensor, slopes: Tensor) -> bool:
-    """Whether the kernel can take points (d, n) through blocks: those on S^2, in host memory, outside torch.compile."""
+    """Whether the compiled kernel can map points (d, n): on S^2, in host memory, outside torch.compile."""
     return (
         kernel_serves(columns)
         and columns.shape[0] == 3
@@ -290,7 +246,7 @@ def _kernel_serves(columns: Tensor, slopes: Tensor) -> bool:
 
 
 class _KernelFlow(torch.autograd.Function):
-    """Images (3, n) under all blocks, and log-determinants (n,) if loads are 12 wide, in one call of the kernel."""
+    """Images (3, n) under all blocks, and log-determinants (n,) if loads include the Hessian, in one kernel call."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slopes: Tensor, loads: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -1,4 +1,4 @@
-"""Normalizing flows: distributions made of a transform and a base distribution; base classes and the normal base."""
+"""Normalizing flows: a transform and a base distribution make a distribution. Base classes, and the normal base."""
 
 import inspect
 import math
@@ -10,56 +10,51 @@ from torch import Size, Tensor, nn
 from torch.distributions import Distribution, constraints
 
 from sphereot._arrays.random import torch_generator
-from sphereot.distributions.axial import check_points
+from sphereot.distributions.uniform import check_points
 
 
 class FlowTransform(nn.Module):
     """Invertible map with a log-determinant: base class of the transforms of normalizing flows.
 
-    `forward` moves points and nothing else: where only samples are needed, as for a sliced distance as the loss, no
-    determinant is computed.
+    `forward` computes no determinant. It is sufficient for a loss that needs only samples, such as a sliced distance.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images of points."""
+        """Compute the images of points."""
         raise NotImplementedError
 
     def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Images of points (..., d), and log |det J| of the map there, shape (...)."""
+        """Compute the images of points (..., d), and log |det J| of the map at these points, shape (...)."""
         raise NotImplementedError
 
     def inverse(self, y: Tensor) -> Tensor:
-        """The points whose images are `y`."""
+        """Compute the points whose images are `y`."""
         raise NotImplementedError
 
     def inverse_and_log_det(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The points whose images are `y`, and log |det J| of the inverse map at `y`, shape (...)."""
+        """Compute the points whose images are `y`, and log |det J| of the inverse map at `y`, shape (...)."""
         x = self.inverse(y)
         return x, -self.forward_and_log_det(x)[1]
 
     def default_base(self) -> Distribution:
-        """The default base distribution, in the dtype and on the device of the parameters."""
+        """Return the default base distribution, in the dtype and on the device of the parameters."""
         raise NotImplementedError
 
 
 class Flow(nn.Module):
-    """Normalizing flow: the distribution that a transform makes of a base distribution.
+    """Normalizing flow: the distribution that a transform and a base distribution define.
 
     Parameters
     ----------
     transform : FlowTransform
         The map T, e.g. an `ExponentialMapFlow`.
     base : torch.distributions.Distribution, optional
-        The distribution p_Z. By default that of the transform: uniform on the sphere, or standard normal after a
-        stereographic projection.
-    from_base : bool
-        Which way T goes. False, for density estimation: T takes data to the base, and log p(x) = log p_Z(T(x)) +
-        log |det J_T(x)| (Appendix C.3); drawing needs the inverse. True, for variational inference: T takes noise of
-        the base to samples (Algorithm 2); the density at given points needs the inverse.
-
-    Notes
-    -----
-    Densities are in the area measure of the sphere. The log-determinant is not computed where only samples are needed.
+        The distribution p_Z. The default depends on the transform: the uniform distribution on the sphere, or the
+        standard normal distribution after a stereographic projection.
+    from_base : bool, default False
+        Direction of T. With False, for density estimation, T maps data to the base: log p(x) = log p_Z(T(x)) +
+        log |det J_T(x)|, per unit area of the sphere (Appendix C.3). Sampling then needs the inverse. With True, for
+        variational inference, T maps noise of the base to samples (Algorithm 2). The density then needs the inverse.
 
     Examples
     --------
@@ -67,7 +62,7 @@ class Flow(nn.Module):
     >>> from sphereot.flows import ExponentialMapFlow, Flow
     >>> flow = Flow(ExponentialMapFlow(3, n_blocks=6, n_components=5, seed=0))
     >>> x = flow.sample((1000,), seed=1)
-    >>> bool((flow.log_prob(x).mean() + torch.log(torch.tensor(4 * torch.pi))).abs() < 0.01)  # still almost uniform
+    >>> bool((flow.log_prob(x).mean() + torch.log(torch.tensor(4 * torch.pi))).abs() < 0.01)  # almost uniform
     True
     """
 
@@ -75,41 +70,30 @@ class Flow(nn.Module):
         super().__init__()
         if not isinstance(transform, FlowTransform):
             raise TypeError(
-                f"transform: got {type(transform).__name__}; give an ExponentialMapFlow, a StereographicFlow or "
-                "another sphereot.flows.FlowTransform."
+                "transform must be a sphereot.flows.FlowTransform, such as an ExponentialMapFlow, got "
+                f"{type(transform).__name__}."
             )
         if base is not None and not isinstance(base, Distribution):
-            raise TypeError(f"base: got {type(base).__name__}; give a torch.distributions.Distribution, or None.")
+            raise TypeError(f"base must be a torch.distributions.Distribution or None, got {type(base).__name__}.")
         if base is not None and base.event_shape != transform.default_base().event_shape:
             raise ValueError(
-                f"base: got a distribution of vectors of shape {tuple(base.event_shape)}, but the transform works with "
-                f"shape {tuple(transform.default_base().event_shape)}; give a base of that shape."
+                "base must be a distribution of vectors of shape "
+                f"{tuple(transform.default_base().event_shape)}, got shape {tuple(base.event_shape)}."
             )
         self.transform, self.from_base = transform, bool(from_base)
         self._base = base
 
     def extra_repr(self) -> str:
-        """The base and the direction, for the printed module."""
+        """Return the base and the direction, for the printed module."""
         return f"base={type(self.base).__name__}, from_base={self.from_base}"
 
     @property
     def base(self) -> Distribution:
-        """The base distribution; the default one has the dtype and device of the transform."""
+        """The base distribution. The default has the dtype and the device of the transform."""
         return self.transform.default_base() if self._base is None else self._base
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Logarithm of the density at points.
-
-        Parameters
-        ----------
-        x : tensor, shape (..., d)
-            Unit vectors.
-
-        Returns
-        -------
-        tensor, shape (...)
-            log p(x), differentiable in the points and in the parameters of the transform.
-        """
+        """Compute log p(x) at unit vectors (..., d), differentiable in the points and in the transform's parameters."""
         pull = self.transform.inverse_and_log_det if self.from_base else self.transform.forward_and_log_det
         z, log_det = pull(x)
         return self.base.log_prob(z) + log_det
@@ -119,17 +103,17 @@ class Flow(nn.Module):
 
         Parameters
         ----------
-        sample_shape : sequence of int
-            How many to draw.
-        seed : int, torch.Generator or None
-            Where the random numbers come from; None draws afresh. torch's global random state is neither read nor
-            changed, unless `base` knows no other source: then it is set for the draw and restored.
+        sample_shape : sequence of int, default ()
+            Shape of the array of points.
+        seed : int, torch.Generator or None, default None
+            Seed; with None, every call uses new random numbers. If `base` can only draw from torch's global random
+            state, the state is set for the draw and restored.
         """
         with torch.no_grad():
             return self.rsample(sample_shape, seed=seed)
 
     def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """Draw points (*sample_shape, d) with gradients in the parameters of the transform."""
+        """Draw points (*sample_shape, d) with gradients in the parameters of the transform; see `sample`."""
         push = self.transform if self.from_base else self.transform.inverse
         points: Tensor = push(self._noise(sample_shape, seed))
         return points
@@ -149,7 +133,7 @@ class Flow(nn.Module):
         generator = torch_generator(seed, next(self.transform.parameters(), torch.empty(0)).device)
         if "seed" in inspect.signature(draw).parameters:
             return draw(shape, seed=generator)
-        # torch's own distributions draw from the global random state alone.
+        # The distributions of torch draw from the global random state.
         devices = [generator.device] if generator.device.type != "cpu" else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(int(torch.randint(2**63 - 1, (), generator=generator, device=generator.device)))
@@ -157,14 +141,14 @@ class Flow(nn.Module):
 
 
 class StandardNormal(Distribution):
-    """Standard normal distribution N(0, I) on R^m, which takes a seed; `torch.distributions.Normal` takes none.
+    """Standard normal distribution N(0, I) on R^m. Unlike `torch.distributions.Normal`, it accepts a seed.
 
     Parameters
     ----------
     features : int
-        The dimension m.
-    dtype, device
-        Of samples; torch's defaults if None.
+        Dimension m.
+    dtype, device : optional
+        Dtype and device of samples; by default those of torch.
 
     Examples
     --------
@@ -184,29 +168,26 @@ class StandardNormal(Distribution):
         super().__init__(Size(), Size((features,)), validate_args=False)
 
     def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """Draw vectors (*sample_shape, m); `seed` is an int, a torch.Generator, or None to draw afresh."""
+        """Draw vectors (*sample_shape, m). With `seed=None`, every call uses new random numbers."""
         shape, like = self._extended_shape(Size(sample_shape)), self._like
         generator = torch_generator(seed, like.device)
         return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
 
-    def sample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """Draw vectors (*sample_shape, m), as `rsample`: there are no parameters to take gradients in."""
-        return self.rsample(sample_shape, seed=seed)
+    sample = rsample  # there are no parameters, so vectors have no gradients
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density at vectors (..., m)."""
+        """Compute the logarithm of the density at vectors (..., m)."""
         return -0.5 * ((value * value).sum(-1) + value.shape[-1] * math.log(2.0 * math.pi))
 
 
 def flow_points(name: str, points: Tensor, dim: int, like: Tensor) -> Tensor:
-    """Points (..., d) for a flow on the device of `like`, in the wider type of both; their length is not looked at."""
+    """Validate points (..., d), except their length, and convert them to the wider type of points and parameters."""
     if not isinstance(points, Tensor) or points.ndim == 0 or points.dtype not in (torch.float32, torch.float64):
         points = torch.nn.functional.normalize(check_points(name, points), dim=-1)
     if points.shape[-1] != dim:
         raise ValueError(
-            f"{name}: got points in dimension {points.shape[-1]}, but the flow is in dimension {dim}; both must lie on "
-            "the same sphere."
+            f"{name} must have the dimension of the flow ({dim}), got points in dimension {points.shape[-1]}."
         )
     if points.device != like.device:
-        raise ValueError(f"{name}: got points on {points.device}, but the flow is on {like.device}; move one of them.")
+        raise ValueError(f"{name} must be on the device of the flow ({like.device}), got points on {points.device}.")
     return points.to(torch.promote_types(points.dtype, like.dtype))

@@ -1,6 +1,6 @@
 """RealNVP on R^m, and after a stereographic projection of the sphere: the model "Stereo" of the paper (Appendix B.4).
 
-RealNVP has affine coupling layers that move one half of the coordinates by a function of the other.
+RealNVP consists of affine couplings, which move one half of the coordinates by a function of the other half.
 """
 
 import math
@@ -20,27 +20,27 @@ _LARGEST_LOG_SCALE = 5.0
 
 
 class RealNVP(FlowTransform):
-    """RealNVP, a normalizing flow on R^m: couplings (a, b) -> (a, exp(s(a)) b + t(a)), halves exchanged after each.
+    """RealNVP, a normalizing flow on R^m: couplings (a, b) -> (a, exp(s(a)) b + t(a)), then a and b exchange roles.
 
     Parameters
     ----------
     features : int
         Dimension m of the space, at least 2.
-    n_blocks : int
+    n_blocks : int, default 10
         Number of couplings.
-    hidden : sequence of int
+    hidden : sequence of int, default (25, 25, 25)
         Widths of the hidden layers of the networks s and t.
-    seed : int, torch.Generator or None
-        Where the initial weights come from; None draws afresh. torch's global random state is neither read nor changed.
-    dtype, device
-        Of the parameters; torch's defaults if None.
+    seed : int, torch.Generator or None, default None
+        Seed of the initial weights. With None, every flow has other weights. Torch's global random state is not used.
+    dtype, device : optional
+        Dtype and device of the parameters; by default those of torch.
 
     Notes
     -----
-    Dinh et al., "Density estimation using Real NVP", 2017, https://arxiv.org/abs/1605.08803. The defaults have the
-    27,520 parameters that the paper counts for R^2, which are those of three hidden layers of 25 units, not of ten.
-    The last layers start at zero: the untrained map is the identity. Logarithms of scales are kept within +-5 by
-    s / (1 + |s| / 5), which is smooth and has slope 1 at 0, so that a steep step in training cannot overflow.
+    Dinh et al., "Density estimation using Real NVP", 2017, https://arxiv.org/abs/1605.08803. For R^2, the default has
+    27,520 parameters as in the paper: this is the number for three hidden layers of 25 units, not for ten. The last
+    layers start at zero, so the untrained map is the identity. Logarithms of scales are bounded by s / (1 + |s| / 5),
+    which has slope 1 at 0, so that a large step in training cannot overflow.
 
     Examples
     --------
@@ -76,11 +76,11 @@ class RealNVP(FlowTransform):
                 networks.append(_network([held, *widths, moved], generator, dtype, device))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images of vectors (..., m)."""
+        """Compute the images of vectors (..., m)."""
         return self.forward_and_log_det(x)[0]  # the determinant is a sum of numbers that the image needs too
 
     def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Images of vectors (..., m) and the sums of the logarithms of the scales (...)."""
+        """Compute the images of vectors (..., m), and the sums of the logarithms of the scales (...)."""
         x = self._vectors("x", x)
         log_det = x.new_zeros(x.shape[:-1])
         for k in range(self.n_blocks):
@@ -92,7 +92,7 @@ class RealNVP(FlowTransform):
         return x, log_det
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Vectors whose images are `y` (..., m), in closed form."""
+        """Compute the vectors whose images are `y` (..., m), in closed form."""
         y = self._vectors("y", y)
         for k in reversed(range(self.n_blocks)):
             held, moved = self._halves(y, k)
@@ -100,7 +100,7 @@ class RealNVP(FlowTransform):
         return y
 
     def default_base(self) -> StandardNormal:
-        """The standard normal distribution."""
+        """Return the standard normal distribution."""
         like = next(self.parameters())
         return StandardNormal(self.features, dtype=like.dtype, device=like.device)
 
@@ -118,11 +118,9 @@ class RealNVP(FlowTransform):
     def _vectors(self, name: str, vectors: Tensor) -> Tensor:
         if not isinstance(vectors, Tensor) or not vectors.is_floating_point():
             got = f"dtype {vectors.dtype}" if isinstance(vectors, Tensor) else type(vectors).__name__
-            raise TypeError(f"{name}: got {got}; pass a floating torch tensor, shape (..., {self.features}).")
+            raise TypeError(f"{name} must be a floating torch tensor of shape (..., {self.features}), got {got}.")
         if vectors.ndim == 0 or vectors.shape[-1] != self.features:
-            raise ValueError(
-                f"{name}: got shape {tuple(vectors.shape)}, but the flow takes vectors of shape (..., {self.features})."
-            )
+            raise ValueError(f"{name} must have shape (..., {self.features}), got {tuple(vectors.shape)}.")
         return vectors
 
 
@@ -132,15 +130,14 @@ class StereographicFlow(FlowTransform):
     Parameters
     ----------
     dim : int
-        Dimension d of the space around the sphere S^{d-1}, at least 3: couplings need two coordinates.
-    n_blocks, hidden, seed, dtype, device
+        Dimension d of the space around the sphere S^{d-1}, at least 3, because couplings need two coordinates.
+    n_blocks, hidden, seed, dtype, device : optional
         As in `RealNVP`.
 
     Notes
     -----
-    Images are vectors of R^{d-1}, to be compared with the standard normal distribution there. The untrained flow is the
-    projection alone. The missing point is taken as its neighbor at the distance of rounding: its density is
-    vanishingly small, and finite.
+    The untrained flow is the projection. The point that has no projection is replaced by a point at the distance of
+    rounding, so its density is very small and finite.
 
     Examples
     --------
@@ -165,61 +162,46 @@ class StereographicFlow(FlowTransform):
         self.plane = RealNVP(self.dim - 1, n_blocks, hidden, seed=seed, dtype=dtype, device=device)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images of unit vectors (..., d), shape (..., d-1)."""
+        """Compute the images of unit vectors (..., d), shape (..., d-1)."""
         images: Tensor = self.plane(self._project(x))
         return images
 
     def forward_and_log_det(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Images of unit vectors (..., d), shape (..., d-1), and log |det J| (...)."""
+        """Compute the images of unit vectors (..., d), shape (..., d-1), and log |det J| (...)."""
         u = self._project(x)
         z, log_det = self.plane.forward_and_log_det(u)
         return z, log_det + stereographic_log_det(u)
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Unit vectors (..., d) whose images are `y` (..., d-1)."""
+        """Compute the unit vectors (..., d) whose images are `y` (..., d-1)."""
         points: Tensor = sphere.inverse_stereographic(self.plane.inverse(y))
         return points
 
     def inverse_and_log_det(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit vectors (..., d) whose images are `y` (..., d-1), and log |det J| of the inverse map (...)."""
+        """Compute the unit vectors (..., d) whose images are `y` (..., d-1), and log |det J| of the inverse (...)."""
         u, log_det = self.plane.inverse_and_log_det(y)
         return sphere.inverse_stereographic(u), log_det - stereographic_log_det(u)
 
     def default_base(self) -> StandardNormal:
-        """The standard normal distribution on R^{d-1}."""
+        """Return the standard normal distribution on R^{d-1}."""
         return self.plane.default_base()
 
     def _project(self, x: Tensor) -> Tensor:
         x = flow_points("x", x, self.dim, next(self.parameters()))
         at_pole = (x[..., :1] < 0) & (x[..., 1:] == 0).all(-1, keepdim=True)
-        beside = torch.eye(1, self.dim, dtype=x.dtype, device=x.device)[0].neg()
-        beside[1] = torch.finfo(x.dtype).eps
-        projected: Tensor = sphere.stereographic(torch.where(at_pole, beside, x))
+        near_pole = torch.eye(1, self.dim, dtype=x.dtype, device=x.device)[0].neg()
+        near_pole[1] = torch.finfo(x.dtype).eps
+        projected: Tensor = sphere.stereographic(torch.where(at_pole, near_pole, x))
         return projected
 
 
 def stereographic_log_det(u: Tensor) -> Tensor:
-    """Log-determinant of the stereographic projection at the point that is mapped to `u`.
+    """Compute the log-determinant of the stereographic projection at points with the images `u` (..., d-1).
 
-    Parameters
-    ----------
-    u : tensor, shape (..., d-1)
-        Images rho(x).
+    It is (d - 1) log((1 + |u|^2) / 2), because the projection stretches every direction of the tangent space by
+    (1 + |u|^2) / 2. The paper prints the exponent d, with which densities on S^{d-1} do not integrate to 1.
 
-    Returns
-    -------
-    tensor, shape (...)
-        (d - 1) log((1 + |u|^2) / 2).
-
-    Notes
-    -----
-    The projection stretches every direction of the tangent space by (1 + |u|^2) / 2, and there are d - 1 of them. The
-    paper prints the exponent d, with which densities on S^{d-1} do not integrate to 1.
-
-    Examples
-    --------
-    >>> import torch
-    >>> stereographic_log_det(torch.tensor([[0.0, 1.0], [1.0, 1.0]]))  # the equator, where lengths are kept; beyond it
+    >>> stereographic_log_det(torch.tensor([[0.0, 1.0], [1.0, 1.0]]))
     tensor([0.0000, 0.8109])
     """
     return u.shape[-1] * (torch.log1p((u * u).sum(-1)) - math.log(2.0))
@@ -233,7 +215,7 @@ def _network(
 ) -> nn.Sequential:
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
-        # Initialized below from the generator; torch's own initialization would use the global random state.
+        # Torch's own initialization would use the global random state.
         layer = nn.utils.skip_init(nn.Linear, before, after, dtype=dtype, device=device or "cpu")
         nn.init.kaiming_uniform_(layer.weight, _SLOPE, generator=generator)
         nn.init.zeros_(layer.bias)

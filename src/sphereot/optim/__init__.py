@@ -1,7 +1,7 @@
 """Optimization on spheres: Riemannian SGD and Adam with the interface of `torch.optim`, and SSW gradient flows.
 
-`gradient_flow` moves points to a sample, to the uniform distribution, or to a barycenter; `ParticleFlow` takes one step
-at a time. All need PyTorch when they are used.
+`gradient_flow` moves points to a sample, to the uniform distribution, or to a barycenter. `ParticleFlow` does the same
+step by step. All of them need PyTorch when they are used.
 """
 
 from importlib.util import find_spec

@@ -1,7 +1,6 @@
 """SSW gradient flows: move particles to a sample, to the uniform distribution, or to a barycenter.
 
-`gradient_flow` runs one from start to end, and `ParticleFlow` takes one step at a time. PyTorch, which computes the
-gradients, is imported only when they are called.
+`gradient_flow` runs a flow from start to end, and `ParticleFlow` takes one step at a time. Both need PyTorch.
 """
 
 import math
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 _PARTICLES = 500
 _WINDOW = 50
-_OPTIMIZERS = {"sgd": 10.0, "momentum": 1.0, "adam": 0.02}  # and the step size that each takes by default
+_OPTIMIZERS = {"sgd": 10.0, "momentum": 1.0, "adam": 0.02}  # and their default step sizes
 _MOMENTUM = 0.9
 
 
@@ -49,11 +48,11 @@ class FlowResult(Generic[ResultT]):
     Attributes
     ----------
     particles : array, shape (n, d)
-        Unit vectors: the final particles, in the library and dtype of the target.
+        The final particles, unit vectors in the library and dtype of the target.
     losses : NumPy array, shape (steps,)
-        SSW_p^p before each step, on the great circles of that step; for a barycenter, the weighted mean.
+        SSW_p^p before each step, on the great circles of that step. For a barycenter, the weighted mean.
     converged : bool
-        Whether the tolerance was met; False if all steps were taken, or a callback stopped the flow.
+        Whether the tolerance was reached. False if all steps were taken, or a callback stopped the flow.
     snapshots : mapping of int to array, shape (n, d)
         The particles after the requested numbers of steps.
     """
@@ -96,67 +95,69 @@ def gradient_flow(
 ) -> FlowResult:
     """Move particles along the gradient flow of their SSW distance to a target (Section 5.1, Appendix C.3).
 
-    Needs PyTorch.
+    It requires PyTorch.
 
     Parameters
     ----------
     target : array, shape (m, d); list or tuple of such arrays; "uniform" or None
         A sample of unit vectors; several samples, for their barycenter, which minimizes the weighted mean of the
-        distances to them; or the uniform distribution.
+        distances to them; or the uniform distribution ("uniform" or None).
     n_particles : int, optional
-        Number of particles; by default that of the (first) sample, or 500 for the uniform distribution.
+        Number of particles. By default the size of the (first) sample, or 500 for the uniform distribution.
     start : array, shape (n, d), optional
-        Unit vectors: the initial particles; by default drawn from the uniform distribution. If they or the samples are
-        arrays of JAX, beside NumPy arrays, all become arrays of JAX.
+        The initial particles, unit vectors. By default they are drawn from the uniform distribution. JAX arrays can be
+        combined with NumPy arrays; the result is then a JAX array.
     dim : int, optional
-        Dimension d of the ambient space, for the uniform distribution without a `start`.
+        Dimension d of the space around the sphere, for the uniform distribution without a `start`.
     weights : sequence of floats, optional
-        Weights of the samples in their barycenter, scaled to a total of 1; equal by default.
-    steps : int
-        The maximum number of steps.
+        Weights of the samples in their barycenter, rescaled to sum to 1. By default, all samples have the same weight.
+    steps : int, default 500
+        Largest number of steps.
     step_size : float or callable, optional
-        Step size, or a function of the index of the step (from 0) that returns it. Radians per unit of the gradient of
-        SSW_p^p, in turns to the power p, for "sgd" (10 by default) and "momentum" (1); radians for "adam" (0.02).
-    optimizer : {"sgd", "momentum", "adam"}
-        Riemannian gradient descent, with a momentum of 0.9, or Riemannian Adam; see `sphereot.optim`.
-    retraction : {"exp", "normalize"}
-        Follow geodesics; or add the step and normalize, which is projected gradient descent.
-    p, n_projections
-        Order of the distance and number of great circles, as in `ssw`.
-    method : {"iid", "orthogonal", "quasi"}
-        How the great circles of each step are drawn, as in `great_circles`.
+        Step size, or a function that returns it for the index of a step, from 0. The default is 10 for "sgd" and 1 for
+        "momentum" (radians per unit of the gradient of SSW_p^p, in turns^p), and 0.02 for "adam" (radians).
+    optimizer : {"sgd", "momentum", "adam"}, default "sgd"
+        Riemannian gradient descent, the same with a momentum of 0.9, or Riemannian Adam; see `sphereot.optim`.
+    retraction : {"exp", "normalize"}, default "exp"
+        Follow geodesics, or add the step and normalize (projected gradient descent).
+    p : float, default 2
+        Order of the distance, between 1 and 16.
+    n_projections : int, optional
+        Number of great circles, new in each step; 200 by default.
+    method : {"iid", "orthogonal", "quasi"}, default "iid"
+        How to draw the great circles; see `great_circles`.
     batch_size : int, optional
-        Compare with this many points of each sample, drawn anew for every step; with all of them by default.
-    seed : int, generator or None
-        Where the random numbers come from, as in `ssw`.
+        Number of random points of each sample to compare with in a step. By default, all points are used.
+    seed : int, generator or None, default None
+        Seed, as in `ssw`.
     tol : float, optional
-        Stop when the mean loss of the last 50 steps is not less than 1 - `tol` times that of the 50 before them.
-    snapshots : sequence of ints
+        Stop when the mean loss of the last 50 steps is at least 1 - `tol` times the mean loss of the 50 steps before.
+    snapshots : sequence of ints, default ()
         Numbers of steps after which to store the particles; 0 is the start.
     callback : callable (step, loss, particles), optional
-        Called after each step with the number of steps taken, the loss before the last of them as a float, and the
+        Called after each step with the number of steps taken, the loss before the last step as a float, and the
         particles after it. The flow stops early if it returns True.
-    progress : bool or callable (done, total)
-        Show a progress bar, which needs rich (``pip install 'sphereot[cli]'``); or a function that is called with the
-        number of steps taken and their total.
+    progress : bool or callable (done, total), default False
+        Show a progress bar, which needs rich (``pip install 'sphereot[cli]'``), or call a function with the number of
+        steps taken and their total.
 
     Returns
     -------
     FlowResult
-        With `.particles`, `.losses`, `.steps`, `.converged` and `.snapshots`.
+        Particles, losses and snapshots.
 
     Raises
     ------
     DivergenceError
-        If the loss is not finite or the step explodes; its `result` has the last good particles.
+        If the loss is not finite or the step explodes. The attribute `result` contains the last valid particles.
 
     Notes
     -----
-    Each step moves particle i by x_i <- exp(-step_size n grad_i SSW_p^p), where the factor n, the inverse of its mass,
-    makes the step size independent of the number of particles. The Hessian of SSW_2^2 is about 2 / (2 pi)^2 in any
-    dimension, so that steps above some 30 overshoot. With fresh great circles for each step this is stochastic descent:
-    the particles of a flow to a sample of another size, or in batches, keep moving by an amount that grows with the
-    step size; decrease it, e.g. ``step_size=lambda k: 10 / (1 + k / 100)``, for a finer result.
+    Each step moves particle i by x_i <- exp(-step_size n grad_i SSW_p^p). The factor n is the inverse of the mass of a
+    particle, and makes the step size independent of their number. The Hessian of SSW_2^2 is about 2 / (2 pi)^2 in any
+    dimension, so steps above about 30 overshoot. New great circles or batches in each step make this a stochastic
+    descent, in which the particles keep moving by an amount that grows with the step size. For a finer result, decrease
+    the step size, e.g. ``step_size=lambda k: 10 / (1 + k / 100)``.
 
     Examples
     --------
@@ -173,7 +174,7 @@ def gradient_flow(
     max_steps = as_int("steps", steps, 0, "the number of steps")
     at_steps = {as_int("snapshots", step, 0, "the number of steps of a snapshot") for step in snapshots}
     if tol is not None and not 0 < tol < 1:
-        raise ValueError(f"tol: got {tol}, but a number between 0 and 1 is needed; give e.g. 0.01.")
+        raise ValueError(f"tol must be strictly between 0 and 1, got {tol}.")
     descent = ParticleFlow(
         [_tensor(sample) for sample in samples],
         _tensor(points),
@@ -231,27 +232,15 @@ class ParticleFlow:
     Parameters
     ----------
     targets : sequence of tensors, shapes (m_j, d)
-        Unit vectors: one sample, several for their barycenter, or none for the uniform distribution.
+        One sample of unit vectors, several for their barycenter, or none for the uniform distribution.
     start : tensor, shape (n, d)
-        Unit vectors: the initial particles.
-    weights : sequence of floats, optional
-        Weights of the targets in their barycenter, scaled to a total of 1; equal by default.
-    optimizer : {"sgd", "momentum", "adam"}
-        `RiemannianSGD`, the same with a momentum of 0.9, or `RiemannianAdam`.
-    step_size : float or callable, optional
-        As in `sphereot.gradient_flow`; a callable is called with the index of the step.
-    retraction : {"exp", "normalize"}
-        As in `RiemannianSGD`.
-    p, n_projections
-        As in `sphereot.ssw`.
-    method : {"iid", "orthogonal", "quasi"}
-        How great circles are drawn, anew for every step; as in `sphereot.great_circles`.
-    batch_size : int, optional
-        Compare with this many points of each target, drawn anew for every step; with all by default.
-    seed : int
-        Random numbers of a step depend on the seed and on the index of the step alone.
-    validated : bool
-        The unit length of targets and start was checked before, and is not checked again.
+        The initial particles, unit vectors.
+    weights, optimizer, step_size, retraction, p, n_projections, method, batch_size : optional
+        As in `sphereot.gradient_flow`.
+    seed : int, default 0
+        Seed. The random numbers of a step depend only on the seed and on the index of the step.
+    validated : bool, default False
+        Whether the unit length of targets and start was checked before, and need not be checked again.
 
     Attributes
     ----------
@@ -260,12 +249,8 @@ class ParticleFlow:
     losses : list of float
         The loss before each step.
     optimizer : torch.optim.Optimizer
-        Its `step_length` is the root mean square of the last step over the particles, in radians.
-
-    Notes
-    -----
-    A step goes x_i <- exp(-step_size n grad_i), where n grad_i is the velocity of the gradient flow of measures at x_i:
-    the gradient in a particle has a factor 1/n, its mass, which would make the step size depend on their number.
+        `RiemannianSGD` or `RiemannianAdam`. Its `step_length` is the root mean square of the last step over the
+        particles, in radians.
 
     Examples
     --------
@@ -309,19 +294,15 @@ class ParticleFlow:
         self.targets = [target.detach().to(start.dtype) for target in targets]
         values = [1.0] * len(self.targets) if weights is None else [float(weight) for weight in weights]
         if len(values) != len(self.targets):
-            raise ValueError(
-                f"weights: got {len(values)} for {len(self.targets)} target samples; give one weight per sample."
-            )
+            raise ValueError(f"weights must have one entry per target sample ({len(self.targets)}), got {len(values)}.")
         if not all(0 <= weight < math.inf for weight in values) or (values and sum(values) == 0):
-            raise ValueError(
-                f"weights: got {values}, but weights must be finite, at least 0, and not all zero; give such numbers."
-            )
+            raise ValueError(f"weights must be finite, at least 0, and not all zero, got {values}.")
         self.weights = [weight / sum(values) for weight in values]
         self.p, self.n_projections = as_order(p), as_slice_count(n_projections)
         self.method, self.seed = as_method(method), as_int("seed", seed, 0, "the seed")
         self.batch_size = None if batch_size is None else as_int("batch_size", batch_size, 1, "a batch")
         if optimizer not in _OPTIMIZERS:
-            raise ValueError(f"optimizer: got {optimizer!r}; choose one of {', '.join(map(repr, _OPTIMIZERS))}.")
+            raise ValueError(f"optimizer must be one of {', '.join(map(repr, _OPTIMIZERS))}, got {optimizer!r}.")
         self._step_size = _OPTIMIZERS[optimizer] if step_size is None else step_size
         self.losses: list[float] = []
         group = [{"params": [self.particles], "validated": True}]
@@ -336,7 +317,7 @@ class ParticleFlow:
         """The size of the next step."""
         size = self._step_size(len(self.losses)) if callable(self._step_size) else self._step_size
         if isinstance(size, bool) or not isinstance(size, int | float) or not 0 < size < math.inf:
-            raise ValueError(f"step_size: got {size!r}, but it must be positive and finite; give such a number.")
+            raise ValueError(f"step_size must be positive and finite, got {size!r}.")
         return float(size)
 
     def step(self) -> float:
@@ -360,7 +341,7 @@ class ParticleFlow:
             group["lr"] = size
         self.optimizer.step()
         length = self.optimizer.step_length
-        # Particles that start far from their target may rightly move a quarter turn at once, but the loss falls then.
+        # Particles far from their target can move by more than a quarter turn, but then the loss decreases.
         farthest = math.pi / 2 if self.losses and value > self.losses[0] else math.pi
         if not length <= farthest:
             self.particles.detach().copy_(before)
@@ -371,7 +352,7 @@ class ParticleFlow:
         return value
 
     def state_dict(self) -> dict[str, Any]:
-        """The state from which `load_state_dict` of a flow with the same arguments resumes, with the same numbers."""
+        """Return the state from which `load_state_dict` of a flow with the same arguments resumes identically."""
         return {
             "particles": self.particles.detach().clone(),
             "losses": list(self.losses),
@@ -382,8 +363,8 @@ class ParticleFlow:
         """Resume from a state that `state_dict` returned."""
         if state["particles"].shape != self.particles.shape:
             raise ValueError(
-                f"state: got particles of shape {tuple(state['particles'].shape)}, but this flow has shape "
-                f"{tuple(self.particles.shape)}; make the flow with the same arguments."
+                f"state must have particles of shape {tuple(self.particles.shape)}, got "
+                f"{tuple(state['particles'].shape)}. Make the flow with the same arguments."
             )
         self.particles.detach().copy_(state["particles"])
         self.losses = list(state["losses"])
@@ -406,9 +387,9 @@ class ParticleFlow:
 def _samples_and_start(
     target: Any, start: Any, n_particles: int | None, dim: int | None, seed: Any
 ) -> tuple[list[Array], Array, Array]:
-    """Validate the arguments: the samples (none for the uniform distribution), the start, and an array like these."""
+    """Validate the samples (none for the uniform distribution) and the start; also return an array like them."""
     if isinstance(target, str) and target != "uniform":
-        raise ValueError(f"target: got {target!r}; give samples, or 'uniform' for the uniform distribution.")
+        raise ValueError(f"target must contain samples or be 'uniform', got {target!r}.")
     named: dict[str, Any] = {}
     if target is not None and not isinstance(target, str):
         several = isinstance(target, list | tuple) and len(target) > 0 and dimensions(target[0]) == 2
@@ -429,14 +410,14 @@ def _samples_and_start(
         points = arrays[-1]
         for name, given, actual in (("n_particles", n_particles, points.shape[0]), ("dim", dim, points.shape[1])):
             if given is not None and given != actual:
-                raise ValueError(f"{name}: got {given}, but start has shape {tuple(points.shape)}; leave {name} out.")
+                raise ValueError(
+                    f"{name} must match start, whose shape is {tuple(points.shape)}, got {given}. Leave it out."
+                )
         return samples, namespace(points).astype(points, like.dtype), like
     if not samples and dim is None:
-        raise ValueError(
-            "dim: got None, but the uniform distribution needs a sphere; give dim, e.g. dim=3 for S^2, or start."
-        )
+        raise ValueError("dim must be given for the uniform distribution without start, got None. Use dim=3 for S^2.")
     if samples and dim is not None and dim != samples[0].shape[1]:
-        raise ValueError(f"dim: got {dim}, but target has points in dimension {samples[0].shape[1]}; leave dim out.")
+        raise ValueError(f"dim must be the dimension of target ({samples[0].shape[1]}), got {dim}. Leave dim out.")
     count = n_particles if n_particles is not None else samples[0].shape[0] if samples else _PARTICLES
     count = as_int("n_particles", count, 1, "the number of particles")
     points = random_uniform(count, dim if dim is not None else samples[0].shape[1], seed=seed, like=like)
@@ -450,7 +431,7 @@ def _tensor(points: Array) -> Any:
 
 
 def _int_seed(seed: Any, like: Array) -> int:
-    """Convert a seed of any kind to an int; a generator goes on after what the start has drawn from it."""
+    """Convert a seed of any kind to an int. A generator has already drawn the start."""
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
     if seed is None:
@@ -458,5 +439,5 @@ def _int_seed(seed: Any, like: Array) -> int:
     if is_own_generator(seed):
         bits = to_numpy(normal_source(seed, like)((4,))).astype(np.float64)
         return int(np.random.SeedSequence(bits.view(np.uint32).tolist()).generate_state(1, np.uint64)[0] >> 1)
-    normal_source(seed)  # raises for what is no seed
+    normal_source(seed)  # raises an error for anything that is not a seed
     return int(seed)

@@ -1,12 +1,11 @@
-"""Riemannian SGD and Adam for parameters on spheres, and the steps along geodesics that they take.
+"""Riemannian SGD and Adam for parameters on spheres, and their steps along geodesics.
 
-The exponential map goes as far as the tangent vector is long. The retraction of projected gradient descent, which adds
-the tangent vector and normalizes, stays on the same geodesic and goes as far as the arc tangent of that length
-(Appendices B.2 and C.3). So both are an arc: a direction and an angle.
+A step is an arc, with a direction and an angle. For the exponential map, the angle is the length of the tangent vector.
+Projected gradient descent adds the tangent vector and normalizes: it moves along the same geodesic, by the arc tangent
+of this length (Appendices B.2 and C.3).
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -15,52 +14,42 @@ from torch.optim import Optimizer
 
 from sphereot._arrays.validation import as_unit_vectors
 
-RETRACTIONS = ("exp", "normalize")
-"""How a tangent vector moves a point: by the exponential map, or by adding the vector and normalizing."""
+_RETRACTIONS = ("exp", "normalize")
 
 
 class _SphereOptimizer(Optimizer):
-    """Base class of both optimizers: validation, the Riemannian gradient, the step, and transport of the momentum."""
+    """Base class of both optimizers: validation, the step, and transport of the momentum."""
 
     step_length: float = 0.0
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, with options of its own; called for the first groups too.
+        """Add a group of parameters with its own options; the constructor calls it too.
 
-        A group with the key "validated" set to True holds points whose unit length was checked before.
+        If the group has the key "validated" with the value True, its unit length was checked before.
         """
         validated = param_group.pop("validated", False)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         if not 0 <= float(group["lr"]) < float("inf"):
-            raise ValueError(
-                f"lr: got {group['lr']}, but the learning rate must be finite and at least 0; give such a number."
-            )
-        if group["retraction"] not in RETRACTIONS:
-            choices = ", ".join(map(repr, RETRACTIONS))
-            raise ValueError(f"retraction: got {group['retraction']!r}; choose one of {choices}.")
+            raise ValueError(f"lr must be finite and at least 0, got {group['lr']}.")
+        if group["retraction"] not in _RETRACTIONS:
+            raise ValueError(f"retraction must be 'exp' or 'normalize', got {group['retraction']!r}.")
         shares = {"momentum": group["momentum"]} if "momentum" in group else {}
         shares |= {f"betas[{k}]": beta for k, beta in enumerate(group.get("betas", ()))}
         for name, share in shares.items():
             if not 0 <= share < 1:
-                raise ValueError(f"{name}: got {share}, but a number in [0, 1) is needed; give such a number.")
+                raise ValueError(f"{name} must be in [0, 1), got {share}.")
         if group.get("nesterov") and group["momentum"] == 0:
-            raise ValueError("nesterov: got True without momentum; give momentum too, e.g. 0.9.")
+            raise ValueError("nesterov must be False without momentum, got True. Give a momentum, e.g. 0.9.")
         if "eps" in group and not group["eps"] > 0:
-            raise ValueError(f"eps: got {group['eps']}, but a positive number is needed; give such a number.")
+            raise ValueError(f"eps must be positive, got {group['eps']}.")
         if not validated:
             for k, points in enumerate(group["params"]):
                 as_unit_vectors(f"params[{k}]", points)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; `step_length` is then its length.
-
-        Parameters
-        ----------
-        closure : callable, optional
-            Computes the loss and its gradients anew, and returns the loss.
-        """
+        """Take one step, and set `step_length`. `closure`, if given, computes the loss and gradients first."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -72,7 +61,7 @@ class _SphereOptimizer(Optimizer):
                     continue
                 if points.grad.is_sparse:
                     raise ValueError(
-                        "params: got a sparse gradient; make it dense, e.g. with Embedding(..., sparse=False)."
+                        "params must have dense gradients, got a sparse one. Use e.g. Embedding(..., sparse=False)."
                     )
                 step = -group["lr"] * self._direction(points, group)
                 squares += float(torch.sum(step * step))
@@ -82,15 +71,31 @@ class _SphereOptimizer(Optimizer):
         return loss
 
     def _move(self, points: Tensor, step: Tensor, retraction: str) -> None:
-        way = arc(step, retraction)
-        moved = move(points, way)
+        """Move points along arcs, and their momentum by parallel transport."""
+        length = torch.linalg.vector_norm(step, dim=-1, keepdim=True)
+        direction = step / torch.where(length > 0, length, 1.0)
+        if retraction == "normalize":
+            longer = torch.hypot(length, torch.ones_like(length))
+            cosine, sine = 1.0 / longer, length / longer
+        else:
+            # By sinc(t) = sin(pi t) / (pi t): torch's sine and cosine start threads even for a few numbers, which then
+            # compete with the threads that compute SSW.
+            half = length / 2 * torch.sinc(length / (2 * torch.pi))
+            cosine, sine = 1.0 - 2.0 * half * half, length * torch.sinc(length / torch.pi)
+        moved = cosine * points + sine * direction
+        moved = moved / torch.linalg.vector_norm(
+            moved, dim=-1, keepdim=True
+        )  # rounding must not add up over many steps
         momentum = self.state[points].get("momentum")
         if momentum is not None:
-            momentum.copy_(tangent_part(moved, carry(points, way, momentum)))
+            # Parallel transport changes only the part along the arc.
+            along = (direction * momentum).sum(-1, keepdim=True)
+            transported = momentum + along * ((cosine - 1.0) * direction - sine * points)
+            momentum.copy_(tangent_part(moved, transported))
         points.copy_(moved)
 
     def _direction(self, points: Tensor, group: dict[str, Any]) -> Tensor:
-        """The tangent vectors, shaped as `points`, that a step of length `lr` follows backwards."""
+        """Compute tangent vectors of the shape of `points`; a step is -`lr` times these vectors."""
         raise NotImplementedError
 
 
@@ -102,15 +107,15 @@ class RiemannianSGD(_SphereOptimizer):
     Parameters
     ----------
     params : iterable of tensors, shapes (..., d), or of dicts
-        Unit vectors along the last axis, or groups of them with options of their own, as in `torch.optim`.
+        Unit vectors along the last axis, or groups of them with their own options, as in `torch.optim`.
     lr : float
-        Learning rate: radians per unit of the gradient.
-    momentum : float
+        Learning rate, in radians per unit of the gradient.
+    momentum : float, default 0
         Momentum factor, in [0, 1). The momentum is moved with the point by parallel transport.
-    nesterov : bool
+    nesterov : bool, default False
         Use Nesterov momentum.
-    retraction : {"exp", "normalize"}
-        Follow geodesics by the exponential map; or add the step and normalize, as projected gradient descent does.
+    retraction : {"exp", "normalize"}, default "exp"
+        Follow geodesics by the exponential map, or add the step and normalize (projected gradient descent).
 
     Attributes
     ----------
@@ -119,9 +124,9 @@ class RiemannianSGD(_SphereOptimizer):
 
     Notes
     -----
-    Euclidean gradients of a loss that depends on directions alone, such as SSW, are orthogonal to x: then
-    "normalize" is the paper's projected gradient descent to the letter. Other gradients lose their part along x first.
-    Schedulers of `torch.optim.lr_scheduler`, closures, parameter groups and `state_dict` work as for torch's own.
+    The component of the gradient along x is removed. For a loss that depends only on directions, such as SSW, this
+    component is zero, and "normalize" is the projected gradient descent of the paper. Schedulers of
+    `torch.optim.lr_scheduler`, closures, parameter groups and `state_dict` work as for the optimizers of torch.
 
     References
     ----------
@@ -166,28 +171,26 @@ class RiemannianSGD(_SphereOptimizer):
 class RiemannianAdam(_SphereOptimizer):
     """Riemannian Adam on spheres, with the interface of `torch.optim.Adam`; each point has its own step size.
 
+    The running mean of squares is that of the squared length of the gradient of a point. Means for each coordinate, as
+    in `torch.optim.Adam`, would depend on the choice of axes.
+
     Parameters
     ----------
     params : iterable of tensors, shapes (..., d), or of dicts
-        Unit vectors along the last axis, or groups of them with options of their own, as in `torch.optim`.
-    lr : float
-        Learning rate: radians per step while the gradient of a point keeps its direction.
-    betas : (float, float)
+        As in `RiemannianSGD`.
+    lr : float, default 0.001
+        Learning rate, in radians per step while the gradient of a point keeps its direction.
+    betas : (float, float), default (0.9, 0.999)
         Decay rates, in [0, 1), of the running means of the gradient and of its squared length.
-    eps : float
+    eps : float, default 1e-8
         Added to the root of the mean squared length.
-    retraction : {"exp", "normalize"}
+    retraction : {"exp", "normalize"}, default "exp"
         As in `RiemannianSGD`.
 
     Attributes
     ----------
     step_length : float
-        Root mean square, over the points, of the length of the last tangent step, in radians.
-
-    Notes
-    -----
-    Running means of squares per coordinate would depend on the choice of axes. Here each point has one, of the squared
-    length of its gradient.
+        As in `RiemannianSGD`.
 
     References
     ----------
@@ -229,50 +232,6 @@ class RiemannianAdam(_SphereOptimizer):
         return mean / (mean_square.sqrt() + group["eps"])
 
 
-@dataclass(frozen=True)
-class Arc:
-    """Arcs from points: unit tangent vectors (..., d), zero where there is no step; cosine and sine of the angles."""
-
-    direction: Tensor
-    cosine: Tensor
-    sine: Tensor
-
-
 def tangent_part(x: Tensor, v: Tensor) -> Tensor:
     """Project vectors (..., d) on the tangent spaces at unit vectors `x`; maps Euclidean to Riemannian gradients."""
     return v - (x * v).sum(-1, keepdim=True) * x
-
-
-def arc(step: Tensor, retraction: str) -> Arc:
-    """Arcs of tangent steps (..., d), by the exponential map or by normalization (see `RETRACTIONS`).
-
-    >>> arc(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), "normalize").sine  # 45 degrees for a step as long as the radius
-    tensor([[0.7071],
-            [0.0000]])
-    """
-    length = torch.linalg.vector_norm(step, dim=-1, keepdim=True)
-    direction = step / torch.where(length > 0, length, 1.0)
-    if retraction == "normalize":
-        longer = torch.hypot(length, torch.ones_like(length))
-        return Arc(direction, 1.0 / longer, length / longer)
-    # By sinc(t) = sin(pi t) / (pi t): torch's own sine and cosine wake threads, even for a few numbers, which then
-    # compete with those that compute SSW.
-    half = length / 2 * torch.sinc(length / (2 * torch.pi))
-    return Arc(direction, 1.0 - 2.0 * half * half, length * torch.sinc(length / torch.pi))
-
-
-def move(x: Tensor, arc: Arc) -> Tensor:
-    """Move unit vectors (..., d) along arcs."""
-    moved = arc.cosine * x + arc.sine * arc.direction
-    return moved / torch.linalg.vector_norm(moved, dim=-1, keepdim=True)  # rounding must not add up over many steps
-
-
-def carry(x: Tensor, arc: Arc, v: Tensor) -> Tensor:
-    """Parallel transport of tangent vectors (..., d) at `x` along arcs: only the part along the arc changes.
-
-    >>> x, v = torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 2.0, 1.0])
-    >>> carry(x, arc(torch.tensor([0.0, torch.pi / 2, 0.0]), "exp"), v).round()
-    tensor([-2.,  0.,  1.])
-    """
-    along = (arc.direction * v).sum(-1, keepdim=True)
-    return v + along * ((arc.cosine - 1.0) * arc.direction - arc.sine * x)

@@ -1,7 +1,7 @@
 """Plots of points and densities on the sphere with matplotlib, and HTML pages with an interactive globe.
 
-Each function draws on the Axes passed to it, or on a new Figure, and returns the Axes. pyplot is not used: no window
-opens, and no global state changes. `style` sets a common style, `save` writes figures to files.
+Each function draws on the given Axes or on a new Figure, and returns the Axes. pyplot is not used, so no window opens
+and no global state changes. `style` sets a common style, and `save` writes figures to files.
 """
 
 from sphereot._support.extras import require

@@ -1,4 +1,4 @@
-"""What all plots share: axes, samples, markers and legends, ticks of color bars, contrast of lines."""
+"""Parts of several plots: axes, samples, markers and legends, ticks of color bars, contrast of lines."""
 
 import math
 from collections.abc import Mapping
@@ -19,33 +19,33 @@ from sphereot.plotting.styling import INK, PALETTE, style
 AxesT = TypeVar("AxesT", bound=Axes)
 
 RASTER_FROM = 5000
-"""Number of points above which they are drawn as an image, since a vector file would open slowly."""
+"""Number of points above which they are drawn as an image, because a vector file would open slowly."""
 
 LIGHT_FROM = 0.245
 """Relative luminance at which white and INK have the same contrast, 3.56; WCAG 2.2 requires 3 for lines."""
 
 
 def points_in_space(name: str, points: Any) -> NDArray[np.float64]:
-    """Unit vectors (n, 3) as NumPy float64."""
+    """Validate unit vectors (n, 3), and convert them to NumPy float64."""
     return _in_space(name, to_numpy(as_points(name, points, weighted=True)).astype(np.float64))
 
 
 def samples_in_space(points: Any) -> list[NDArray[np.float64]]:
-    """Unit vectors (n, 3) of one or several samples as NumPy float64."""
+    """Validate unit vectors (n, 3) of one or several samples, and convert them to NumPy float64."""
     return [_in_space(name, sample) for name, sample in named_samples(points).items()]
 
 
 def _in_space(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     if array.shape[1] != 3:
         raise ValueError(
-            f"{name}: got points in dimension {array.shape[1]}, but this plot shows S^2 and needs shape (n, 3); "
-            "for other dimensions see circle_projections."
+            f"{name} must have points on S^2, shape (n, 3), got dimension {array.shape[1]}. For other dimensions, use "
+            "circle_projections."
         )
     return array
 
 
 def named_samples(points: Any) -> dict[str, NDArray[np.float64]]:
-    """Unit vectors as NumPy float64, by the names that messages use; `points` is one sample or a list of samples."""
+    """Validate one sample or a list of samples, and return NumPy float64 arrays by the names that messages use."""
     named = {"points": points}
     if isinstance(points, list | tuple) and len(points) > 0 and dimensions(points[0]) == 2:
         named = {f"points[{i}]": sample for i, sample in enumerate(points)}
@@ -53,32 +53,32 @@ def named_samples(points: Any) -> dict[str, NDArray[np.float64]]:
 
 
 def new_axes(figsize: tuple[float, float], **kwargs: Any) -> Any:
-    """Axes on a new figure in the style of the project."""
+    """Make Axes on a new figure in the style of the project."""
     with style():
         figure = Figure(figsize=figsize)
         return figure.add_subplot(**kwargs)
 
 
 def require_axes(ax: Any, kind: type[AxesT], what: str, remedy: str) -> AxesT:
-    """The Axes; raise unless they are of the `kind` that a plot needs. The kind Axes means plain rectilinear ones."""
+    """Raise an error unless `ax` has the `kind` that a plot needs. The kind Axes means plain rectilinear Axes."""
     if isinstance(ax, kind) and (kind is not Axes or ax.name == "rectilinear"):
         return ax
     got = f"Axes with projection {ax.name!r}" if isinstance(ax, Axes) else type(ax).__name__
-    raise TypeError(f"ax: got {got}, but {what}; make them with {remedy}, or leave ax out.")
+    raise TypeError(f"ax must be {what}, got {got}. Make them with {remedy}, or leave ax out.")
 
 
 def next_color(ax: Any) -> str:
-    """Color of the palette for one more sample on `ax`."""
+    """Return the color of the palette for another sample on `ax`."""
     return PALETTE[sum(1 for artist in ax.collections if artist.get_gid() == "points") % len(PALETTE)]
 
 
 def marker_size(n: int) -> float:
-    """Marker area in square points at which a scatter plot of `n` points stays readable."""
+    """Compute a marker area, in square points, that keeps a scatter plot of `n` points readable."""
     return float(np.clip(1000.0 / n, 1.0, 9.0))
 
 
 def marker_opacity(n: int) -> float:
-    """Opacity of markers at which dense regions of a scatter plot of `n` points are darker than others."""
+    """Compute an opacity of markers that makes dense regions of a scatter plot of `n` points darker."""
     return float(np.clip(np.sqrt(2000.0 / n), 0.3, 1.0))
 
 
@@ -89,9 +89,9 @@ _MARKER_OPTIONS = ("marker", "edgecolors", "linewidths", "alpha")
 def add_legend_entry(
     ax: Any, points: Any, label: str, size: Any, color: Any = None, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Add a legend entry for the artist `points`, with a marker of its color that is large enough to see.
+    """Add a legend entry for the artist `points`, with a marker of its color.
 
-    Otherwise the legend repeats the size of the points, which for large samples is one square point.
+    The marker of matplotlib's legend would have the size of the points, which is one square point for large samples.
     """
     if color is None:
         faces = points.get_facecolor()
@@ -103,19 +103,19 @@ def add_legend_entry(
 
 
 def color_ticks(norm: Normalize) -> list[float]:
-    """Values for the ticks of a color bar, in the range of the norm, which must be set."""
+    """Compute values for the ticks of a color bar, in the range of the norm, which must be set."""
     low, high = (float(value) for value in np.asarray(norm.inverse(np.array([0.0, 1.0])), np.float64))
     ticks: Any
     if isinstance(norm, LogNorm):
         ticks = LogLocator(numticks=6).tick_values(low, high)
     elif isinstance(norm, AsinhNorm):
-        # Equal steps of color would give crowded numbers that are no round multiples of each other.
+        # Equal steps of color would give numbers that are crowded and not round.
         top = leading_digit(max(abs(low), abs(high)))
         ticks = [-top, -top / 10, 0.0, top / 10, top]
     elif type(norm) is Normalize:
         ticks = MaxNLocator(nbins=5).tick_values(low, high)
     else:
-        # Values rounded toward zero to one digit, without those that become equal.
+        # Values rounded toward zero to one digit, without duplicates.
         values = np.asarray(norm.inverse(np.linspace(0, 1, 5)), dtype=np.float64)
         small = 1e-9 * float(np.abs(values).max())
         digits = [math.copysign(leading_digit(abs(v)), v) if abs(v) > small else 0.0 for v in values]
@@ -124,7 +124,7 @@ def color_ticks(norm: Normalize) -> list[float]:
 
 
 def leading_digit(value: float) -> float:
-    """A positive number rounded down to one digit; 1 for 0.
+    """Round a positive number down to one digit; 1 for 0.
 
     >>> leading_digit(0.0278)
     0.02
@@ -136,7 +136,7 @@ def leading_digit(value: float) -> float:
 
 
 def number_text(value: float) -> str:
-    """A number with at most four digits and a minus sign instead of a hyphen.
+    """Format a number with at most four digits, and a minus sign instead of a hyphen.
 
     >>> number_text(-0.25) == "\N{MINUS SIGN}0.25"
     True
@@ -145,7 +145,7 @@ def number_text(value: float) -> str:
 
 
 def is_light(colors: Any) -> NDArray[np.bool_]:
-    """Whether a dark line has more contrast than a white one, for colors of shape (..., 3) or (..., 4) in [0, 1].
+    """Whether a dark line has more contrast than a white line, on colors of shape (..., 3) or (..., 4) in [0, 1].
 
     >>> is_light([[0.27, 0.0, 0.33], [0.99, 0.91, 0.14]]).tolist()  # both ends of viridis
     [False, True]

@@ -1,4 +1,4 @@
-"""Plot of repeated runs: mean or median curve with a band."""
+"""Plot of repeated runs: a mean or median curve with a band."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,26 +35,27 @@ def evolution(
     Parameters
     ----------
     x : array, shape (n,)
-        Horizontal values of the measurements: iterations, sample sizes, seconds.
+        Horizontal values of the measurements, for example iterations or sample sizes.
     runs : array, shape (n_runs, n) or (n,)
         The measurements, one row per run.
     ax : matplotlib Axes, optional
-        Where to draw; on a new figure by default.
+        Axes to draw on; by default those of a new figure.
     label : str, optional
         Name of the curve in a legend, which `ax.legend()` adds.
     color : color, optional
-        The next color of the Axes by default.
-    band : {"std", "stderr", "quantile", "range", None}
+        Color of the curve; by default the next color of the Axes.
+    band : {"std", "stderr", "quantile", "range", None}, default "std"
         Mean with one standard deviation on both sides (n_runs - 1 in the denominator), mean with one standard error,
-        median with the quantiles 0.1 and 0.9, mean with minimum and maximum, or the mean alone.
-    log : bool, "x", "y" or "both"
-        Logarithmic axes; True is for y. A band that would reach below zero ends at the minimum of the runs.
+        median with the quantiles 0.1 and 0.9, mean with minimum and maximum, or only the mean.
+    log : bool, "x", "y" or "both", default False
+        Logarithmic axes; True is the same as "y". A band that would reach below zero ends at the minimum of the runs.
     **kwargs
-        Passed on to `Axes.plot`.
+        Options of `Axes.plot`.
 
     Returns
     -------
     matplotlib Axes
+        The Axes with the curve.
 
     Examples
     --------
@@ -66,20 +67,18 @@ def evolution(
     'walk'
     """
     if band not in _BANDS:
-        raise ValueError(f"band: got {band!r}; choose one of {', '.join(map(repr, _BANDS))}.")
+        raise ValueError(f"band must be one of {', '.join(map(repr, _BANDS))}, got {band!r}.")
     if not isinstance(log, bool | str) or log not in _LOG:
-        raise ValueError(f"log: got {log!r}; choose one of {', '.join(map(repr, _LOG))}.")
+        raise ValueError(f"log must be one of {', '.join(map(repr, _LOG))}, got {log!r}.")
     where = to_numpy(as_reals("x", x)).astype(np.float64)
     values = np.atleast_2d(to_numpy(as_reals("runs", runs)).astype(np.float64))
     if where.ndim != 1 or values.ndim != 2 or values.shape[1] != len(where) or values.size == 0:
-        raise ValueError(
-            f"runs: got shape {values.shape} and x of shape {where.shape}, but x needs (n,) and runs (n_runs, n)."
-        )
+        raise ValueError(f"runs must have shape (n_runs, n) for x of shape (n,), got {values.shape} and {where.shape}.")
     on_log_y = "y" in _LOG[log]
     if on_log_y and not np.all(values > 0):
-        raise ValueError(f"runs: got the value {values.min():.4g}, but a logarithmic axis needs positive values.")
+        raise ValueError(f"runs must be positive for a logarithmic axis, got {values.min():.4g}.")
     given = new_axes((3.4, 2.4)) if ax is None else ax
-    axes = require_axes(given, Axes, "a curve needs plain Axes", "fig.add_subplot()")
+    axes = require_axes(given, Axes, "plain Axes", "fig.add_subplot()")
     middle, low, high = _middle_and_band(values, band)
     if on_log_y:
         low = np.where(low > 0, low, np.minimum(values.min(axis=0), middle))

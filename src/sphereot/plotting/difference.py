@@ -1,8 +1,8 @@
-"""Where two samples differ: a map of the difference of their densities on S^2, or a plane of a higher dimension."""
+"""Where two samples differ: a map of the difference of their densities on S^2, or a plane in more dimensions."""
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,10 +22,12 @@ from sphereot.plotting._axes import (
 )
 from sphereot.plotting.maps import density_map, legend_below, scatter_map
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
-from sphereot.stats import DifferenceMap
+
+if TYPE_CHECKING:
+    from sphereot.stats import DifferenceMap
 
 DIFFERENCE_COLORS = LinearSegmentedColormap.from_list("difference", ["#B2480B", "#FFFFFF", "#0A5C94"])
-"""Orange where y is denser, white where both are equal, blue where x is."""
+"""Colors of differences: orange if y is denser, white if both are equal, blue if x is denser."""
 
 _FIGURE_SIZE = (3.4, 2.7)  # inches: the map, the color bar and the legend
 _PLANE_SIZE = (3.4, 3.6)
@@ -36,7 +38,7 @@ _REGION_WIDTH, _SHORE_WIDTH = 0.9, 0.4  # points
 
 
 def difference_map(
-    result: DifferenceMap,
+    result: "DifferenceMap",
     *,
     x: Points | None = None,
     y: Points | None = None,
@@ -52,26 +54,23 @@ def difference_map(
     Parameters
     ----------
     result : DifferenceMap
-        As `sphereot.stats.difference_map` returns it. Lines surround the regions beyond chance: solid where x is
-        denser, dashed where y is.
+        The result of `sphereot.stats.difference_map`. Lines surround the significant regions: solid lines if x is
+        denser, dashed lines if y is denser.
     x, y : array, shape (n, 3) and (m, 3), optional
-        The samples, at most 1000 points of each, drawn on top.
-    labels : pair of str
-        Their names, for the color bar and the legend.
+        The samples. At most 1000 points of each are drawn on the map.
+    labels : pair of str, default ("x", "y")
+        Names of the samples, for the color bar and the legend.
     ax : matplotlib GeoAxes, optional
-        Where to draw; on a new figure by default.
-    coastlines : bool
-        Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
-    colorbar : bool
-        Whether to add a color bar.
-    legend : bool
-        Whether to add a legend below the map that says what the lines mean.
-    sky : bool
+        Axes to draw on; by default those of a new figure.
+    coastlines, colorbar, sky : bool
         As in `density_map`.
+    legend : bool, default True
+        Whether to add a legend below the map that explains the lines.
 
     Returns
     -------
     matplotlib GeoAxes
+        The Axes with the map.
 
     Examples
     --------
@@ -82,7 +81,7 @@ def difference_map(
     >>> plotting.difference_map(result, labels=("before", "after")).name
     'mollweide'
     """
-    first, second = f"density of {labels[0]}", f"less that of {labels[1]} [1/sr]"
+    first, second = f"density of {labels[0]}", f"minus density of {labels[1]} [1/sr]"
     bar_label = f"{first}{' ' if len(first) + len(second) < _MAX_LABEL else chr(10)}{second}"
     axes = density_map(
         result.difference,
@@ -100,7 +99,7 @@ def difference_map(
         bar.set_ticks(ticks, labels=[number_text(value) for value in ticks])
         bar.ax.minorticks_off()
     for artist in axes.collections:
-        # Land is to be recognized, but less prominent than the lines around regions, and more than the graticule.
+        # Coastlines are less prominent than the lines around regions, and more prominent than the graticule.
         if artist.get_gid() == "coastlines":
             artist.set(linewidth=_SHORE_WIDTH, alpha=0.7)
         elif artist.get_gid() == "graticule":
@@ -122,14 +121,14 @@ def difference_map(
             handles.append(Line2D([], [], color=color, marker="o", markersize=3, linestyle="none"))
             names.append(f"points of {label}")
     if legend:
-        found = "Lines around regions" if has_regions else "No region is"
-        title = f"{found} beyond chance at level {result.alpha:g}"
+        found = "Lines around significant regions" if has_regions else "No significant region"
+        title = f"{found} (alpha = {result.alpha:g})"
         legend_below(axes, handles, names, title, handle_length=2.2)
     return axes
 
 
-def difference_norm(result: DifferenceMap) -> Normalize:
-    """Colors of differences: linear near 0 and logarithmic beyond a tenth of the largest, so that peaks hide little."""
+def difference_norm(result: "DifferenceMap") -> Normalize:
+    """Return a color scale of differences: linear near 0, and logarithmic above a tenth of the largest difference."""
     largest = float(np.abs(result.difference).max()) or 1.0
     norm: Normalize = AsinhNorm(linear_width=largest / 10, vmin=-largest, vmax=largest)
     return norm
@@ -138,7 +137,7 @@ def difference_norm(result: DifferenceMap) -> Normalize:
 def plane_scatter(
     samples: Sequence[NDArray[np.float64]], labels: Sequence[str], axis_names: tuple[str, str], note: str
 ) -> Axes:
-    """Scatter plot of samples (n, 2) that are projected on a plane, with one scale for both axes and a note below."""
+    """Draw samples (n, 2) that are projected on a plane, with the same scale for both axes and a note below."""
     axes: Axes = new_axes(_PLANE_SIZE)
     with style():
         axes.axhline(0, color=GRID_COLOR, linewidth=0.4, zorder=0)
@@ -157,13 +156,13 @@ def plane_scatter(
     return axes
 
 
-def difference_regions(result: DifferenceMap) -> NDArray[np.float64]:
-    """The regions beyond chance for `globe_page`: values are 1/2 or -1/2 where the difference is at the threshold."""
+def difference_regions(result: "DifferenceMap") -> NDArray[np.float64]:
+    """Compute the significant regions for `globe_page`: values of 1/2 or -1/2 are differences at the threshold."""
     return np.clip(result.standardized / (2 * result.threshold), -1.0, 1.0)
 
 
 def _surround(ax: Any, values: NDArray[np.float64], level: float, line: str) -> None:
-    """Lines around the regions, drawn between the centers of cells and closed across the date line."""
+    """Draw lines around regions, between the centers of cells, also across the date line."""
     rows, columns = values.shape
     latitude = np.pi * ((np.arange(rows) + 0.5) / rows - 0.5)
     longitude = np.pi * ((np.arange(-1, columns + 1) + 0.5) / (columns / 2) - 1)

@@ -1,4 +1,4 @@
-"""HTML pages with a globe that can be rotated and zoomed, drawn by a script on a canvas, without network access."""
+"""HTML pages with an interactive globe, drawn by a script on a canvas, without network access."""
 
 import json
 import os
@@ -55,21 +55,20 @@ def globe_page(
     Parameters
     ----------
     path : path
-        The file to write, ``.html``; it is written atomically. It is self-contained: about half a megabyte with a
-        density and coastlines.
+        The ``.html`` file to write. It needs no other files, and has about half a megabyte with density and coastlines.
     density : callable or array, shape (n_lat, n_lon), optional
-        Shown as color; as for `density_map`.
+        Density that is shown by colors, as for `density_map`.
     points : array, shape (n, 3), or list of such arrays, optional
-        Unit vectors: one sample or several.
+        One or several samples of unit vectors.
     labels : sequence of str, optional
-        Names of the samples. Like every text here they are escaped: markup in them is shown as text.
-    title : str
+        Names of the samples. All texts are escaped: markup is shown as text.
+    title : str, default "Globe"
         Heading of the page.
-    coastlines : bool or None
-        Whether to draw the coastlines of the earth; by default if the extra ``sphereot[map]`` is installed.
+    coastlines : bool or None, default None
+        Whether to draw the coastlines of the earth. With None, if the extra ``sphereot[map]`` is installed.
     **options
-        As for `globe_figure`: the color scale, its label and unit, outlines of regions, a note, the center of the view,
-        colors of the samples, and whether it turns by itself.
+        Options of `sphereot.plotting.globe.globe_figure`: resolution, density_label, cmap, vmin, vmax, norm, regions,
+        region_labels, note, center, colors and turn.
 
     Returns
     -------
@@ -86,16 +85,8 @@ def globe_page(
     ...     "<h1>vMF</h1>" in page.read_text(encoding="utf-8")
     True
     """
-    figure = globe_figure(
-        density=density,
-        points=points,
-        labels=labels,
-        name=title,
-        coastlines=coastlines,
-        alone=True,
-        **options,
-    )
-    return write_text(path, html_page(title, figure))
+    options |= {"density": density, "points": points, "labels": labels, "coastlines": coastlines}
+    return write_text(path, html_page(title, globe_figure(name=title, alone=True, **options)))
 
 
 def globe_figure(
@@ -120,24 +111,22 @@ def globe_figure(
     alone: bool = False,
     checked: bool = False,
 ) -> str:
-    """HTML of an interactive globe, for the body of `html_page`.
+    """Return the HTML of an interactive globe, for the body of `html_page`.
 
     Parameters
     ----------
-    density, points, labels, coastlines
+    density, points, labels, coastlines : optional
         As for `globe_page`.
-    name : str
+    name : str, default "Globe"
         What the globe shows, for screen readers.
-    resolution : int
-        Number of rows of the grid on which a callable density is evaluated.
-    density_label : str
-        Text at the color bar, with the unit.
-    cmap, vmin, vmax, norm
-        Colors of values, as for `density_map`; ``norm=LogNorm(...)`` suits densities with sharp peaks.
+    resolution, cmap, vmin, vmax, norm : optional
+        As for `density_map`. Use ``norm=LogNorm(...)`` for densities with sharp peaks.
+    density_label : str, default "density [1/sr]"
+        Label of the color bar, with the unit.
     regions : array, shape (n_lat, n_lon), optional
-        Regions to outline: solid lines run where the values are 1/2, dashed lines where they are -1/2; from -1 to 1.
-        Rows and columns as for `density`, in any number.
-    region_labels : pair of str
+        Values from -1 to 1, for outlines of regions: solid lines at 1/2, dashed lines at -1/2. Rows and columns are as
+        for `density`, in any number.
+    region_labels : pair of str, default ("region of 1", "region of −1")
         What both kinds of outlines mean, for the legend.
     note : str, optional
         Text below the globe.
@@ -145,37 +134,32 @@ def globe_figure(
         Longitude and latitude, in degrees, of the first view. By default the location of the highest density, or the
         mean direction of the points.
     colors : sequence of str, optional
-        Colors of the samples in hexadecimal digits, such as "#0072B2"; by default those of `PALETTE` in turn.
-    turn : bool
-        Whether the globe turns by itself until it is touched; not for readers whose system asks for reduced motion.
-    alone : bool
-        Whether the page holds the globe alone, so that the mouse wheel zooms it rather than scrolls the page.
-    checked : bool
-        Whether `points` is a list of float64 arrays whose rows are known to be unit vectors; they are not checked then.
+        Colors of the samples in hexadecimal digits, such as "#0072B2"; by default those of `PALETTE`.
+    turn : bool, default False
+        Whether the globe rotates until the user touches it, unless the system asks for reduced motion.
+    alone : bool, default False
+        Whether the page contains only the globe, so that the mouse wheel zooms and does not scroll the page.
+    checked : bool, default False
+        Whether `points` is a list of float64 arrays of unit vectors that need no validation.
 
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sphereot.plotting.globe import globe_figure
     >>> "&lt;b&gt;" in globe_figure(points=np.eye(3), labels=["<b>"], coastlines=False)
     True
     """
     if density is None and points is None:
-        raise ValueError("density, points: got neither; give at least one of them.")
+        raise ValueError("density or points must be given, got neither.")
     values = None if density is None else grid_values(density, resolution)
     samples: list[NDArray[np.float64]] = []
     if points is not None:
         samples = list(cast("list[NDArray[np.float64]]", points)) if checked else samples_in_space(points)
     if labels is not None and (isinstance(labels, str) or len(labels) != len(samples)):
         got = f"the string {labels!r}" if isinstance(labels, str) else f"{len(labels)}"
-        raise ValueError(f"labels: got {got} for {plural(len(samples), 'sample')}; give a list with one each.")
+        raise ValueError(
+            f"labels must be a list with one label for each of {plural(len(samples), 'sample')}, got {got}."
+        )
     if colors is not None and (len(colors) != len(samples) or not all(map(_HEX_COLOR.fullmatch, colors))):
         raise ValueError(
-            f"colors: got {list(colors)!r} for {plural(len(samples), 'sample')}; give one each, such as '#0072B2'."
+            f"colors must have one color such as '#0072B2' for each of {plural(len(samples), 'sample')}, got "
+            f"{list(colors)!r}."
         )
     on_color = colors is None and values is not None and len(samples) == 1
     with_shores = has_coastlines() if coastlines is None else coastlines
@@ -210,25 +194,11 @@ def globe_figure(
 
 
 def html_page(title: str, body: str, *, css: str = "") -> str:
-    """HTML of a complete page, with its style sheets and script inside.
+    """Return the HTML of a complete page with style sheets and script, from the HTML below its heading.
 
-    Parameters
-    ----------
-    title : str
-        Title and heading of the page; it is escaped.
-    body : str
-        HTML below the heading, such as that of `globe_figure`.
-    css : str
-        Additional CSS, after the CSS of all pages.
+    The title is escaped, and `css` is added after the CSS of all pages. The content security policy allows only the
+    script of the project, and no network access.
 
-    Returns
-    -------
-    str
-        HTML with a content security policy that allows the script of the project alone, and no network access.
-
-    Examples
-    --------
-    >>> from sphereot.plotting.globe import html_page
     >>> "<title>a &amp; b</title>" in html_page("a & b", "<p>Hello.</p>")
     True
     """
@@ -248,22 +218,22 @@ def _templates() -> Any:
 
 
 def as_regions(regions: Any) -> NDArray[np.float64]:
-    """Values of regions from -1 to 1, shape (n_lat, n_lon)."""
+    """Validate values of regions, from -1 to 1, shape (n_lat, n_lon)."""
     array = to_numpy(regions) if hasattr(regions, "__dlpack__") else np.asarray(regions)
     if array.ndim != 2 or min(array.shape) < 2:
-        raise ValueError(f"regions: got shape {array.shape}, but regions on a map need shape (n_lat, n_lon).")
+        raise ValueError(f"regions must have shape (n_lat, n_lon), got {array.shape}.")
     values = array.astype(np.float64)
     is_wrong = ~(np.abs(values) <= 1)  # NaN too
     if is_wrong.any():
         got = array[is_wrong][0].item()
-        raise ValueError(f"regions: got the value {got!r}; give 1 and -1 in regions, and 0 elsewhere.")
+        raise ValueError(f"regions must be from -1 to 1, got {got!r}. Use 1 and -1 in regions, and 0 elsewhere.")
     return values
 
 
 def outlines(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Lines of longitude and latitude, in degrees, where values (n_lat, n_lon) are 1/2.
+    """Compute the lines of longitude and latitude, in degrees, on which values (n_lat, n_lon) are 1/2.
 
-    Across the date line, lines end and begin again.
+    Lines are interrupted at the date line.
     """
     inside = values > _LEVEL
     if inside.all() or not inside.any():
@@ -277,7 +247,7 @@ def outlines(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 
 
 def _packed(vectors: NDArray[np.float64]) -> str:
-    """Unit vectors with 16 bits per coordinate, in base64: the error is at most 3e-5 rad, 170 m on the earth."""
+    """Encode unit vectors in base64, with 16 bits per coordinate: the error is at most 3e-5 rad, 170 m on the earth."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)  # rounding of the input must not overflow
     return _base64(np.rint(32767 * unit).astype("<i2"))
 
@@ -287,10 +257,10 @@ def _base64(values: NDArray[Any]) -> str:
 
 
 def _lines(lines: list[NDArray[np.float64]]) -> dict[str, Any]:
-    """Lines of longitude and latitude in degrees."""
+    """Encode lines of longitude and latitude in degrees."""
     if not lines:
         return {"points": "", "lengths": []}
-    # Not by from_lonlat, which warns of small numbers: a region may lie at longitude and latitude 0.
+    # from_lonlat would warn about small numbers, but a region can be at longitude and latitude 0.
     longitude, latitude = np.deg2rad(np.concatenate(lines)).T
     return {
         "points": _packed(from_spherical(np.pi / 2 - latitude, longitude)),
@@ -304,8 +274,7 @@ def _density_data(values: NDArray[np.float64], cmap: str | Colormap, norm: Norma
         scale = np.asarray(norm.inverse(np.linspace(0, 1, 257)), dtype=np.float64)
     except ValueError as error:
         raise ValueError(
-            f"norm: got {type(norm).__name__}, which gives no values for its colors ({error}); give one with an "
-            "inverse and a range, e.g. LogNorm(1e-3, 1)."
+            f"norm must have an inverse and a range, e.g. LogNorm(1e-3, 1), got {type(norm).__name__} ({error})."
         ) from error
     scaled = np.ma.filled(norm(values), 0.0)  # the logarithm of zero is masked
     colors = (cmap if isinstance(cmap, Colormap) else colormaps[cmap])(np.arange(256) / 255)

@@ -1,4 +1,4 @@
-"""Plot of samples projected onto a great circle, as in one slice of SSW."""
+"""Plot of samples projected onto a great circle."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,25 +41,25 @@ def circle_projections(
     Parameters
     ----------
     points : array, shape (n, d), or list of such arrays
-        Unit vectors: one sample or several, in any dimension.
+        One or several samples of unit vectors, in any dimension.
     frame : array, shape (d, 2) or (1, d, 2)
-        Orthonormal frame of the great circle, as `sphereot.great_circles` gives.
+        Orthonormal frame of the great circle, as `sphereot.great_circles` returns.
     ax : matplotlib Axes, optional
-        Where to draw; on a new figure by default.
+        Axes to draw on; by default those of a new figure.
     labels : sequence of str, optional
         Names of the samples, for a legend.
     colors : sequence of colors, optional
-        Colors of the samples; the palette by default.
-    bandwidth : float, str or None
+        Colors of the samples; by default those of the palette.
+    bandwidth : float, str or None, default None
         Bandwidth of the densities in radians, or a rule to choose it, as in `sphereot.density.SphericalKDE`.
 
     Returns
     -------
     matplotlib Axes
-        Plain Axes in which the circle has radius 1; turn 0 is to the right, and turns go counterclockwise. The height
-        of a curve above the circle is its density, on one scale for all samples; the dashed circle is the uniform
-        density. Marks of many points are faint, so that dense parts are seen; above 720 points, a mark stands for all
-        points within 1/720 of a turn, and is darker, the more they are.
+        Plain Axes in which the circle has radius 1. Angular positions, in turns, start on the right and increase
+        counterclockwise. The height of a curve above the circle is its density, with the same scale for all samples.
+        The dashed circle is the uniform density. Above 720 points, a mark represents all points within 1/720 of a turn,
+        and is darker for more points.
 
     Examples
     --------
@@ -81,9 +81,11 @@ def circle_projections(
     turns = [_turns(sample, frame) for sample in samples]
     for name, values in (("labels", labels), ("colors", colors)):
         if values is not None and len(values) != len(samples):
-            raise ValueError(f"{name}: got {len(values)} for {plural(len(samples), 'sample')}; give one each.")
+            raise ValueError(
+                f"{name} must have one entry for each of {plural(len(samples), 'sample')}, got {len(values)}."
+            )
     given = new_axes((2.6, 2.6)) if ax is None else ax
-    axes = require_axes(given, Axes, "a circle needs plain Axes", "fig.add_subplot()")
+    axes = require_axes(given, Axes, "plain Axes", "fig.add_subplot()")
     angle = np.linspace(0, 2 * np.pi, _DIRECTIONS)
     # Per turn: the uniform density is 1.
     densities = [
@@ -127,24 +129,22 @@ def circle_projections(
 
 
 def _turns(sample: NDArray[np.float64], frame: Any) -> NDArray[np.float64]:
-    """Turns (n,) of the projections of a sample."""
+    """Compute the angular positions (n,) of the projections of a sample, in turns."""
     plane = to_numpy(frame) if hasattr(frame, "__dlpack__") else np.asarray(frame)
     if plane.ndim == 2:
         plane = plane[None]
     if plane.ndim == 3 and plane.shape[0] > 1:
-        raise ValueError(
-            f"frame: got {plane.shape[0]} frames, but one great circle is drawn; give one, e.g. frames[0]."
-        )
+        raise ValueError(f"frame must be one frame, got {plane.shape[0]} frames. Select one, e.g. frames[0].")
     unit = sample / np.linalg.norm(sample, axis=1, keepdims=True)
     turns: NDArray[np.float64] = project(unit, as_frames(plane, unit))[0]
     return turns
 
 
 def _marks(turns: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Turns and opacities of marks at which dense parts of the circle are darker than others, for any number of points.
+    """Compute angular positions and opacities of marks, so that dense parts of the circle are darker for any n.
 
-    Each point is as opaque as makes a uniform sample of this size half opaque, and at most 0.8. Where there are more
-    points than fit, marks stand for all points near them: thousands of faint lines on each other would be rounded off.
+    The opacity of a point, at most 0.8, makes a uniform sample of this size half opaque. If there are more points than
+    fit, a mark represents all points near it, because thousands of very faint lines would be rounded to nothing.
     """
     transparency = max(0.2, (1 - _SHADE) ** (_MARKS / len(turns)))
     if len(turns) <= _MARKS:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _MERIDIANS = (-120, -60, 0, 60, 120)
 _PARALLELS = (-60, -30, 0, 30, 60)
 _MAP_SIZE = (3.4, 1.8)  # inches, one column of a journal
-_FEW_POINTS = 500  # that hide little of a map
-_SHORES_BELOW_POINTS = 0.5  # opacity of coastlines, which have the white of the points on dark colors
+_FEW_POINTS = 500  # larger samples would hide the map
+_SHORES_BELOW_POINTS = 0.5  # opacity of coastlines, which are white on dark colors, as points are
 _MIN_WIDTH_FOR_DEGREES = 2.2  # inches
 _DEGREES_ORDER = 3.5  # zorder of the degrees: above points (3) and coastlines (2.6)
 _BAR_HEIGHT, _LEGEND_HEIGHT = 0.45, 0.2  # inches, of a color bar and of a row of a legend
@@ -47,16 +47,17 @@ _EARTH, _SKY = "map of the earth", "map of the sky"  # labels of Axes
 
 
 def map_points(resolution: int = 180) -> NDArray[np.float64]:
-    """Unit vectors at the centers of the cells of a map, to compute a density on them beforehand.
+    """Compute unit vectors at the centers of the cells of a map, to evaluate a density there.
 
     Parameters
     ----------
-    resolution : int
-        Number of rows, from south to north; there are twice as many columns, from west (-180 degrees) to east.
+    resolution : int, default 180
+        Number of rows, from south to north. The number of columns, from west (-180 degrees) to east, is twice as large.
 
     Returns
     -------
     array, shape (resolution, 2 * resolution, 3)
+        Unit vectors.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def density_map(
     coastlines: bool = False,
     sky: bool = False,
 ) -> GeoAxes:
-    """Mollweide map of a density on S^2.
+    """Draw a density on S^2 as a Mollweide map.
 
     Parameters
     ----------
@@ -97,33 +98,32 @@ def density_map(
         A function of unit vectors (N, 3) that returns N values, or the values at the centers of the cells of a regular
         grid: rows from south to north, columns from west (-180 degrees) to east, as in `map_points`.
     points : array, shape (n, 3), optional
-        Unit vectors to draw on top.
+        Unit vectors to draw on the map.
     ax : matplotlib GeoAxes, optional
-        Where to draw, e.g. ``fig.add_subplot(projection="mollweide")``; on a new figure by default.
-    resolution : int
+        Axes to draw on, e.g. ``fig.add_subplot(projection="mollweide")``; by default those of a new figure.
+    resolution : int, default 180
         Number of rows of the grid on which a callable is evaluated, half the number of columns.
-    label : str or None
-        Text at the color bar, with the unit. A density with respect to the surface measure of S^2 is per steradian.
-    levels : int, sequence of floats or None
-        Number or values of the levels of filled contours; a smooth image by default.
-    cmap, norm : as in matplotlib
-        Colors of values.
-    vmin, vmax : float or None
-        Range of the colors; zero and the largest value by default. Not used with `norm`.
-    colorbar : bool
-        Whether to add a color bar, below the map.
-    graticule : bool or "lines"
-        Whether to draw meridians and parallels, with their degrees where the map has room for them; ``"lines"`` leaves
-        the degrees out.
-    coastlines : bool
-        Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
-    sky : bool
-        Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
+    label : str or None, default "density [1/sr]"
+        Label of the color bar, with the unit. A density per unit area of S^2 is per steradian.
+    levels : int or sequence of floats, optional
+        Number or values of the levels of filled contours; by default a smooth image.
+    cmap, norm : optional
+        Colors of values, as in matplotlib.
+    vmin, vmax : float or None, default 0 and None
+        Range of the colors. None is the smallest or largest value. Not used with `norm`.
+    colorbar : bool, default True
+        Whether to add a color bar below the map.
+    graticule : bool or "lines", default True
+        Whether to draw meridians and parallels, with degrees if the map is large enough; "lines" omits the degrees.
+    coastlines : bool, default False
+        Whether to draw the coastlines of the earth, which need the extra ``sphereot[map]``.
+    sky : bool, default False
+        Draw the sphere as seen from inside, with right ascension increasing to the left.
 
     Returns
     -------
     matplotlib GeoAxes
-        The artist with the values is its first collection, for a separate color bar.
+        The Axes with the map. Its first collection is the artist with the values, for a separate color bar.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def density_map(
     with style():
         if levels is None:
             longitude, latitude = _edges(-180, 180, n_columns), _edges(-90, 90, n_rows)
-            # As an image: in a vector file tens of thousands of cells would show seams and open slowly.
+            # As an image, because thousands of cells in a vector file would show seams and open slowly.
             artist = axes.pcolormesh(longitude, latitude, values, cmap=cmap, norm=norm, shading="flat", rasterized=True)
         else:
             longitude, latitude, padded = _closed(values)
@@ -156,7 +156,7 @@ def density_map(
         _draw_coastlines(axes, shores, light, 1.0 if overlay is None else _SHORES_BELOW_POINTS)
         _finish_map(axes, graticule, light)
         if overlay is not None:
-            # A rim keeps the points visible on light colors; many are faint, so that the map is seen.
+            # A rim keeps points visible on light colors. Many points are faint, so that the map is visible.
             count = len(overlay)
             size, rim, opacity = marker_size(count), 0.4, 1.0
             if count > _FEW_POINTS:
@@ -186,33 +186,30 @@ def scatter_map(
     sky: bool = False,
     **kwargs: Any,
 ) -> GeoAxes:
-    """Mollweide map of points on S^2.
+    """Draw points on S^2 as a Mollweide map.
 
     Parameters
     ----------
     points : array, shape (n, 3)
         Unit vectors.
-    ax : matplotlib GeoAxes, optional
-        Where to draw, e.g. ``fig.add_subplot(projection="mollweide")``; on a new figure by default.
     color : color, optional
-        The next color of the palette by default. For one color per point, give ``c=values`` instead.
+        Color of the points; by default the next color of the palette. For one color per point, give ``c=values``.
     size : float or array, shape (n,), optional
-        Area of the markers in square points; by default smaller, the more points there are.
+        Area of the markers in square points; by default smaller for more points.
     label : str, optional
         Name of the points in a legend.
-    legend : bool or None
-        Whether to add a legend below the map, where it covers no points. By default a new figure has one if there is a
-        `label`, also for samples that are drawn on its Axes later; on Axes of your own, `ax.legend()` adds one.
-    coastlines : bool
-        Whether to draw the coastlines of the earth; needs the extra ``sphereot[map]``.
-    sky : bool
-        Draw the sphere as it is seen from inside: right ascension in place of longitude, increasing to the left.
+    legend : bool, optional
+        Whether to add a legend below the map. By default, a new figure has a legend if there is a `label`, also for
+        samples that are drawn on its Axes later. On your own Axes, use `ax.legend()`.
+    ax, coastlines, sky : optional
+        As in `density_map`.
     **kwargs
-        Passed on to `Axes.scatter`. By default many points are transparent, so that dense regions are seen.
+        Options of `Axes.scatter`. By default, large samples are transparent, so that dense regions are visible.
 
     Returns
     -------
     matplotlib GeoAxes
+        The Axes with the map.
 
     Examples
     --------
@@ -256,7 +253,7 @@ def scatter_map(
 def legend_below(
     ax: Axes, handles: Sequence[Any], labels: Sequence[str], title: str | None = None, *, handle_length: float
 ) -> None:
-    """Add a legend below a map, in as many columns as its labels leave room for; `handle_length` in font sizes."""
+    """Add a legend below a map, with the number of columns that fits its labels; `handle_length` is in font sizes."""
     longest = max(map(len, labels), default=0)
     columns = min(len(labels), max(1, _LEGEND_CHARACTERS // (longest + 6)))
     with style():
@@ -281,19 +278,17 @@ def has_legend_below(ax: Any) -> bool:
 
 
 def _map_axes(ax: Axes | None, sky: bool, below: float = 0.0) -> GeoAxes:
-    """Axes for a map, labeled as one of the earth or of the sky; both cannot be drawn on the same.
+    """Return Axes for a map, with a label that says whether it shows the earth or the sky.
 
-    A new figure has `below` inches more for what stands below the map.
+    A new figure has `below` additional inches below the map.
     """
     given = ax
     if given is None:
         given = new_axes((_MAP_SIZE[0], _MAP_SIZE[1] + below), projection="mollweide")
-    axes = require_axes(given, GeoAxes, "a map needs geographic Axes", 'fig.add_subplot(projection="mollweide")')
+    axes = require_axes(given, GeoAxes, "geographic Axes", 'fig.add_subplot(projection="mollweide")')
     kind = _SKY if sky else _EARTH
     if axes.get_label() in (_EARTH, _SKY) and axes.get_label() != kind:
-        raise ValueError(
-            f"sky: got {sky}, but the Axes show the other side; give the same value for all that is drawn."
-        )
+        raise ValueError(f"sky must be the same in all calls for a map, got {sky} after sky={not sky}.")
     axes.set_label(kind)
     return axes
 
@@ -302,18 +297,16 @@ def _draw_coastlines(
     ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None = None, opacity: float = 1.0
 ) -> None:
     if lines and ax.get_label() == _SKY:
-        raise ValueError("coastlines: are of the earth, but sky is True; leave one of them out.")
+        raise ValueError("coastlines must be False with sky=True, because they are of the earth, got True.")
     if not lines or any(artist.get_gid() == "coastlines" for artist in ax.collections):
         return
+    width, opacity = (0.3, 0.6) if light is None else (0.4, opacity)
     # Above the colors and the graticule, below the points.
-    if light is None:
-        _draw_lines(ax, lines, None, linewidths=0.3, alpha=0.6, zorder=2.6, gid="coastlines")
-    else:
-        _draw_lines(ax, lines, light, linewidths=0.4, alpha=opacity, zorder=2.6, gid="coastlines")
+    _draw_lines(ax, lines, light, linewidths=width, alpha=opacity, zorder=2.6, gid="coastlines")
 
 
 def _draw_lines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.bool_] | None, **options: Any) -> None:
-    """Draw lines of longitude and latitude in degrees: dark, or white on cells of the map that are not `light`."""
+    """Draw lines of longitude and latitude in degrees: dark, but white on cells of the map that are not `light`."""
     parts = [(line, True) for line in lines]
     if light is not None:
         parts = [part for line in lines for part in runs_of_equal_value(line, _at_cells(light, line))]
@@ -323,7 +316,7 @@ def _draw_lines(ax: Any, lines: list[NDArray[np.float64]], light: NDArray[np.boo
 
 
 def _at_cells(values: NDArray[np.bool_], lonlat: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Values of the map cells at longitudes and latitudes in degrees."""
+    """Return the values of the map cells at longitudes and latitudes in degrees."""
     rows, columns = values.shape
     row = np.clip((lonlat[:, 1] + 90) / 180 * rows, 0, rows - 1).astype(int)
     column = np.clip((lonlat[:, 0] + 180) / 360 * columns, 0, columns - 1).astype(int)
@@ -362,7 +355,7 @@ def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None 
     if with_degrees and ax.get_label() == _SKY:
         ax.set_xlabel("right ascension", fontsize=6, labelpad=2)
         ax.set_ylabel("declination", fontsize=6, labelpad=2)
-    # An axis draws its grid with its degrees; the lines must be below the data, and the degrees above.
+    # An axis draws its grid with its degrees, but the lines must be below the data, and the degrees above.
     ax.grid(False)
     ax.set_axisbelow(False)
     if light is None:
@@ -372,7 +365,7 @@ def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None 
             )
     else:
         _draw_lines(ax, _graticule(), light, linewidths=0.4, alpha=0.45, zorder=2.4, gid="graticule")
-    # Degrees of longitude are on the equator, in the middle of the data: small, and readable on any color.
+    # Degrees of longitude are on the equator, in the middle of the data, so they are small and have a rim.
     ax.xaxis.set_zorder(_DEGREES_ORDER)
     ax.tick_params(axis="x", labelsize=5)
     on_equator = [True] * len(_MERIDIANS)
@@ -385,7 +378,7 @@ def _finish_map(ax: Any, graticule: bool | str, light: NDArray[np.bool_] | None 
 
 
 def _graticule() -> list[NDArray[np.float64]]:
-    """Meridians and parallels as lines of longitude and latitude in degrees."""
+    """Return meridians and parallels as lines of longitude and latitude in degrees."""
     along, around = np.linspace(-90, 90, 181), np.linspace(-180, 180, 361)
     meridians = [np.stack([np.full_like(along, longitude), along], axis=1) for longitude in _MERIDIANS]
     return meridians + [np.stack([around, np.full_like(around, latitude)], axis=1) for latitude in _PARALLELS]
@@ -400,25 +393,25 @@ def _degrees(value: int, negative: str, positive: str) -> str:
 def grid_values(
     density: Callable[[NDArray[np.float64]], ArrayLike] | ArrayLike, resolution: int
 ) -> NDArray[np.float64]:
-    """Values on the cells of a map, shape (n_lat, n_lon), from an array or a function of unit vectors."""
+    """Evaluate a function of unit vectors on the cells of a map (n_lat, n_lon), or validate an array of values."""
     if callable(density):
         grid = map_points(resolution)
         values = _as_numbers(density(grid.reshape(-1, 3)))
         if values.size != grid.shape[0] * grid.shape[1]:
             raise ValueError(
-                f"density: got an array of shape {values.shape} for {grid[..., 0].size} points; return one value per "
-                "point."
+                f"density must return one value per point, got shape {values.shape} for {grid[..., 0].size} points."
             )
         values = values.reshape(grid.shape[:2])
     else:
         values = _as_numbers(density)
     if values.ndim != 2 or min(values.shape) < 2:
         raise ValueError(
-            f"density: got shape {values.shape}, but values on a map need shape (n_lat, n_lon); or give a function of "
-            "unit vectors."
+            f"density must have shape (n_lat, n_lon), or be a function of unit vectors, got shape {values.shape}."
         )
     if not np.all(np.isfinite(values)):
-        raise ValueError("density: got NaN or infinite values; replace them, e.g. with numpy.nan_to_num.")
+        raise ValueError(
+            "density must be finite, got NaN or infinite values. Replace them, e.g. with numpy.nan_to_num."
+        )
     return values
 
 
@@ -428,7 +421,7 @@ def _as_numbers(values: Any) -> NDArray[np.float64]:
 
 
 def linear_norm(vmin: float | None, vmax: float | None, values: NDArray[np.float64]) -> Normalize:
-    """Linear color scale, over the range of `values` if `vmin` or `vmax` is None."""
+    """Return a linear color scale, over the range of `values` if `vmin` or `vmax` is None."""
     low = float(values.min()) if vmin is None else vmin
     high = float(values.max()) if vmax is None else vmax
     # A constant density still gets a color bar with a range.
@@ -445,7 +438,7 @@ def _centers(low: float, high: float, n: int) -> NDArray[np.float64]:
 
 
 def _closed(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Longitudes, latitudes and values, extended by the poles and both sides of the date line, for contours."""
+    """Extend values by the poles and both sides of the date line, for contours, with their longitudes and latitudes."""
     rows, columns = values.shape
     poles = [np.full(columns, values[0].mean()), np.full(columns, values[-1].mean())]
     padded = np.vstack([poles[0], values, poles[1]])

@@ -29,23 +29,20 @@ _SPHERE_SIZE = {False: (2.4, 2.4), True: (2.4, 2.65)}  # inches, without and wit
 
 
 def sphere_axes(ax: Axes | None = None, *, elev: float = 20.0, azim: float = 30.0) -> Axes3D:
-    """Draw an empty sphere: outline and light wireframe, equal aspect, no box.
+    """Draw an empty sphere in orthographic projection: outline and wireframe, equal aspect, no box.
 
     Parameters
     ----------
     ax : matplotlib Axes3D, optional
-        Where to draw, e.g. ``fig.add_subplot(projection="3d")``; on a new figure by default.
-    elev, azim : float
-        Direction of view, in degrees: the latitude and longitude at the center of the plot.
+        Axes to draw on, e.g. ``fig.add_subplot(projection="3d")``; by default those of a new figure.
+    elev, azim : float, default 20 and 30
+        Latitude and longitude at the center of the plot, in degrees. The back of the sphere in this view is faded, so
+        draw the sphere again to change the view, and do not rotate the Axes.
 
     Returns
     -------
     matplotlib Axes3D
-
-    Notes
-    -----
-    The projection is orthographic. What lies on the far side in this view is faded: to change the view, draw again
-    rather than rotate the Axes.
+        The Axes with the sphere.
 
     Examples
     --------
@@ -55,16 +52,16 @@ def sphere_axes(ax: Axes | None = None, *, elev: float = 20.0, azim: float = 30.
     (4, 4)
     """
     given = new_axes(_SPHERE_SIZE[False], projection="3d") if ax is None else ax
-    axes = require_axes(given, Axes3D, "a sphere needs three-dimensional Axes", 'fig.add_subplot(projection="3d")')
+    axes = require_axes(given, Axes3D, "three-dimensional Axes", 'fig.add_subplot(projection="3d")')
     axes.set_proj_type("ortho")
     axes.view_init(elev=elev, azim=azim)
     axes.set_box_aspect((1, 1, 1), zoom=1.5)
     axes.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
     half = (axes.viewLim.width + axes.viewLim.height) / 4
-    axes.viewLim.intervalx = axes.viewLim.intervaly = (-half, half)  # matplotlib's default is a little off-center
+    axes.viewLim.intervalx = axes.viewLim.intervaly = (-half, half)  # the default of matplotlib is not centered
     axes.set_axis_off()
     axes.patch.set_alpha(0)
-    # matplotlib would order whole artists by the distance of their centers, with far points before near lines.
+    # matplotlib would order artists by the distance of their centers.
     axes.computed_zorder = False
     axes.set_gid("sphere")
     toward = _toward_viewer(axes)
@@ -93,31 +90,26 @@ def scatter_sphere(
     fade: float = 0.15,
     **kwargs: Any,
 ) -> Axes3D:
-    """Scatter plot of points on S^2, seen from one side; points behind the sphere are faded.
+    """Draw points on S^2 seen from one side; points behind the sphere are faded.
 
     Parameters
     ----------
     points : array, shape (n, 3)
         Unit vectors.
     ax : matplotlib Axes3D, optional
-        Where to draw: the result of `sphere_axes`, which sets the view, or three-dimensional Axes, on which a sphere is
-        drawn first. On a new figure by default.
-    color : color, optional
-        The next color of the palette by default. For one color per point, give ``c=values`` instead.
-    size : float or array, shape (n,), optional
-        Area of the markers in square points; by default smaller, the more points there are.
-    label : str, optional
-        Name of the points in a legend.
-    legend : bool or None
-        Whether to add a legend below the sphere, as in `scatter_map`.
-    fade : float
+        The result of `sphere_axes`, which sets the view, or three-dimensional Axes, on which a sphere is drawn first.
+        By default the Axes of a new figure.
+    color, size, label, legend : optional
+        As in `scatter_map`.
+    fade : float, default 0.15
         Opacity of the points behind the sphere, from 0 (hidden) to 1.
     **kwargs
-        Passed on to `Axes3D.scatter`. By default many points are transparent, so that dense regions are seen.
+        Options of `Axes3D.scatter`. By default, large samples are transparent, so that dense regions are visible.
 
     Returns
     -------
     matplotlib Axes3D
+        The Axes with the points.
 
     Examples
     --------
@@ -128,7 +120,7 @@ def scatter_sphere(
     """
     vectors = points_in_space("points", points)
     if not 0.0 <= fade <= 1.0:
-        raise ValueError(f"fade: got {fade}, but an opacity is a number from 0 to 1.")
+        raise ValueError(f"fade must be from 0 to 1, got {fade}.")
     if legend is None:
         legend = label is not None and (ax is None or has_legend_below(ax))
     axes: Any = ax
@@ -163,7 +155,7 @@ def scatter_sphere(
 
 
 def _wireframe() -> list[NDArray[np.float64]]:
-    """Meridians and parallels every 30 degrees, as lines of unit vectors."""
+    """Return meridians and parallels every 30 degrees, as lines of unit vectors."""
     around = np.linspace(-np.pi, np.pi, 181)
     to_pole = np.linspace(-np.pi / 2, np.pi / 2, 91)
     parallels = [(around, np.full(181, latitude)) for latitude in np.deg2rad(np.arange(-60, 61, 30))]
@@ -175,12 +167,12 @@ def _wireframe() -> list[NDArray[np.float64]]:
 
 
 def _broken_line(ax: Any, line: NDArray[np.float64], visible: NDArray[np.bool_], *, alpha: float, zorder: int) -> None:
-    """Draw the visible parts of a line; NaN breaks it."""
+    """Draw the visible parts of a line, which NaN interrupts."""
     parts = np.where(visible[:, None], line, np.nan)
     ax.plot(*parts.T, color=GRID_COLOR, linewidth=0.4, alpha=alpha, zorder=zorder)
 
 
 def _toward_viewer(ax: Any) -> NDArray[np.float64]:
-    """Unit vector from the sphere to the viewer."""
+    """Compute the unit vector from the sphere to the viewer."""
     elev, azim = np.deg2rad([ax.elev, ax.azim])
     return np.array([np.cos(elev) * np.cos(azim), np.cos(elev) * np.sin(azim), np.sin(elev)])

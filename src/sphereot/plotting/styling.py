@@ -1,4 +1,4 @@
-"""Common style of all figures, and saving figures to files."""
+"""Common style of all figures, and saving of figures."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#56B4E9", "#E69F00", "#000000", "#CC79A7", "#F0E442"]
-"""The colors of Okabe and Ito (2008), ordered so that the first ones differ most for every kind of color vision."""
+"""The colors of Okabe and Ito (2008). The first colors differ most for every kind of color vision."""
 
 INK = "#333333"
 """Color of frames, ticks and outlines."""
@@ -29,13 +29,13 @@ _RC_PARAMS: dict[str, Any] = {
     "figure.figsize": (3.4, 2.4),  # inches: one column of a journal
     "figure.constrained_layout.use": True,
     "savefig.dpi": 300,
-    "savefig.bbox": "tight",  # maps and spheres have a fixed aspect, which leaves margins empty or titles outside
+    "savefig.bbox": "tight",  # the fixed aspect of maps and spheres leaves empty margins
     "savefig.pad_inches": 0.02,
-    "pdf.fonttype": 42,  # TrueType, embedded: text stays text, and journals accept it, unlike Type 3
+    "pdf.fonttype": 42,  # TrueType: text can be edited, and journals accept it, unlike Type 3
     "ps.fonttype": 42,
-    "svg.hashsalt": "sphereot",  # the same figure gives the same file
+    "svg.hashsalt": "sphereot",  # equal figures give equal files
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib, so that figures are the same on every machine
+    "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib, so figures are the same on every machine
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -63,7 +63,7 @@ _RC_PARAMS: dict[str, Any] = {
     "image.cmap": "viridis",
 }
 
-# Without dates, so that the same figure gives the same file.
+# Without dates, so that equal figures give equal files.
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
@@ -74,17 +74,15 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def style(**rc_params: Any) -> Iterator[None]:
-    """Context manager for figures in the style of the project: small sans-serif type, thin lines, safe colors.
+    """Use the style of the project in a context: small sans-serif type, thin lines, colors for all kinds of vision.
+
+    The settings of matplotlib are restored when the context ends. Functions that make a new figure use this style by
+    default.
 
     Parameters
     ----------
     **rc_params
-        Changes on top, as entries of `matplotlib.rcParams` with double underscores for dots, e.g. ``font__size=9``.
-
-    Notes
-    -----
-    matplotlib's settings are restored when the context ends. Figures that the functions of this package create have
-    this style without it.
+        Additional entries of `matplotlib.rcParams`, with double underscores instead of dots, e.g. ``font__size=9``.
 
     Examples
     --------
@@ -110,24 +108,19 @@ def save(
     Parameters
     ----------
     fig : matplotlib Figure or Axes
-        What to save; for Axes, their figure.
+        The figure to save, or its Axes.
     path : path
-        Target; missing folders are created. A name that ends in a format, such as ``map.png``, is written in that
-        format alone; otherwise the suffix of each format is added.
+        File name; missing folders are created. If the name ends in a format, such as ``map.png``, only this format is
+        written by default. Otherwise the extension of each format is added.
     formats : sequence of {"png", "pdf", "svg", "eps"}, optional
-        The formats, in the order of the result; that of the name, or else PNG and PDF, by default.
+        The formats. By default the format of the name, or else PNG and PDF.
     **options
-        Passed on to `Figure.savefig`, e.g. ``bbox_inches="tight"`` or ``dpi=150``; 300 dots per inch by default.
+        Options of `Figure.savefig`, e.g. ``bbox_inches="tight"`` or ``dpi=150`` (300 by default).
 
     Returns
     -------
     list of Path
-        The files written.
-
-    Raises
-    ------
-    ValueError
-        For another format.
+        The files, in the order of `formats`.
 
     Examples
     --------
@@ -137,24 +130,21 @@ def save(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [file.name for file in plotting.save(ax, f"{folder}/descent")]
     ['descent.png', 'descent.pdf']
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [file.name for file in plotting.save(ax, f"{folder}/descent.svg")]
-    ['descent.svg']
     """
     figure: Any = fig if hasattr(fig, "savefig") else getattr(fig, "figure", None)
     if not hasattr(figure, "savefig"):
-        raise TypeError(f"fig: got {type(fig).__name__}; give a matplotlib Figure or Axes.")
+        raise TypeError(f"fig must be a matplotlib Figure or Axes, got {type(fig).__name__}.")
     if isinstance(formats, str):
-        raise TypeError(f"formats: got the string {formats!r}; give a sequence, e.g. ({formats!r},).")
+        raise TypeError(f"formats must be a sequence, e.g. ({formats!r},), got the string {formats!r}.")
     base = Path(path)
-    ending = base.suffix[1:].lower()
+    extension = base.suffix[1:].lower()
     if formats is None:
-        formats = (ending,) if ending in _METADATA else ("png", "pdf")
+        formats = (extension,) if extension in _METADATA else ("png", "pdf")
     unknown = [suffix for suffix in formats if suffix not in _METADATA]
     if unknown:
-        raise ValueError(f"formats: got {unknown[0]!r}; choose among {', '.join(_METADATA)}.")
+        raise ValueError(f"formats must be among {', '.join(_METADATA)}, got {unknown[0]!r}.")
     # A suffix is added, not replaced: a name such as "sigma-0.5" contains a dot.
-    targets = {suffix: base if suffix == ending else base.with_name(f"{base.name}.{suffix}") for suffix in formats}
+    targets = {suffix: base if suffix == extension else base.with_name(f"{base.name}.{suffix}") for suffix in formats}
     for suffix in formats:
         with write_aside(targets[suffix]) as aside, style():
             figure.savefig(aside, format=suffix, metadata=_METADATA[suffix], **({"dpi": 300} | options))

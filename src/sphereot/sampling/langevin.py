@@ -12,7 +12,7 @@ from sphereot._arrays.validation import as_int, as_positive, as_unit_vectors
 from sphereot.optim.riemannian import tangent_part
 
 Potential = Callable[[Tensor], Tensor]
-"""V of points (..., d), shape (...): the density is proportional to exp(-V). In torch, and differentiable once."""
+"""A function V of points (..., d) with values (...), differentiable; the density is proportional to exp(-V)."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Chains:
     points : tensor, shape (..., d)
         The chains after the last step.
     acceptance : tensor, shape (...), or None
-        The share of its proposals that each chain accepted; None without Metropolis correction.
+        Fraction of its proposals that each chain accepted; None without Metropolis correction.
     history : tensor, shape (n, ..., d), or None
         The chains after every `keep_every` steps.
     """
@@ -49,38 +49,40 @@ def langevin(
     Parameters
     ----------
     potential : callable, points (..., d) -> (...)
-        V, up to a constant; its gradient comes from autograd. For a distribution p, ``lambda x: -p.log_prob(x)``.
+        V, up to a constant; autograd computes its gradient. For a distribution p, use ``lambda x: -p.log_prob(x)``.
     start : tensor, shape (..., d)
-        Unit vectors from which the chains start, independently.
+        Unit vectors at which the chains start. The chains are independent.
     steps : int
-        How many steps each chain takes.
+        Number of steps of each chain.
     step_size : float
-        gamma, in squared radians: a step has a drift of gamma |grad V| and a spread of sqrt(2 gamma) in each direction.
-    metropolis : bool
-        Accept or reject each step, so that the chains are exact, at the cost of a few operations. Without it
-        they have a bias that goes to zero with the step.
+        Step size gamma, in squared radians. A step has a drift of gamma |grad V|, and a standard deviation of
+        sqrt(2 gamma) in each direction.
+    metropolis : bool, default False
+        Accept or reject each step, so that the chains are exact. Without this correction they have a bias, which
+        converges to zero with the step size.
     keep_every : int, optional
-        Steps between two entries of `Chains.history`; by default there is no history.
-    seed : int, torch.Generator or None
-        Where the random numbers come from; None draws afresh. torch's global random state is neither read nor changed.
+        Number of steps between two entries of `Chains.history`; by default there is no history.
+    seed : int, torch.Generator or None, default None
+        Seed. With None, every call uses new random numbers. Torch's global random state is not used.
 
     Returns
     -------
     Chains
+        The chains after the last step, with acceptance rates and history.
 
     Raises
     ------
     FloatingPointError
-        If chains of finite potential at the start end in NaN.
+        If chains become NaN.
 
     Notes
     -----
-    The geodesic Langevin algorithm steps to exp_x(v), v = Proj_x(-gamma grad V(x) + sqrt(2 gamma) Z), Z ~ N(0, I).
+    The geodesic Langevin algorithm moves to exp_x(v), v = Proj_x(-gamma grad V(x) + sqrt(2 gamma) Z), Z ~ N(0, I).
 
-    The correction takes v, rejected if |v| >= pi, as the proposal. Inside this ball exp_x is one to one, so that
-    y = exp_x(v) has the density N(v; m(x), 2 gamma) (|v| / sin |v|)^{d-2} with m(x) = -gamma Proj_x(grad V(x)), and the
-    way back is the single vector r = log_y(x), as long as v. The Jacobians are then equal, and what is left to accept
-    by is exp(V(x) - V(y) + |v - m(x)|^2 / 4 gamma - |r - m(y)|^2 / 4 gamma): exact, for nothing wraps.
+    The proposal of the correction is v, rejected if |v| >= pi. Inside this ball exp_x is one to one, so y = exp_x(v)
+    has the density N(v; m(x), 2 gamma) (|v| / sin |v|)^{d-2} with m(x) = -gamma Proj_x(grad V(x)), and the only vector
+    back to x is r = log_y(x), with the length of v. The Jacobians are therefore equal, and the exact acceptance ratio
+    is exp(V(x) - V(y) + |v - m(x)|^2 / 4 gamma - |r - m(y)|^2 / 4 gamma).
 
     References
     ----------
@@ -102,14 +104,14 @@ def langevin(
     if keep_every is not None:
         keep_every = as_int("keep_every", keep_every, 1, "the number of steps between two entries of the history")
     if not isinstance(start, Tensor):
-        raise TypeError(f"start: got {type(start).__name__}; pass a torch tensor of unit vectors, shape (..., d).")
+        raise TypeError(f"start must be a torch tensor of unit vectors, shape (..., d), got {type(start).__name__}.")
     x = as_unit_vectors("start", start).detach()
     generator = torch_generator(seed, x.device)
     value, gradient = _value_and_gradient(potential, x)
     if not bool(torch.isfinite(value).all() and torch.isfinite(gradient).all()):
         raise ValueError(
-            "potential: got NaN or infinity, as a value or in its gradient, at points of start; start where the "
-            "density is positive and smooth."
+            "potential must have finite values and gradients at the points of start, got NaN or infinity. Start where "
+            "the density is positive and smooth."
         )
     accepted = torch.zeros_like(value) if metropolis else None
     history = []
@@ -130,9 +132,9 @@ def langevin(
             back = tangent_part(y, length * torch.sin(length) * x - torch.cos(length) * v + step_size * new_gradient)
             log_proposals = 0.5 * (forth * forth).sum(-1) - (back * back).sum(-1) / (4.0 * step_size)
             log_ratio = value - new_value + log_proposals
-            chance = torch.rand(value.shape, generator=generator, dtype=value.dtype, device=value.device)
-            # A NaN compares as false: where V or its gradient is not a number the chain stays.
-            accept = (chance.log() < log_ratio) & (length[..., 0] < math.pi)
+            uniform = torch.rand(value.shape, generator=generator, dtype=value.dtype, device=value.device)
+            # Comparisons with NaN are false: if V or its gradient is NaN, the chain does not move.
+            accept = (uniform.log() < log_ratio) & (length[..., 0] < math.pi)
             x = torch.where(accept[..., None], y, x)
             gradient = torch.where(accept[..., None], new_gradient, gradient)
             value = torch.where(accept, new_value, value)
@@ -149,24 +151,20 @@ def langevin(
 
 
 def effective_sample_size(log_weights: Tensor, *, relative: bool = False) -> Tensor:
-    """Effective sample size of importance weights, (sum of w)^2 / sum of w^2.
+    """Compute the effective sample size of importance weights, (sum of w)^2 / sum of w^2 (Appendix C.5).
 
     Parameters
     ----------
     log_weights : tensor, shape (..., n)
-        Logarithms of unnormalized weights: for points x drawn from a density q, and a target proportional to exp(-V),
-        -V(x) - log q(x). A weight of zero is -inf.
-    relative : bool
-        As a share of the n points, in (0, 1], instead of a number of points.
+        Logarithms of unnormalized weights; -inf for a weight of zero. For points x drawn from a density q and a target
+        proportional to exp(-V), they are -V(x) - log q(x). The paper prints exp(-beta u / q) for exp(-beta u) / q.
+    relative : bool, default False
+        Return a fraction of the n points, in (0, 1], instead of a number of points.
 
     Returns
     -------
     tensor, shape (...)
         Between 1 (one point has all the weight) and n (equal weights: q is the target).
-
-    Notes
-    -----
-    The paper reports it as a percentage (Appendix C.5). Its weights, printed as exp(-beta u / q), are exp(-beta u) / q.
 
     Examples
     --------
@@ -178,20 +176,16 @@ def effective_sample_size(log_weights: Tensor, *, relative: bool = False) -> Ten
     tensor(0.7500)
     """
     if not isinstance(log_weights, Tensor):
-        raise TypeError(f"log_weights: got {type(log_weights).__name__}; pass a torch tensor of shape (..., n).")
+        raise TypeError(f"log_weights must be a torch tensor of shape (..., n), got {type(log_weights).__name__}.")
     if not log_weights.is_floating_point():
-        raise TypeError(
-            f"log_weights: got dtype {log_weights.dtype}, but a floating dtype is needed; convert with .float()."
-        )
+        raise TypeError(f"log_weights must have a floating dtype, got {log_weights.dtype}. Convert it with .float().")
     if log_weights.ndim == 0 or log_weights.shape[-1] == 0:
-        raise ValueError(
-            f"log_weights: got shape {tuple(log_weights.shape)}; give at least one weight, shape (..., n)."
-        )
+        raise ValueError(f"log_weights must have shape (..., n) with n of at least 1, got {tuple(log_weights.shape)}.")
     largest = log_weights.amax(dim=-1, keepdim=True)
     if not bool(torch.isfinite(largest).all()) or bool(torch.isnan(log_weights).any()):
         raise ValueError(
-            "log_weights: got NaN, +inf, or nothing but zero weights; give logarithms of finite weights, some of them "
-            "positive."
+            "log_weights must be logarithms of finite weights, at least one of them positive, got NaN, +inf, or only "
+            "weights of zero."
         )
     weights = torch.exp(log_weights - largest)
     size = weights.sum(-1).square() / weights.square().sum(-1)
@@ -199,20 +193,20 @@ def effective_sample_size(log_weights: Tensor, *, relative: bool = False) -> Ten
 
 
 def _value_and_gradient(potential: Potential, x: Tensor) -> tuple[Tensor, Tensor]:
-    """V and its Euclidean gradient; only the tangent part of this counts."""
+    """Compute V and its Euclidean gradient, of which only the tangent part is used."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         value = potential(leaf)
         if not isinstance(value, Tensor) or value.shape != x.shape[:-1]:
             got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(
-                f"potential: got {got} for points of shape {tuple(x.shape)}; return one value per point, shape "
-                f"{tuple(x.shape[:-1])}."
+                f"potential must return one value per point, shape {tuple(x.shape[:-1])} for points of shape "
+                f"{tuple(x.shape)}, got {got}."
             )
         if not value.requires_grad:
             raise ValueError(
-                "potential: got values without a gradient in the points; compute them with torch operations on the "
-                "points. For a constant potential, return 0 * x.sum(-1)."
+                "potential must be computed with torch operations on the points, got values without a gradient. For a "
+                "constant potential, return 0 * x.sum(-1)."
             )
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
     return value.detach(), gradient

@@ -31,7 +31,7 @@ from sphereot.torch.euclidean import sliced_wasserstein
 
 
 class Sampler(Protocol):
-    """What `fit_sampler` needs of a sampler: `rsample`, as distributions and normalizing flows have it."""
+    """Interface of samplers for `fit_sampler`: the method `rsample` of distributions and normalizing flows."""
 
     def rsample(self, sample_shape: Sequence[int], *, seed: int | torch.Generator | None = None) -> Tensor:
         """Draw unit vectors (*sample_shape, d) that have gradients in the parameters."""
@@ -43,14 +43,14 @@ class PowerSphericalSampler(nn.Module):
     Parameters
     ----------
     loc : tensor, shape (d,)
-        Mean direction to start from; scaled to unit length.
+        Initial mean direction, scaled to unit length.
     concentration : float
-        kappa to start from, positive.
+        Initial concentration kappa, positive.
 
     Notes
     -----
-    The parameters are `loc` and `concentration`. The distribution takes loc / |loc|, so that an optimizer that leaves
-    the sphere does no harm, and |concentration|, so that a step across zero is reflected.
+    The parameters are `loc` and `concentration`. The distribution uses loc / |loc|, because an optimizer can leave the
+    sphere, and |concentration|, so that a step across zero is reflected.
 
     Examples
     --------
@@ -65,14 +65,14 @@ class PowerSphericalSampler(nn.Module):
         super().__init__()
         loc = torch.as_tensor(loc).detach()
         if not concentration > 0:
-            raise ValueError(f"concentration: got {concentration}, but the start must be positive; give such a number.")
+            raise ValueError(f"concentration must be positive, got {concentration}.")
         start = PowerSpherical(loc / torch.linalg.vector_norm(loc), concentration)
         self.loc = nn.Parameter(start.loc.clone())
         self.concentration = nn.Parameter(start.concentration.clone())
 
     def distribution(self) -> PowerSpherical:
-        """The distribution with the current parameters, and gradients in them."""
-        # Not validated: whoever runs the optimizer looks for NaN in the parameters.
+        """Return the distribution with the current parameters, differentiable in them."""
+        # Without validation: `fit_sampler` detects NaN.
         return PowerSpherical(
             self.loc / torch.linalg.vector_norm(self.loc), self.concentration.abs(), validate_args=False
         )
@@ -82,7 +82,7 @@ class PowerSphericalSampler(nn.Module):
         return self.distribution().rsample(sample_shape, seed=seed)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density at points (..., d)."""
+        """Compute the logarithm of the density at points (..., d)."""
         return self.distribution().log_prob(value)
 
 
@@ -92,9 +92,9 @@ class NetworkSampler(nn.Module):
     Parameters
     ----------
     network : nn.Module
-        From (n, noise_dim) to (n, d); any multilayer perceptron will do. A zero output has no direction.
+        Network that maps (n, noise_dim) to (n, d), for example a multilayer perceptron. Its output must not be zero.
     noise_dim : int
-        Dimension of the space around the sphere that the noise is from.
+        Dimension of the space around the sphere of the noise.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class NetworkSampler(nn.Module):
         self.noise_dim = as_int("noise_dim", noise_dim, 2, "the dimension of the noise")
 
     def rsample(self, sample_shape: Sequence[int] = (), *, seed: int | torch.Generator | None = None) -> Tensor:
-        """Draw points (*sample_shape, d) with gradients in the network's parameters."""
+        """Draw points (*sample_shape, d) with gradients in the parameters of the network."""
         like: Any = next(self.network.parameters(), torch.empty(0))
         noise = HypersphericalUniform(self.noise_dim, dtype=like.dtype, device=like.device)
         points = self.network(noise.sample(sample_shape, seed=seed))
@@ -125,9 +125,9 @@ class SamplerFit:
     Attributes
     ----------
     losses : list of float
-        SSW_2^2 [turns^2] or SW_2^2 between the points and the same points after the Langevin steps, before each step.
+        SSW_2^2 [turns^2] or SW_2^2 between the points and the same points after the Langevin steps, for each step.
     records : list of (int, value)
-        After which step, and what `evaluate` returned then.
+        Number of steps, and what `evaluate` returned after them.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -167,49 +167,47 @@ def fit_sampler(
     Parameters
     ----------
     potential : callable, points (n, d) -> (n,)
-        V; the target has a density proportional to exp(-V). For a distribution p, ``lambda x: -p.log_prob(x)``.
+        V; the target has a density proportional to exp(-V). For a distribution p, use ``lambda x: -p.log_prob(x)``.
     sampler : object with `rsample`
-        `PowerSphericalSampler`, `NetworkSampler`, a flow of `sphereot.flows`, or any other whose
-        ``rsample((n,), seed=...)`` gives unit vectors with gradients in its parameters. It is fitted in place.
-    steps : int
-        The number K of steps of the optimizer.
-    n_particles : int
-        The number N of points drawn per step.
-    mcmc_steps : int
-        The number of Langevin steps that these points take.
-    step_size : float
-        Step size gamma of the Langevin steps, in squared radians. The bias of uncorrected steps is learned as well.
-    metropolis : bool
+        `PowerSphericalSampler`, `NetworkSampler`, a flow of `sphereot.flows`, or any object whose
+        ``rsample((n,), seed=...)`` returns unit vectors with gradients in its parameters. It is fitted in place.
+    steps : int, default 2000
+        Number K of steps of the optimizer.
+    n_particles : int, default 500
+        Number N of points that are drawn in each step.
+    mcmc_steps : int, default 20
+        Number of Langevin steps of these points.
+    step_size : float, default 0.001
+        Step size gamma of the Langevin steps, in squared radians. The sampler also learns the bias of uncorrected
+        steps.
+    metropolis : bool, default False
         Correct the Langevin steps, so that the target is their exact stationary distribution.
-    loss : {"ssw", "sw"}
-        SSW_2^2 in turns^2, or the Euclidean sliced distance SW_2^2 of the ambient space.
-    n_projections : int
-        The number of great circles (or directions), drawn anew in every step.
-    optimizer : torch.optim.Optimizer or sequence of them, optional
-        Over the sampler's parameters; Adam with learning rate `lr` by default. Several, if some parameters are points
-        of a sphere and belong to an optimizer of `sphereot.optim`.
-    lr : float
-        Learning rate of the default optimizer. Not used with `optimizer`.
-    seed : int, torch.Generator or None
-        Where the random numbers come from; None draws afresh. torch's global random state is neither read nor changed.
+    loss : {"ssw", "sw"}, default "ssw"
+        SSW_2^2 in turns^2, or the Euclidean sliced distance SW_2^2 in the space around the sphere.
+    n_projections : int, default 200
+        Number of great circles (or directions), new in every step.
+    optimizer : torch.optim.Optimizer or sequence of optimizers, optional
+        Optimizer of the parameters of the sampler; by default Adam with the learning rate `lr`. Give several optimizers
+        if some parameters are points on a sphere and need an optimizer of `sphereot.optim`.
+    lr : float, default 0.001
+        Learning rate of the default optimizer.
+    seed : int, torch.Generator or None, default None
+        Seed. With None, every call uses new random numbers. Torch's global random state is not used.
     evaluate : callable (step, sampler) -> value, optional
-        Measures the sampler before the first step (as step 0) and after every `evaluate_every` steps. The values are
-        in `SamplerFit.records`, and in a checkpoint. It should draw random numbers from a generator of its own, seeded
-        by the step if runs must be repeatable.
-    evaluate_every : int
-        Steps between two evaluations.
+        Called before the first step (as step 0) and after every `evaluate_every` steps. The values are stored in
+        `SamplerFit.records` and in checkpoints. For repeatable runs, seed its random numbers by the step.
+    evaluate_every : int, default 1
+        Number of steps between two evaluations.
     callback : callable (step, loss, sampler), optional
         Called after each step with the number of steps taken, the loss as a float, and the sampler. The fit stops early
-        if it returns True, as in `sphereot.gradient_flow`.
-    progress : bool or callable (done, total)
-        Show a progress bar, or call a function with the number of steps taken and their total; as in
-        `sphereot.gradient_flow`.
+        if it returns True.
+    progress : bool or callable (done, total), default False
+        Show a progress bar, or call a function with the number of steps taken and their total.
     checkpoint : path, optional
-        File for the state of the fit, written every ten seconds: a call with the same arguments resumes from there and
-        ends with the same numbers as one that was not interrupted. Removed at the end. A state of a fit with another
-        target, other settings or another seed is refused. Instead of a path, an object with ``load()``, which returns
-        a state or None, and ``save(state)``, which is called after each step and may call `state()` and store the
-        result.
+        File for the state of the fit, written every ten seconds. An interrupted fit with the same arguments resumes
+        from there and ends with the same numbers. The file is removed at the end. Instead of a path, you can pass an
+        object with ``load()``, which returns a state or None, and ``save(state)``, which is called after each step and
+        can call `state()` and store the result.
 
     Returns
     -------
@@ -218,9 +216,11 @@ def fit_sampler(
 
     Raises
     ------
+    ValueError
+        If the checkpoint belongs to a fit with another target, other settings or another seed.
     DivergenceError
-        If points or loss are not finite. The message names the step size and learning rate, the sampler has the last
-        parameters that gave a finite loss, and `result` of the error is the history.
+        If points or loss are not finite. The sampler then has the last parameters with a finite loss, and the attribute
+        `result` of the error is the history.
 
     Examples
     --------
@@ -244,10 +244,10 @@ def fit_sampler(
         "n_projections": as_slice_count(n_projections),
     }
     if loss not in _LOSSES:
-        raise ValueError(f"loss: got {loss!r}; choose one of {', '.join(map(repr, _LOSSES))}.")
+        raise ValueError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {loss!r}.")
     if not callable(getattr(sampler, "rsample", None)):
         raise TypeError(
-            f"sampler: got {type(sampler).__name__}, which has no rsample(shape, seed=...); wrap a network in "
+            f"sampler must have a method rsample(shape, seed=...), got {type(sampler).__name__}. Wrap a network in "
             "sphereot.sampling.NetworkSampler."
         )
     optimizers = _optimizers(optimizer, sampler, lr)
@@ -262,8 +262,8 @@ def fit_sampler(
         state.restore(saved, potential, store_name(store))
         if state.fit.steps > steps:
             raise ValueError(
-                f"steps: got {steps}, but the state in {store_name(store)} is that after {state.fit.steps} steps; "
-                "give more steps, or remove the file to start again."
+                f"steps must be at least {state.fit.steps}, because the state in {store_name(store)} was saved after "
+                f"{state.fit.steps} steps, got {steps}. Give more steps, or remove the file to start again."
             )
     elif evaluate is not None:
         state.fit.records.append((0, evaluate(0, sampler)))
@@ -274,8 +274,8 @@ def fit_sampler(
         rates = ", ".join(f"{group['lr']:g}" for group in groups if "lr" in group)
         return DivergenceError(
             f"{what} in step {state.fit.steps + 1}: the optimizer's learning rate ({rates or 'not named'}) or the "
-            f"Langevin step_size ({settings['step_size']:g}) is too large; give smaller ones. The sampler has the last "
-            "parameters that gave a finite loss.",
+            f"Langevin step_size ({settings['step_size']:g}) is too large; give smaller values. The sampler has the "
+            "last parameters with a finite loss.",
             state.fit,
         )
 
@@ -286,9 +286,7 @@ def fit_sampler(
         if step == 1:
             as_points("sampler", points)
             if not points.requires_grad:
-                raise ValueError(
-                    "sampler: got points that have no gradient in the parameters; make rsample differentiable."
-                )
+                raise ValueError("sampler must have a differentiable rsample, got points without a gradient.")
         try:
             drifted = langevin(
                 potential,
@@ -342,9 +340,9 @@ _LOSSES: dict[str, Callable[[Tensor, Tensor, int, torch.Generator], Tensor]] = {
 
 @dataclass
 class _State:
-    """History, optimizers, parameters and random generator: all that a later step depends on.
+    """All that a later step depends on: history, optimizers, parameters and random generator.
 
-    `work` identifies the fit by its settings; `probe`, points and the values of the potential there, its target.
+    `work` identifies the fit by its settings. `probe` identifies the target by values of the potential at some points.
     """
 
     fit: SamplerFit
@@ -367,13 +365,13 @@ class _State:
 
     def restore(self, saved: Any, potential: Potential, name: str) -> None:
         if not isinstance(saved, dict) or not set(self.as_dict()) <= set(saved):
-            raise ValueError(f"{name}: holds no state of a sampler's fit; remove the file to start again.")
+            raise ValueError(f"{name}: is not the state of a sampler's fit; remove the file to start again.")
         require_same_work(name, saved["work"], self.work)
         self.probe = saved["probe"]
         if self.probe is not None and _is_other_target(potential, *self.probe):
             raise ValueError(
-                f"{name}: holds the state of a fit to another target (the potential has other values at the points of "
-                "its first step); give that potential to resume it, or remove the file to start again."
+                f"{name}: is the state of a fit to another target (the potential has other values at the points of "
+                "its first step); give the same potential, or remove the file to start again."
             )
         with torch.no_grad():
             for parameter, value in zip(self.parameters, saved["parameters"], strict=True):
@@ -391,12 +389,12 @@ def _work(
     parameters: Sequence[Tensor],
     seed: int | torch.Generator | None,
 ) -> dict[str, Any]:
-    """What identifies a fit, as plain values; for its target see `_State.probe`."""
+    """Describe a fit, except its target, by plain values."""
     rates = [
         [type(each).__name__, [{k: str(v) for k, v in group.items() if k != "params"} for group in each.param_groups]]
         for each in optimizers
     ]
-    # A generator is identified by its state, a seed by its number; None is another seed each time, and fits any.
+    # A generator is identified by its state, and a seed by its number.
     source = digest(seed.get_state().numpy()) if isinstance(seed, torch.Generator) else seed
     return settings | {
         "optimizer": str(rates),
@@ -410,7 +408,7 @@ def _values_at(potential: Potential, points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _is_other_target(potential: Potential, points: Tensor, values: Tensor) -> bool:
-    """Whether a potential has other values at points than given; a potential that is random always fits."""
+    """Whether the values of a potential at points differ from given values; a random potential is accepted."""
     first, second = (_values_at(potential, points.to(values.device))[1] for _ in range(2))
     if first.shape != values.shape:
         return True
@@ -423,12 +421,9 @@ def _optimizers(given: Any, sampler: Any, lr: float) -> Sequence[torch.optim.Opt
     if given is not None:
         optimizers = [given] if isinstance(given, torch.optim.Optimizer) else list(given)
         if not optimizers or not all(isinstance(each, torch.optim.Optimizer) for each in optimizers):
-            raise TypeError(f"optimizer: got {given!r}; give an optimizer of torch or sphereot.optim, or several.")
+            raise TypeError(f"optimizer must be one or several optimizers of torch or sphereot.optim, got {given!r}.")
         return optimizers
     parameters = list(sampler.parameters()) if isinstance(sampler, torch.nn.Module) else []
     if not parameters:
-        raise ValueError(
-            "optimizer: got None, but the sampler is not a torch module with parameters; give an optimizer over what "
-            "is to be fitted."
-        )
+        raise ValueError("optimizer must be given if the sampler is not a torch module with parameters, got None.")
     return [torch.optim.Adam(parameters, lr=as_positive("lr", lr, "the learning rate"))]

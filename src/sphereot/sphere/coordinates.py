@@ -99,8 +99,8 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
         degrees = as_lonlat("lonlat", lonlat)
         if degrees.ndim < 1 or degrees.shape[-1] != 2:
             raise ValueError(
-                f"lonlat: got shape {tuple(degrees.shape)}, but longitudes and latitudes need shape (..., 2); "
-                "pass two arrays as from_lonlat(lon, lat)."
+                f"lonlat must have shape (..., 2), got {tuple(degrees.shape)}. Pass two arrays as "
+                "from_lonlat(lon, lat)."
             )
         east, north = degrees[..., 0], degrees[..., 1]
     else:
@@ -110,8 +110,8 @@ def from_lonlat(lonlat: Vectors, latitude: ArrayLike | None = None) -> Any:
     if largest is not None and farthest is not None:
         if farthest > 90:
             raise ValueError(
-                f"lonlat: got a latitude of {farthest:.6g} degrees from the equator, but the poles are at 90; the "
-                "order is longitude, latitude."
+                f"lonlat must have latitudes from -90 to 90, got {farthest:.6g} degrees from the equator. The order is "
+                "longitude, latitude."
             )
         count = math.prod(east.shape)
         if count >= _MANY and max(largest, farthest) <= 2 * math.pi:
@@ -259,8 +259,8 @@ def stereographic(x: Vectors) -> Any:
     near_pole = first < 0
     if 0 not in points.shape and peek(xp.min(xp.where(near_pole, squares, 1 + 0 * squares))) == 0:
         raise ValueError(
-            "x: got the point (-1, 0, ..., 0), which the stereographic projection maps to infinity; remove it, or "
-            "rotate the points first."
+            "x must not contain the point (-1, 0, ..., 0), which the stereographic projection maps to infinity. Remove "
+            "it, or rotate the points first."
         )
     # 1 + x_1 = |x_{2:d}|^2 / (1 - x_1) on the sphere: no digits are lost near the pole.
     scale = xp.where(near_pole, (1 - first) / xp.where(near_pole, squares, 1 + 0 * squares), 1 / (1 + xp.abs(first)))
@@ -289,9 +289,7 @@ def inverse_stereographic(u: ArrayLike) -> Any:
     """
     vectors = as_reals("u", u)
     if vectors.ndim < 1 or vectors.shape[-1] < 1:
-        raise ValueError(
-            f"u: got shape {tuple(vectors.shape)}, but vectors need shape (..., d-1), with d-1 at least 1."
-        )
+        raise ValueError(f"u must have shape (..., d-1) with d-1 of at least 1, got {tuple(vectors.shape)}.")
     xp = namespace(vectors)
     length = safe_norm(vectors)
     far = length > 1
@@ -336,7 +334,5 @@ def _azimuth(x: Array) -> Array:
 def _on_s2(x: Any) -> Array:
     x = as_unit_vectors("x", x)
     if x.shape[-1] != 3:
-        raise ValueError(
-            f"x: got points in dimension {x.shape[-1]}, but these coordinates are for S^2; give shape (..., 3)."
-        )
+        raise ValueError(f"x must have points on S^2, shape (..., 3), got dimension {x.shape[-1]}.")
     return x

@@ -329,8 +329,8 @@ def frechet_mean(
     mean_length = peek(length[0])
     if mean_length is not None and mean_length <= 1e3 * rounding:
         raise ValueError(
-            "x: the points balance each other (their Euclidean mean is zero, as for antipodes), and have no unique "
-            "Fréchet mean; change the sample or its weights."
+            "x must have a unique Fréchet mean, but their Euclidean mean is zero, as for antipodes. "
+            "Change the sample or its weights."
         )
     step_length: float | None = None
     for _ in range(steps or (_TRACED_STEPS if mean_length is None else _MAX_STEPS)):
@@ -434,8 +434,6 @@ def _point_and_tangent(x: Array, v: Array) -> tuple[Array, Array]:
     x, v = as_same_kind(x=x, v=v)
     dim = x.shape[-1]
     if v.ndim < 1 or v.shape[-1] != dim:
-        raise ValueError(
-            f"v: got shape {tuple(v.shape)}, but vectors at points of dimension {dim} need shape (..., {dim})."
-        )
+        raise ValueError(f"v must have shape (..., {dim}), as its points, got {tuple(v.shape)}.")
     require_broadcast("x", x, "v", v, "give one vector for each point, or one point for all vectors")
     return x, _tangent_part(x, v)

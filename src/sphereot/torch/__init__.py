@@ -1,9 +1,8 @@
 """Losses for PyTorch: SSW between batches of embeddings, to the uniform distribution, and of two augmented views.
 
-`SphericalAutoencoder` uses them for a latent space on the sphere, `sphereot.torch.metrics` measures embeddings.
-
-`sphereot.ssw` and its like take tensors and are differentiable; the modules here keep what training needs: the slices,
-the options, and the sharing of a batch over processes.
+`sphereot.ssw` and similar functions accept tensors and are differentiable. The modules of this package also keep the
+great circles and options of a training run, and can share a batch between processes. `SphericalAutoencoder` uses the
+losses for a latent space on the sphere, and `sphereot.torch.metrics` contains measures of embeddings.
 """
 
 from typing import TYPE_CHECKING

@@ -11,16 +11,16 @@ from sphereot.torch.losses import NORMALIZE_REMEDY, UniformityLoss, make_nan, sc
 
 
 class LossParts(NamedTuple):
-    """A loss of two views and its parts, each a scalar tensor; `forward_components` of the losses returns it.
+    """Loss of two views and its parts, each a scalar tensor, as returned by `forward_components` of the losses.
 
     Attributes
     ----------
     total : tensor
-        What to minimize.
+        The loss to minimize.
     alignment : tensor
-        How far apart the two views of an image are.
+        Distance between the two views of an image.
     uniformity : tensor
-        How far the embeddings are from being spread over the sphere, without its weight.
+        Distance of the embeddings to the uniform distribution, without its weight.
     """
 
     total: Tensor
@@ -29,29 +29,23 @@ class LossParts(NamedTuple):
 
 
 class EmbeddingLoss(nn.Module):
-    """Base of the losses of embeddings (n, d): validation, and batches that are shared by processes.
-
-    Parameters
-    ----------
-    normalize, gather, nan_on_invalid
-        As in `AlignmentUniformityLoss`.
-    """
+    """Base of the losses of embeddings (n, d): validation, and batches that are shared by processes."""
 
     def __init__(self, *, normalize: bool, gather: bool, nan_on_invalid: bool) -> None:
         super().__init__()
         self.normalize, self.gather, self.nan_on_invalid = normalize, gather, nan_on_invalid
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options that are not the default."""
         flags = [f"{name}=True" for name in ("normalize", "gather", "nan_on_invalid") if getattr(self, name)]
         return ", ".join([*self._shown_values(), *flags])
 
     def _shown_values(self) -> list[str]:
-        """The options of a subclass, as `extra_repr` shows them."""
+        """Return the options of a subclass, as `extra_repr` shows them."""
         return []
 
     def _read_points(self, name: str, points: Tensor) -> Tensor:
-        """Unit vectors (n, d) in float32 or float64, validated."""
+        """Validate unit vectors (n, d), and convert them to float32 or float64."""
         if self.normalize and points.is_floating_point() and points.ndim == 2:
             points = scale_to_unit(points)
         try:
@@ -63,19 +57,19 @@ class EmbeddingLoss(nn.Module):
         return result
 
     def _read_views(self, view_a: Tensor, view_b: Tensor) -> tuple[Tensor, Tensor]:
-        """The embeddings of two views, validated."""
+        """Validate the embeddings of two views."""
         for name, view in (("view_a", view_a), ("view_b", view_b)):
             if not isinstance(view, Tensor):
-                raise TypeError(f"{name}: got {type(view).__name__}; pass a torch tensor of shape (n, d).")
+                raise TypeError(f"{name} must be a torch tensor of shape (n, d), got {type(view).__name__}.")
         if view_a.shape != view_b.shape:
             raise ValueError(
-                f"view_b: shape is {tuple(view_b.shape)}, but view_a has {tuple(view_a.shape)}; row i of both must be "
-                "the embeddings of two views of image i."
+                f"view_b must have the shape of view_a {tuple(view_a.shape)}, got {tuple(view_b.shape)}. Row i of both "
+                "must be the embeddings of two views of image i."
             )
         return self._read_points("view_a", view_a), self._read_points("view_b", view_b)
 
     def _gather_batches(self, **points: Tensor) -> list[Tensor]:
-        """The batches of all ranks with `gather`, else those of this rank."""
+        """Return the batches of all ranks with `gather`, and the batches of this rank without it."""
         if not self.gather:
             return list(points.values())
         require_equal_batches(**points)
@@ -88,28 +82,27 @@ class EmbeddingLoss(nn.Module):
 class AlignmentUniformityLoss(EmbeddingLoss):
     """Alignment of two views plus weight times the uniformity of both.
 
-    mean |z^A_i - z^B_i|^2 + weight / 2 (U(z^A) + U(z^B)), with U = SSW_2^2 to the uniform distribution in the paper. It
-    needs no negative samples and no temperature.
+    The loss is mean |z^A_i - z^B_i|^2 + weight / 2 (U(z^A) + U(z^B)). In the paper, U is SSW_2^2 to the uniform
+    distribution. The loss needs no negative samples and no temperature.
 
     Parameters
     ----------
     weight : float
-        The factor lambda of the uniformity; 20 for SSW on S^2 in the paper.
+        Factor lambda of the uniformity. The paper uses 20 for SSW on S^2.
     uniformity : callable, optional
-        The term U of embeddings (n, d): `UniformityLoss` with slices or without, or any function. By default
-        `UniformityLoss(method="exact")`: SSW_2^2 without slices.
-    alpha : float
-        Exponent of the distance of two views; 2 in the paper.
-    normalize : bool
-        Scale the embeddings to unit length first. Without it, vectors of other lengths are an error.
-    gather : bool
-        Under `torch.distributed`, take the mean alignment over all ranks. The uniformity term gathers the batch of all
-        ranks if it was made with `gather=True`, as the default one is then; value and gradient are those of one
-        process with the whole batch. As for `SSWLoss`, multiply the loss by the number of ranks under
-        `DistributedDataParallel`.
-    nan_on_invalid : bool
-        Return NaN for values that are not valid (NaN, infinity, other lengths than 1), instead of raising an error, so
-        that a training can skip the step.
+        The term U of embeddings (n, d): a `UniformityLoss` or any function. By default
+        ``UniformityLoss(method="exact")``.
+    alpha : float, default 2
+        Exponent of the distance of two views.
+    normalize : bool, default False
+        Scale the embeddings to unit length first. Otherwise, vectors of other lengths raise an error.
+    gather : bool, default False
+        Under `torch.distributed`, average the alignment over all ranks. A given uniformity term must be made with
+        ``gather=True`` too. Value and gradients are those of one process with the whole batch. As for `SSWLoss`,
+        multiply the loss by the number of ranks under `DistributedDataParallel`.
+    nan_on_invalid : bool, default False
+        Return NaN for invalid values (NaN, infinity, lengths other than 1) instead of raising an error. A training loop
+        can then skip the step.
 
     Examples
     --------
@@ -137,11 +130,12 @@ class AlignmentUniformityLoss(EmbeddingLoss):
         super().__init__(normalize=normalize, gather=gather, nan_on_invalid=nan_on_invalid)
         if uniformity is not None and not callable(uniformity):
             raise TypeError(
-                f"uniformity: got {type(uniformity).__name__}; give a loss module, or a function of points."
+                f"uniformity must be a loss module or a function of points, got {type(uniformity).__name__}."
             )
         if gather and getattr(uniformity, "gather", True) is False:
             raise ValueError(
-                "gather: the uniformity term would only see the batch of its own rank; make it with gather=True too."
+                "gather must be equal for the loss and its uniformity term, got a term with gather=False. Make it with "
+                "gather=True too."
             )
         self.weight = as_weight_factor("weight", weight, "the factor of the uniformity")
         self.alpha = as_positive("alpha", alpha, "the exponent of the alignment")
@@ -151,11 +145,11 @@ class AlignmentUniformityLoss(EmbeddingLoss):
         return [f"weight={self.weight:g}"]
 
     def forward(self, view_a: Tensor, view_b: Tensor) -> Tensor:
-        """The loss of the embeddings (n, d) of two views; row i of both belongs to image i."""
+        """Compute the loss of the embeddings (n, d) of two views; row i of both belongs to image i."""
         return self.forward_components(view_a, view_b).total
 
     def forward_components(self, view_a: Tensor, view_b: Tensor) -> LossParts:
-        """The loss with its parts: the total, the alignment, and the uniformity without its weight."""
+        """Compute the loss with its parts: the total, the alignment, and the uniformity without its weight."""
         a, b = self._read_views(view_a, view_b)
         squares = (a - b).square().sum(1)
         distances = squares if self.alpha == 2 else squares.clamp(min=1e-12) ** (self.alpha / 2)

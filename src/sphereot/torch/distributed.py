@@ -1,7 +1,7 @@
-"""Losses over the processes of `torch.distributed`, where every rank has a part of the batch.
+"""Losses over the processes of `torch.distributed`, in which every rank has a part of the batch.
 
-The points of all ranks are gathered, the slices are divided among the ranks, and the mean over slices is taken over the
-ranks. Every rank gets the value that one process with the whole batch would have, and its points their gradient there.
+The points of all ranks are gathered, the great circles are divided among the ranks, and their costs are averaged over
+the ranks. Every rank gets the value and the gradients of its points that one process with the whole batch would have.
 """
 
 from typing import Any
@@ -15,14 +15,14 @@ _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def world_size() -> int:
-    """The number of processes; 1 where `torch.distributed` is not in use."""
+    """Return the number of processes; 1 if `torch.distributed` is not in use."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def require_equal_batches(**points: Tensor) -> None:
     """Raise the same error on every rank unless all have points of the same shapes and dtypes.
 
-    To be called before anything is gathered: backends end the process, or wait forever, when the sizes differ.
+    Call it before anything is gathered: if the sizes differ, backends end the process or wait forever.
     """
     if world_size() == 1:
         return
@@ -36,15 +36,15 @@ def require_equal_batches(**points: Tensor) -> None:
             if here != there:
                 raise ValueError(
                     f"gather: {name} is {_in_words(here)} on rank 0 and {_in_words(there)} on rank {rank}, but the "
-                    "batches of all ranks must be alike; give every rank as many points (for a DataLoader, "
-                    "drop_last=True), in the same dimension and dtype, and differentiate on all of them or on none."
+                    "batches of all ranks must have the same shape and dtype; give every rank the same number of "
+                    "points (for a DataLoader, drop_last=True), and differentiate on all ranks or on none."
                 )
 
 
 def _description(points: Tensor) -> list[int]:
-    """The number of samples (0 if there is no such dimension), of points, of coordinates; dtype; differentiated or not.
+    """Return the numbers of samples (0 without this dimension), points and coordinates, the dtype, and requires_grad.
 
-    Ranks that differ in the last would wait for each other in the backward pass.
+    If only some ranks were differentiated, they would wait for the others in the backward pass.
     """
     samples = points.shape[0] if points.ndim == 3 else 0
     differentiated = points.requires_grad and torch.is_grad_enabled()
@@ -60,7 +60,7 @@ def _in_words(description: list[int]) -> str:
 
 
 def gather_batch(points: Tensor) -> Tensor:
-    """The points of all ranks, one after the other, differentiably; they must be alike (`require_equal_batches`)."""
+    """Concatenate the points of all ranks, differentiably; see `require_equal_batches`."""
     if world_size() == 1:
         return points
     whole: Tensor = _Gather.apply(points)
@@ -68,7 +68,7 @@ def gather_batch(points: Tensor) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Gathers the points of all ranks; in the backward pass a point gets the sum of its gradients on all ranks."""
+    """Gather the points of all ranks; in the backward pass, sum the gradients of a point on all ranks."""
 
     @staticmethod
     def forward(ctx: Any, points: Tensor) -> Tensor:
@@ -80,29 +80,29 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Tensor:
-        # The whole sum, not only this rank's part of it: every backend of torch.distributed supports all_reduce.
+        # Every backend of torch.distributed supports all_reduce, unlike a sum of only the part of this rank.
         total = upstream[0].clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total.chunk(world_size())[dist.get_rank()]
 
 
 def local_frames(frames: Tensor) -> Tensor:
-    """The slices that this rank computes."""
+    """Select the great circles that this rank computes."""
     if world_size() == 1:
         return frames
     if frames.shape[0] % world_size():
         raise ValueError(
-            f"gather: {frames.shape[0]} slices cannot be shared evenly by {world_size()} ranks; make n_projections a "
-            "multiple of the number of ranks."
+            f"gather: {frames.shape[0]} great circles cannot be divided evenly among {world_size()} ranks; make "
+            "n_projections a multiple of the number of ranks."
         )
     return frames[dist.get_rank() :: world_size()]
 
 
 def mean_over_ranks(value: Tensor) -> Tensor:
-    """The mean of the ranks' values, the same on each.
+    """Average the values of all ranks, with the same result on each rank.
 
-    A rank's value enters the mean with the factor 1 / ranks, and so does its gradient: `gather_batch` adds up the
-    gradients of a point on all ranks, and the sum is the gradient that the point would have in one process.
+    The gradient of a rank's value has the factor 1 / ranks. `gather_batch` adds the gradients of a point on all ranks,
+    so the sum is the gradient in one process.
     """
     ranks = world_size()
     if ranks == 1:

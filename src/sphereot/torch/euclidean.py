@@ -9,30 +9,27 @@ from sphereot._arrays.random import torch_generator
 
 __all__ = ["mean_line_cost", "random_directions", "sliced_wasserstein"]
 
-_REACH = 0.2499  # a little less than a quarter turn: rounding must not carry a point across 0, where the circle closes
+_REACH = 0.2499  # less than a quarter turn, so that rounding cannot move a point across 0
 
 
 def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, seed: int | torch.Generator | None = None) -> Tensor:
-    """Euclidean sliced-Wasserstein distance SW_2^2 between two samples in R^m.
+    """Compute the Euclidean sliced-Wasserstein distance SW_2^2 between two samples in R^m.
+
+    It is the mean over directions of W_2^2 between the projected samples.
 
     Parameters
     ----------
     x, y : tensor, shape (n, m) and (k, m)
         The samples.
     n_projections : int
-        The number of directions, uniform on the sphere.
-    seed : int, torch.Generator or None
-        Where the random numbers come from; None draws afresh. torch's global random state is neither read nor changed.
+        Number of directions, drawn from the uniform distribution on the sphere.
+    seed : int, torch.Generator or None, default None
+        Seed. With None, every call uses new random numbers. Torch's global random state is not used.
 
     Returns
     -------
     tensor, shape ()
-        Differentiable in both samples.
-
-    Notes
-    -----
-    It is the mean over directions of W_2^2 between the projected samples (heights). Heights are scaled into half a
-    circle, where the shortest way never leads across the other half, so that the cost equals that on the line.
+        The distance, differentiable in both samples.
 
     Examples
     --------
@@ -46,14 +43,15 @@ def sliced_wasserstein(x: Tensor, y: Tensor, n_projections: int, seed: int | tor
 
 
 def random_directions(x: Tensor, n_projections: int, seed: int | torch.Generator | None) -> Tensor:
-    """Uniform directions, (L, m)."""
+    """Draw uniform directions, shape (L, m)."""
     generator = torch_generator(seed, x.device)
     normals = torch.randn(n_projections, x.shape[-1], generator=generator, dtype=x.dtype, device=x.device)
     return normals / torch.linalg.vector_norm(normals, dim=-1, keepdim=True)
 
 
 def mean_line_cost(u: Tensor, v: Tensor) -> Tensor:
-    """Mean over rows of W_2^2 between samples on the line, (L, n) and (L, k)."""
+    """Compute the mean over rows of W_2^2 between samples on the line, (L, n) and (L, k)."""
+    # Scaled to half a circle: the shortest path never crosses the other half, so the cost is the cost on the line.
     largest = torch.stack([heights.detach().abs().amax() for heights in (u, v)]).amax()
     scale = _REACH / largest.clamp(min=torch.finfo(u.dtype).tiny)
     value: Tensor = circle.wasserstein(u * scale + 0.25, v * scale + 0.25).mean() / scale**2

@@ -1,4 +1,4 @@
-"""Autoencoders whose codes lie on the sphere and follow a prior there (Section 5.2, Appendix C.6)."""
+"""Autoencoders whose codes are on the sphere and follow a prior (Section 5.2, Appendix C.6)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,9 +19,9 @@ from sphereot.distributions import HypersphericalUniform, PowerSpherical, VonMis
 Reconstruction = Callable[[Tensor, Tensor], Tensor]
 
 Prior: TypeAlias = Distribution | Tensor
-"""A distribution on the sphere, or points (m, d) of one."""
+"""A distribution on the sphere, or a sample (m, d) of it."""
 
-_SEEDED = (HypersphericalUniform, PowerSpherical, VonMisesFisher)  # their `sample` takes a seed
+_SEEDED = (HypersphericalUniform, PowerSpherical, VonMisesFisher)  # their `sample` accepts a seed
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Losses:
     divergence : tensor, shape ()
         Divergence between the codes and the prior, without its weight.
     weight : float
-        The weight lambda of the divergence.
+        Weight lambda of the divergence.
     """
 
     reconstruction: Tensor
@@ -52,37 +52,34 @@ class Losses:
 
 
 class SphericalAutoencoder(nn.Module):
-    """Autoencoder whose codes are normalized to the sphere S^{d-1} and pushed to a prior there.
+    """Autoencoder whose codes are normalized to the sphere S^{d-1} and follow a prior on it.
 
-    It minimizes the mean of c(x, g(f(x))) plus weight * D(codes, prior), where f is the encoder followed by
-    normalization, g the decoder, c the reconstruction loss and D a divergence: a Wasserstein autoencoder, with SSW the
-    paper's SSWAE.
+    It minimizes the mean of c(x, g(f(x))) plus weight * D(codes, prior). Here f is the encoder followed by
+    normalization, g the decoder, c the reconstruction loss and D a divergence. This is a Wasserstein autoencoder; with
+    SSW it is the SSWAE of the paper.
 
     Parameters
     ----------
     encoder : module
-        From a batch (n, ...) to vectors (n, d) of any length except zero.
+        Network that maps a batch (n, ...) to vectors (n, d) of any length except zero.
     decoder : module
-        From unit vectors (n, d) back to a batch; with the default reconstruction loss, into [0, 1].
+        Network that maps unit vectors (n, d) back to a batch. The default reconstruction loss needs values in [0, 1].
     divergence : callable
-        `UniformityLoss`, which compares the codes with the uniform distribution; or a function of the codes and a
-        sample of the prior of the same size, such as `SSWLoss`. The slices of these two losses come from the seed of a
-        call, unless the loss has a seed or fixed slices of its own.
+        `UniformityLoss`, which compares the codes with the uniform distribution, or a function of the codes and a
+        sample of the prior of the same size, such as `SSWLoss`. The great circles of these two losses are drawn from
+        the seed of a call, unless the loss has its own seed or fixed great circles.
     weight : float
-        The factor lambda of the divergence, at least 0.
+        Factor lambda of the divergence, at least 0.
     latent_dim : int
-        The dimension d of the codes.
-    prior : None, distribution or tensor
-        None for uniform; a distribution of `sphereot.distributions`, a `torch.distributions.MixtureSameFamily` of
-        them; or points (m, d) of unit vectors, of which random ones are drawn. It is fixed: no gradient reaches its
-        parameters, and it is not part of the state dict.
-    reconstruction : {"bce", "mse"} or callable (output, batch) -> scalar
-        Binary cross-entropy (the paper's; for values in [0, 1]), squared error, both as means over all values of the
-        batch, or a function. A module is part of the model: freeze its parameters if they must not be trained.
-
-    Notes
-    -----
-    `torch.save(model.state_dict(), path)` keeps a trained model; make the same model and `load_state_dict` to use it.
+        Dimension d of the codes.
+    prior : distribution or tensor, optional
+        A distribution of `sphereot.distributions`, a `torch.distributions.MixtureSameFamily` of them, or unit vectors
+        (m, d) from which codes are drawn; by default the uniform distribution. Its parameters are not trained, and it
+        is not part of the `state_dict`.
+    reconstruction : {"bce", "mse"} or callable (output, batch) -> scalar, default "bce"
+        Binary cross-entropy (for values in [0, 1], as in the paper), squared error (both are means over all values of
+        the batch), or a function. The parameters of a module are part of the model, and are trained unless you freeze
+        them.
 
     Examples
     --------
@@ -114,12 +111,14 @@ class SphericalAutoencoder(nn.Module):
         super().__init__()
         for name, part in (("encoder", encoder), ("decoder", decoder)):
             if not isinstance(part, nn.Module):
-                raise TypeError(f"{name}: got {type(part).__name__}; give a torch.nn.Module.")
+                raise TypeError(f"{name} must be a torch.nn.Module, got {type(part).__name__}.")
         if not callable(divergence):
-            raise TypeError(f"divergence: got {type(divergence).__name__}; give a divergence or a function of codes.")
+            raise TypeError(
+                f"divergence must be a loss module or a function of codes, got {type(divergence).__name__}."
+            )
         if not callable(reconstruction) and reconstruction not in _RECONSTRUCTIONS:
             raise ValueError(
-                f"reconstruction: got {reconstruction!r}; choose 'bce', 'mse', or give a function (output, batch)."
+                f"reconstruction must be 'bce', 'mse', or a function (output, batch), got {reconstruction!r}."
             )
         self.encoder, self.decoder, self.divergence = encoder, decoder, divergence
         self.weight = as_weight_factor("weight", weight, "the factor of the divergence")
@@ -128,8 +127,8 @@ class SphericalAutoencoder(nn.Module):
         self.reconstruction = reconstruction
         if self._compares_with_uniform and not self.prior_is_uniform:
             raise ValueError(
-                "prior: this divergence compares the codes with the uniform distribution; for another prior choose a "
-                "divergence to a sample, such as SSWLoss()."
+                "prior must be uniform, because this divergence compares the codes with the uniform distribution. "
+                "For another prior, use SSWLoss() or another divergence between two samples."
             )
 
     @property
@@ -138,21 +137,20 @@ class SphericalAutoencoder(nn.Module):
         return self.prior is None or isinstance(self.prior, HypersphericalUniform)
 
     def forward(self, batch: Tensor) -> Tensor:
-        """Reconstruction of a batch: it is encoded, normalized and decoded."""
+        """Encode, normalize and decode a batch."""
         return self.decode(self.encode(batch))
 
     def encode(self, batch: Tensor) -> Tensor:
-        """Codes of a batch on the sphere, (n, d)."""
+        """Compute the codes (n, d) of a batch, unit vectors."""
         vectors = self.encoder(batch)
         if vectors.ndim != 2 or vectors.shape[1] < 2:
             raise ValueError(
-                f"encoder: returned shape {tuple(vectors.shape)}, but codes are vectors (n, d) with d of at least 2; "
-                "end it with nn.Flatten() and nn.Linear(..., d)."
+                f"encoder must return vectors (n, d) with d of at least 2, got shape {tuple(vectors.shape)}. End it "
+                "with nn.Flatten() and nn.Linear(..., d)."
             )
         if vectors.shape[1] != self.latent_dim:
             raise ValueError(
-                f"encoder: returned codes in dimension {vectors.shape[1]}, but latent_dim is {self.latent_dim}; change "
-                "one of them."
+                f"encoder must return codes in dimension latent_dim ({self.latent_dim}), got {vectors.shape[1]}."
             )
         if not is_torch_traced():
             _require_directions(vectors.detach())
@@ -163,38 +161,31 @@ class SphericalAutoencoder(nn.Module):
         return self.decoder(codes)
 
     def losses(self, batch: Tensor, seed: int | torch.Generator | None = None) -> Losses:
-        """Reconstruction error and divergence of a batch, separately.
+        """Compute the reconstruction error and the divergence of a batch (n, ...).
 
-        Parameters
-        ----------
-        batch : tensor, shape (n, ...)
-            With the default reconstruction loss, in [0, 1].
-        seed : int, torch.Generator or None
-            Where slices and the sample of the prior come from; None draws afresh.
+        `seed` is the seed of the great circles and of the sample of the prior. With None, every call draws new ones.
         """
         codes = self.encode(batch)
-        return Losses(
-            self.reconstruction_loss(self.decode(codes), batch), self.code_divergence(codes, seed), self.weight
-        )
+        reconstruction = self.reconstruction_loss(self.decode(codes), batch)
+        return Losses(reconstruction, self.code_divergence(codes, seed), self.weight)
 
     def code_divergence(self, codes: Tensor, seed: int | torch.Generator | None = None) -> Tensor:
-        """Divergence between codes (n, d) and the prior."""
-        arguments: list[Tensor] = [codes]
-        slices_seed = seed
+        """Compute the divergence between codes (n, d) and the prior; `seed` as in `losses`."""
+        arguments, circles_seed = [codes], seed
         if not self._compares_with_uniform:
             generator = torch_generator(seed, "cpu")
             arguments.append(sample_prior(self._prior, codes.shape[0], generator).to(codes))
-            slices_seed = None if seed is None else generator
+            circles_seed = None if seed is None else generator
         if not getattr(self.divergence, "takes_seed", False):
             return self.divergence(*arguments)
-        if isinstance(slices_seed, torch.Generator) and codes.device != slices_seed.device:
-            drawn = int(torch.randint(2**62, (), generator=slices_seed))
-            slices_seed = torch.Generator(codes.device).manual_seed(drawn)
-        return self.divergence(*arguments, seed=slices_seed)
+        if isinstance(circles_seed, torch.Generator) and codes.device != circles_seed.device:
+            drawn = int(torch.randint(2**62, (), generator=circles_seed))
+            circles_seed = torch.Generator(codes.device).manual_seed(drawn)
+        return self.divergence(*arguments, seed=circles_seed)
 
     @property
     def _compares_with_uniform(self) -> bool:
-        """Whether the divergence needs no sample of the prior; `torch.compile` passes on the attribute of a loss."""
+        """Whether the divergence needs no sample of the prior."""
         return bool(getattr(self.divergence, "to_uniform", False))
 
     @property
@@ -209,11 +200,16 @@ class SphericalAutoencoder(nn.Module):
         Parameters
         ----------
         n : int
-            The number of images.
-        seed : int, torch.Generator or None
-            Makes them reproducible.
-        batch_size : int
-            The number of codes that are decoded at a time.
+            Number of images.
+        seed : int, torch.Generator or None, default None
+            Seed of the codes. With None, every call draws new codes.
+        batch_size : int, default 1000
+            Number of codes that are decoded at a time.
+
+        Returns
+        -------
+        tensor, shape (n, ...)
+            The output of the decoder.
         """
         n, batch_size = as_int("n", n, 1, "the number of samples"), as_int("batch_size", batch_size, 1, "a batch")
         codes = sample_prior(self._prior, n, torch_generator(seed, "cpu"))
@@ -222,36 +218,35 @@ class SphericalAutoencoder(nn.Module):
         with torch.no_grad(), evaluation_mode(self):
             for first in range(0, n, batch_size):
                 part = self.decode(codes[first : first + batch_size].to(like))
-                if images is None:  # one tensor for all, not a list of parts beside it
+                if images is None:  # one tensor, because a list of parts would need twice the memory
                     images = part.new_empty(n, *part.shape[1:])
                 images[first : first + batch_size] = part
         return images
 
     def extra_repr(self) -> str:
-        """The weight and the prior."""
+        """Return the weight, the prior and the dimension of the codes."""
         prior = "uniform" if self.prior_is_uniform else type(self.prior).__name__
         return f"weight={self.weight:g}, prior={prior}, latent_dim={self.latent_dim}"
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The dimension of the codes."""
+        """Return the dimension of the codes."""
         return {"latent_dim": self.latent_dim}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Check that a state is of codes in the same dimension."""
+        """Check that the codes of a state have the same dimension."""
         if state["latent_dim"] not in (None, self.latent_dim):
             raise ValueError(
-                f"latent_dim: the state is of codes in dimension {state['latent_dim']}, but the autoencoder has "
-                f"{self.latent_dim}; make it with latent_dim={state['latent_dim']}."
+                f"latent_dim must be {self.latent_dim} in the state, got {state['latent_dim']}. Make the autoencoder "
+                f"with latent_dim={state['latent_dim']}."
             )
 
     def reconstruction_loss(self, output: Tensor, batch: Tensor) -> Tensor:
-        """Reconstruction error between the output of the decoder and the batch, a mean over all values."""
+        """Compute the reconstruction error between the output of the decoder and the batch."""
         if callable(self.reconstruction):
             return self.reconstruction(output, batch)
         if output.shape != batch.shape:
             raise ValueError(
-                f"decoder: returned shape {tuple(output.shape)} for a batch {tuple(batch.shape)}; it must return "
-                "images of the size of the batch."
+                f"decoder must return the shape of the batch {tuple(batch.shape)}, got {tuple(output.shape)}."
             )
         if self.reconstruction == "bce":
             require_unit_interval("batch", batch, " for binary cross-entropy, or choose reconstruction='mse'")
@@ -260,7 +255,7 @@ class SphericalAutoencoder(nn.Module):
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Switch a module and its parts to evaluation mode, and each back to its own mode at the end."""
+    """Switch a module and its parts to evaluation mode, and restore the mode of each part at the end."""
     modes = {part: part.training for part in module.modules()}
     module.eval()
     try:
@@ -271,36 +266,36 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 
 def require_unit_interval(name: str, images: Tensor, why: str = "") -> None:
-    """Raise unless all values are floating-point numbers in [0, 1]; `why` adds to the remedy."""
+    """Raise an error unless all values are floating-point numbers in [0, 1]; `why` is added to the message."""
     if is_torch_traced():
         return
     if not isinstance(images, Tensor):
-        raise TypeError(f"{name}: got {type(images).__name__}; give a torch tensor.")
+        raise TypeError(f"{name} must be a torch tensor, got {type(images).__name__}.")
     if not images.is_floating_point():
-        raise TypeError(f"{name}: dtype is {images.dtype}, but values in [0, 1] are needed; divide by 255 as floats.")
+        raise TypeError(f"{name} must have a floating dtype, got {images.dtype}. Divide by 255 as floats.")
     if images.numel() == 0:
-        raise ValueError(f"{name}: shape is {tuple(images.shape)}; give at least one image.")
+        raise ValueError(f"{name} must contain at least one image, got shape {tuple(images.shape)}.")
     least, largest = (float(value) for value in torch.aminmax(images.detach()))
     if not (least >= 0.0 and largest <= 1.0):  # NaN fails both
-        remedy = "divide them by 255" if largest > 2.0 and least >= 0.0 else "scale or clamp them, and remove NaN"
+        remedy = "Divide them by 255" if largest > 2.0 and least >= 0.0 else "Scale or clamp them, and remove NaN"
         raise ValueError(
-            f"{name}: values are between {least:.9g} and {largest:.9g}, but [0, 1] is needed; {remedy}{why}."
+            f"{name} must have values in [0, 1], got values between {least:.9g} and {largest:.9g}. {remedy}{why}."
         )
 
 
 def _require_directions(vectors: Tensor) -> None:
-    """Raise for vectors that cannot be normalized."""
+    """Raise an error for vectors that cannot be normalized."""
     lengths = torch.linalg.vector_norm(vectors, dim=1)
     if not bool(torch.isfinite(lengths).all()):
         raise NotFiniteError(
-            "encoder: returned NaN, infinity, or vectors too long to have a length; lower the learning rate, or remove "
-            "NaN from the batch."
+            "encoder must return finite vectors, got NaN, infinity, or vectors of infinite length. Lower the learning "
+            "rate, or remove NaN from the batch."
         )
     if bool((lengths == 0).any()):
         row = int((lengths == 0).to(torch.int8).argmax())
         raise ValueError(
-            f"encoder: row {row} of its output is the zero vector, which has no direction; end it with a linear layer "
-            "with a bias, not with ReLU."
+            f"encoder must not return zero vectors, which have no direction, got one in row {row}. End it with a "
+            "linear layer with a bias, not with ReLU."
         )
 
 
@@ -311,10 +306,12 @@ def _binary_cross_entropy(output: Tensor, batch: Tensor) -> Tensor:
         if "between 0 and 1" not in str(error):
             raise
         if not bool(torch.isfinite(output).all()):
-            raise NotFiniteError("decoder: returned NaN or infinity; lower the learning rate.") from error
+            raise NotFiniteError(
+                "decoder must return finite values, got NaN or infinity. Lower the learning rate."
+            ) from error
         raise ValueError(
-            "decoder: returned values outside [0, 1], but binary cross-entropy needs [0, 1]; end it with nn.Sigmoid(), "
-            "or choose reconstruction='mse'."
+            "decoder must return values in [0, 1] for binary cross-entropy, got other values. End it with "
+            "nn.Sigmoid(), or choose reconstruction='mse'."
         ) from error
 
 
@@ -322,15 +319,15 @@ _RECONSTRUCTIONS: dict[Any, Reconstruction] = {"bce": _binary_cross_entropy, "ms
 
 
 def _validated_prior(prior: Any, dim: int) -> Prior | None:
-    """Check that a prior is a single distribution of unit vectors in this dimension, or a sample of them."""
+    """Validate a prior: one distribution of unit vectors in this dimension, or a sample of it."""
     if prior is None:
         return None
     if isinstance(prior, np.ndarray):
         prior = torch.from_numpy(prior)
     if not isinstance(prior, Prior):
         raise TypeError(
-            f"prior: got {type(prior).__name__}; give None (uniform), a distribution of sphereot.distributions, a "
-            "mixture of them, or an array or tensor (m, d) of unit vectors."
+            "prior must be None (uniform), a distribution of sphereot.distributions, a mixture of them, or an array or "
+            f"tensor (m, d) of unit vectors, got {type(prior).__name__}."
         )
     if isinstance(prior, Tensor):
         prior = as_points("prior", prior).detach()
@@ -338,30 +335,24 @@ def _validated_prior(prior: Any, dim: int) -> Prior | None:
     else:
         if len(prior.event_shape) != 1 or tuple(prior.batch_shape) != ():
             raise ValueError(
-                f"prior: batch shape is {tuple(prior.batch_shape)} and event shape {tuple(prior.event_shape)}, but one "
-                "distribution of vectors is needed; index the batch, or make a torch.distributions.MixtureSameFamily."
+                f"prior must be one distribution of vectors, got batch shape {tuple(prior.batch_shape)} and event "
+                f"shape {tuple(prior.event_shape)}. Index the batch, or make a torch.distributions.MixtureSameFamily."
             )
         lengths = torch.linalg.vector_norm(sample_prior(prior, 16, torch.Generator().manual_seed(0)), dim=-1)
         if not bool(((lengths - 1.0).abs() < 1e-3).all()):
             raise ValueError(
-                f"prior: draws vectors of length {float(lengths[0]):.4g}, but codes lie on the unit sphere; choose a "
-                "distribution of sphereot.distributions."
+                f"prior must draw unit vectors, got length {float(lengths[0]):.4g}. Use a distribution of "
+                "sphereot.distributions."
             )
         prior_dim = prior.event_shape[0]
     if prior_dim != dim:
-        raise ValueError(f"prior: its points have dimension {prior_dim}, but latent_dim is {dim}; change one of them.")
+        raise ValueError(f"prior must have points in dimension latent_dim ({dim}), got {prior_dim}.")
     return prior
 
 
 def sample_prior(prior: Prior, n: int, generator: torch.Generator) -> Tensor:
-    """Draw n points of a prior, (n, d), from a generator on the CPU.
+    """Draw n points (n, d) of a prior with a generator on the CPU; from a sample of n or more, without replacement.
 
-    Points are drawn from a given sample without replacement, as long as it has n.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sphereot.torch.latent import sample_prior
     >>> sample_prior(torch.eye(3), 2, torch.Generator().manual_seed(0)).shape
     torch.Size([2, 3])
     """
@@ -379,7 +370,7 @@ def sample_prior(prior: Prior, n: int, generator: torch.Generator) -> Tensor:
         chosen = torch.multinomial(prior.mixture_distribution.probs, n, replacement=True, generator=generator)
         drawn = type(components)(components.loc[chosen], components.concentration[chosen], validate_args=False)
         return drawn.sample(seed=generator)
-    # Other distributions draw from torch's global random state, which is put back.
+    # Other distributions draw from torch's global random state, which is restored.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
         return prior.sample((n,))

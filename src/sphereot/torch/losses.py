@@ -69,7 +69,7 @@ class _SlicedLoss(nn.Module):
         self.p = as_order(p)
         self.n_projections = as_slice_count(n_projections)
         if reduction not in _REDUCTIONS:
-            raise ValueError(f"reduction: got {reduction!r}; choose one of {', '.join(map(repr, _REDUCTIONS))}.")
+            raise ValueError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, got {reduction!r}.")
         if block_size is not None:
             as_int("block_size", block_size, 1, "the number of great circles per block")
         if seed is not None:
@@ -79,7 +79,7 @@ class _SlicedLoss(nn.Module):
         self.gather, self.block_size, self.nan_on_invalid = gather, block_size, nan_on_invalid
         # Fixed great circles must not depend on the transform of torch.func in which they are drawn.
         self._fixed_seed = secrets.randbits(63) if fixed and seed is None else seed
-        # Not a buffer: those move with the model, and to ask a device for the number would wait for it.
+        # Not a buffer, because buffers move with the model, and reading a number from a device would wait for it.
         with torch.inference_mode(False):
             self._draws = torch.zeros((), dtype=torch.int64, device="cpu")
         self.register_buffer("frames", None)
@@ -143,16 +143,18 @@ class _SlicedLoss(nn.Module):
         return self.method != "exact" and self.seed is None and not self.fixed
 
     def _great_circles(self, x: Tensor, seed: int | torch.Generator | None) -> Tensor:
-        """The great circles of a call, the same on every rank if the batch is shared."""
+        """Draw the great circles of a call, the same on every rank if the batch is shared."""
         if self.fixed and self.frames is not None:
             if self.frames.shape[1] != x.shape[-1]:
                 raise ValueError(
-                    f"the loss holds great circles for points in dimension {self.frames.shape[1]}, but these have "
-                    f"dimension {x.shape[-1]}; make a new loss for them."
+                    f"x must have dimension {self.frames.shape[1]}, as the fixed great circles of the loss, got "
+                    f"{x.shape[-1]}. Make a new loss."
                 )
             return self.frames.to(x.device)
         if self.gather and world_size() > 1 and self.seed is None and seed is None:
-            raise ValueError("gather: the ranks must draw the same great circles; give the loss a seed.")
+            raise ValueError(
+                "seed must be given with gather=True, so that the ranks draw the same great circles, got None."
+            )
         dim, method = x.shape[-1], self.method
         if self.fixed or self.seed is None:
             seed = self._fixed_seed if seed is None else seed
@@ -168,21 +170,21 @@ class _SlicedLoss(nn.Module):
         return frames
 
     def _compute(self, seed: int | torch.Generator | None, *samples: _Sample) -> Tensor:
-        """The reduced loss of one or two samples (n, d), or of batches of samples (B, n, d)."""
+        """Compute the reduced loss of one or two samples (n, d), or of batches of samples (B, n, d)."""
         if seed is not None and not self.takes_seed:
             raise ValueError(
-                "seed: the loss has a seed, keeps its great circles or has none; leave out the seed of the call, or "
-                "make the loss without seed, fixed and method='exact'."
+                "seed must be left out of calls if the loss has its own seed, fixed great circles or method='exact'. "
+                "Make the loss without these options to pass a seed."
             )
         points = {sample.name: self._read_points(sample.name, sample.points) for sample in samples}
         x, y = points["x"], points.get("y", points["x"])
         if x.ndim != y.ndim or (x.ndim == 3 and x.shape[0] != y.shape[0]):
-            raise ValueError(
-                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; both need the same batch dimension."
-            )
+            raise ValueError(f"y must have the same batch dimension as x {tuple(x.shape)}, got shape {tuple(y.shape)}.")
         if self.gather:
             if any(sample.weights is not None for sample in samples):
-                raise ValueError("gather: weights are not gathered; leave them out.")
+                raise ValueError(
+                    "gather must be False with weights, which are not gathered, got True. Leave the weights out."
+                )
             require_equal_batches(**points)
         frames = None if self.method == "exact" else self._great_circles(x, seed)
         if frames is not None and self.gather:
@@ -198,22 +200,20 @@ class _SlicedLoss(nn.Module):
 
     def _read_points(self, name: str, points: Tensor) -> Tensor:
         if not isinstance(points, Tensor):
-            raise TypeError(f"{name}: got {type(points).__name__}; pass a torch tensor of shape (n, d) or (B, n, d).")
+            raise TypeError(f"{name} must be a torch tensor of shape (n, d) or (B, n, d), got {type(points).__name__}.")
         if points.ndim not in (2, 3):
-            raise ValueError(
-                f"{name}: shape is {tuple(points.shape)}, but points are (n, d), or (B, n, d) for a batch."
-            )
+            raise ValueError(f"{name} must have shape (n, d), or (B, n, d) for a batch, got {tuple(points.shape)}.")
         if points.ndim == 3 and points.shape[0] == 0:
-            raise ValueError(f"{name}: shape is {tuple(points.shape)}, a batch of no samples; give at least one.")
+            raise ValueError(f"{name} must have at least one sample, got a batch of shape {tuple(points.shape)}.")
         if points.shape[-1] < 2:
-            raise ValueError(f"{name}: points have {points.shape[-1]} coordinate, but a sphere needs at least 2.")
+            raise ValueError(f"{name} must have points with at least 2 coordinates, got {points.shape[-1]}.")
         if not points.is_floating_point():
-            raise TypeError(f"{name}: dtype is {points.dtype}, but a floating dtype is needed.")
+            raise TypeError(f"{name} must have a floating dtype, got {points.dtype}.")
         require_values(name, points)
         return scale_to_unit(points) if self.normalize else points
 
     def _cost(self, samples: tuple[_Sample, ...], frames: Tensor | None) -> Tensor:
-        """The loss of one or two samples, whose values are not validated yet, on given great circles or on all."""
+        """Validate one or two samples, and compute their loss on given great circles, or on all."""
         gathered = {x.name: gather_batch(x.points) if self.gather else x.points for x in samples}
         try:
             points = {name: as_points(name, x, remedy=NORMALIZE_REMEDY) for name, x in gathered.items()}
@@ -320,7 +320,8 @@ class UniformityLoss(_SlicedLoss):
         With ``method="exact"``, leave out the pairs of a point with itself. The mean of the loss for uniform points is
         then 0 for every n of at least 2, so that batches of different sizes are comparable.
     p, n_projections, fixed, seed, normalize, root, reduction, gather, block_size, nan_on_invalid
-        As in `SSWLoss`. ``method="exact"`` ignores `n_projections` and `block_size`, and refuses `fixed` and `seed`.
+        As in `SSWLoss`. With ``method="exact"``, `n_projections` and `block_size` are ignored, and `fixed` and `seed`
+        raise an error.
 
     Examples
     --------
@@ -368,7 +369,7 @@ class UniformityLoss(_SlicedLoss):
             require_exact_options(self.p, 2, root, unbiased, {"seed": seed, "fixed": fixed or None})
             self.method = "exact"
         elif unbiased:
-            raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
+            raise ValueError(f"unbiased must be False with method={method!r}, got True. Use method='exact'.")
         self.unbiased = unbiased
 
     def forward(self, x: Tensor, weights: Tensor | None = None, *, seed: int | torch.Generator | None = None) -> Tensor:
@@ -381,8 +382,8 @@ def _take_out_of_transforms(frames: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         if torch._C._functorch.get_dynamic_layer_stack_depth() > 0:
             raise RuntimeError(
-                "fixed: the loss draws its great circles in the first call, and cannot keep what is drawn inside a "
-                "compiled transform of torch.func; call the loss once before."
+                "fixed great circles are drawn in the first call, which must not be inside a compiled transform of "
+                "torch.func. Call the loss once before."
             )
         return frames.detach()
     while torch._C._functorch.is_functorch_wrapped_tensor(frames):
@@ -394,11 +395,11 @@ def _split(points: Tensor, name: str, weights_name: str, weights: Tensor | None)
     """Split a batch into its samples. A single row of weights is used for all samples."""
     *batch, n, _ = points.shape
     if weights is not None and not isinstance(weights, Tensor):
-        raise TypeError(f"{weights_name}: got {type(weights).__name__}; pass a torch tensor of shape (n,) or (B, n).")
+        raise TypeError(f"{weights_name} must be a torch tensor of shape (n,) or (B, n), got {type(weights).__name__}.")
     if weights is not None and weights.shape not in ((n,), (*batch, n)):
         expected = f"({n},)" + (f" or {(*batch, n)}" if batch else "")
         raise ValueError(
-            f"{weights_name}: shape is {tuple(weights.shape)}, but points {tuple(points.shape)} need {expected}."
+            f"{weights_name} must have shape {expected} for points {tuple(points.shape)}, got {tuple(weights.shape)}."
         )
     members = points.unbind(0) if batch else (points,)
     rows = [weights] * len(members) if weights is None or weights.ndim == 1 else weights.unbind(0)

@@ -1,4 +1,4 @@
-"""Measures of embeddings: functions, and torchmetrics metrics that are updated batch by batch over processes."""
+"""Measures of embeddings: functions, and torchmetrics metrics for several batches and processes."""
 
 from typing import Any
 
@@ -9,10 +9,12 @@ from sphereot._arrays.validation import as_int, as_order, as_points
 from sphereot._support.extras import require
 from sphereot.distance import ssw, ssw_uniform
 from sphereot.slicing import great_circles
+from sphereot.torch.losses import widen
 
 require("torchmetrics", "sphereot.torch.metrics", extra="metrics")
 
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
 __all__ = [
     "Alignment",
@@ -30,17 +32,17 @@ _BLOCK = 1 << 24  # cosines in memory at a time
 
 
 def alignment(view_a: Tensor, view_b: Tensor) -> Tensor:
-    """Mean squared distance between the embeddings of two views of the same images.
+    """Compute the mean squared distance between the embeddings of two views of the same images.
 
     Parameters
     ----------
     view_a, view_b : tensor, shape (n, d)
-        Unit vectors; row i of both belongs to image i.
+        Unit vectors. Row i of both belongs to image i.
 
     Returns
     -------
     tensor, shape ()
-        From 0 (equal) to 4 (antipodes).
+        Number from 0 (equal) to 4 (antipodes).
 
     Examples
     --------
@@ -51,20 +53,23 @@ def alignment(view_a: Tensor, view_b: Tensor) -> Tensor:
     """
     a, b = as_points("view_a", view_a), as_points("view_b", view_b)
     if a.shape != b.shape:
-        raise ValueError(f"view_b: shape is {tuple(b.shape)}, but view_a has {tuple(a.shape)}; give two views of each.")
+        raise ValueError(f"view_b must have the shape of view_a {tuple(a.shape)}, got {tuple(b.shape)}.")
     return (a - b).square().sum(1).mean()
 
 
 def uniformity(x: Tensor) -> Tensor:
-    """SSW_2^2 of embeddings to the uniform distribution, exact and unbiased.
-
-    Its mean for uniform points is 0 for every n, so that values of batches of different sizes compare; it can be
-    slightly negative. Points that are all equal have 1/12.
+    """Compute SSW_2^2 of embeddings to the uniform distribution, exactly and without bias.
 
     Parameters
     ----------
     x : tensor, shape (n, d)
-        Unit vectors, at least 2.
+        Two or more unit vectors.
+
+    Returns
+    -------
+    tensor, shape ()
+        The value in turns^2. Its mean for uniform points is 0 for every n, so that batches of different sizes are
+        comparable, and it can be slightly negative. For equal points, it is 1/12.
 
     Examples
     --------
@@ -78,19 +83,19 @@ def uniformity(x: Tensor) -> Tensor:
 
 
 def effective_rank(x: Tensor) -> Tensor:
-    """Effective number of dimensions that embeddings use (Roy and Vetterli 2007; RankMe).
+    """Compute the effective number of dimensions of embeddings (Roy and Vetterli 2007; RankMe).
 
-    The exponential of the entropy of the singular values of the matrix of embeddings, scaled to a total of 1.
+    It is the exponential of the entropy of the singular values of the matrix of embeddings, scaled to a sum of 1.
 
     Parameters
     ----------
     x : tensor, shape (n, d)
-        Embeddings, of any length.
+        Embeddings of any length.
 
     Returns
     -------
     tensor, shape ()
-        From 1 (all on a line through the origin) to min(n, d).
+        Number from 1 (all embeddings on a line through the origin) to min(n, d).
 
     Examples
     --------
@@ -100,10 +105,14 @@ def effective_rank(x: Tensor) -> Tensor:
     tensor(4.)
     """
     if x.ndim != 2 or x.shape[0] == 0 or not x.is_floating_point():
-        raise ValueError(f"x: shape is {tuple(x.shape)} and dtype {x.dtype}, but embeddings are floats (n, d).")
+        raise ValueError(f"x must contain floats of shape (n, d), got shape {tuple(x.shape)} and dtype {x.dtype}.")
+    _require_finite(x)
+    return _entropy_rank(torch.linalg.svdvals(widen(x)))
+
+
+def _require_finite(x: Tensor) -> None:
     if not bool(torch.isfinite(x).all()):
-        raise ValueError("x: holds NaN or infinity; remove or fix such rows.")
-    return _entropy_rank(torch.linalg.svdvals(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x))
+        raise ValueError("x must be finite, got NaN or infinity. Remove or fix such rows.")
 
 
 def _entropy_rank(singular_values: Tensor) -> Tensor:
@@ -115,18 +124,23 @@ def _entropy_rank(singular_values: Tensor) -> Tensor:
 def knn_accuracy(
     x: Tensor, labels: Tensor, reference: Tensor, reference_labels: Tensor, *, k: int = 20, temperature: float = 0.07
 ) -> Tensor:
-    """Share of embeddings whose nearest neighbors in a labeled reference set vote for the right class.
+    """Compute the fraction of embeddings whose nearest neighbors in a labeled reference set vote for the right class.
 
     Parameters
     ----------
     x, reference : tensor, shape (n, d) and (m, d)
         Unit vectors.
     labels, reference_labels : tensor, shape (n,) and (m,)
-        Classes, integers from 0 on.
-    k : int
-        The number of neighbors, at most m.
-    temperature : float
-        Votes are weighted by exp(cosine / temperature) (Wu et al. 2018); infinity counts them equally.
+        Classes, nonnegative integers.
+    k : int, default 20
+        Number of neighbors, at most m.
+    temperature : float, default 0.07
+        Votes have weights exp(cosine / temperature) (Wu et al. 2018). With infinity, all votes have the same weight.
+
+    Returns
+    -------
+    tensor, shape ()
+        Number from 0 to 1.
 
     Examples
     --------
@@ -141,16 +155,16 @@ def knn_accuracy(
 
 
 def _vote(x: Tensor, reference: Tensor, reference_labels: Tensor, *, k: int, temperature: float) -> Tensor:
-    """The classes (n,) that the nearest neighbors of embeddings vote for."""
+    """Compute the classes (n,) for which the nearest neighbors of embeddings vote."""
     points, others = as_points("x", x), as_points("reference", reference)
     if points.shape[1] != others.shape[1]:
-        raise ValueError(f"x: dimension is {points.shape[1]}, but the reference has {others.shape[1]}.")
+        raise ValueError(f"x must have the dimension of the reference ({others.shape[1]}), got {points.shape[1]}.")
     classes = _as_labels("reference_labels", reference_labels, others)
     k = as_int("k", k, 1, "the number of neighbors")
     if k > others.shape[0]:
-        raise ValueError(f"k: got {k}, but the reference has {others.shape[0]} points; give fewer neighbors.")
+        raise ValueError(f"k must be at most the number of reference points ({others.shape[0]}), got {k}.")
     if not temperature > 0:
-        raise ValueError(f"temperature: got {temperature!r}, but it must be positive.")
+        raise ValueError(f"temperature must be positive, got {temperature!r}.")
     n_classes = int(classes.max()) + 1
     votes = []
     for block in points.split(max(1, _BLOCK // others.shape[0])):
@@ -162,16 +176,22 @@ def _vote(x: Tensor, reference: Tensor, reference_labels: Tensor, *, k: int, tem
 
 
 def _as_labels(name: str, labels: Tensor, points: Tensor) -> Tensor:
-    """Validate one class per point: integers from 0 on."""
+    """Validate one class per point, a nonnegative integer."""
     if not isinstance(labels, Tensor) or labels.shape != points.shape[:1] or labels.dtype.is_floating_point:
         kind = f"{tuple(labels.shape)} {labels.dtype}" if isinstance(labels, Tensor) else type(labels).__name__
-        raise ValueError(f"{name}: got {kind}, but one integer per point is needed, shape ({points.shape[0]},).")
+        raise ValueError(f"{name} must have one integer per point, shape ({points.shape[0]},), got {kind}.")
     if int(labels.min()) < 0:
-        raise ValueError(f"{name}: the least is {int(labels.min())}, but classes are numbered from 0 on.")
+        raise ValueError(f"{name} must be nonnegative, got {int(labels.min())}.")
     return labels.long()
 
 
-class Alignment(Metric):
+class _EmbeddingMetric(Metric):
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+
+
+class Alignment(_EmbeddingMetric):
     """Mean squared distance between the embeddings of two views, over all batches; see `alignment`.
 
     Examples
@@ -185,10 +205,6 @@ class Alignment(Metric):
     tensor(2.)
     """
 
-    is_differentiable = False
-    higher_is_better = False
-    full_state_update = False
-
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.add_state("total", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
@@ -200,14 +216,14 @@ class Alignment(Metric):
         self.count += len(view_a)
 
     def compute(self) -> Tensor:
-        """The mean."""
+        """Return the mean."""
         return (self.total / self.count).float()
 
 
-class Uniformity(Metric):
+class Uniformity(_EmbeddingMetric):
     """SSW_2^2 of all embeddings to the uniform distribution, exact and unbiased; see `uniformity`.
 
-    The embeddings are kept, and the time of `compute` grows with the square of their number: 10,000 take a second.
+    The embeddings are stored. The time of `compute` is quadratic in their number: one second for 10,000 embeddings.
 
     Examples
     --------
@@ -220,10 +236,6 @@ class Uniformity(Metric):
     0.0833
     """
 
-    is_differentiable = False
-    higher_is_better = False
-    full_state_update = False
-
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.add_state("embeddings", [], dist_reduce_fx="cat")
@@ -233,23 +245,22 @@ class Uniformity(Metric):
         self.embeddings.append(as_points("x", x.detach()))
 
     def compute(self) -> Tensor:
-        """The value of all embeddings so far."""
-        kept = self.embeddings
-        return uniformity(torch.cat(kept) if isinstance(kept, list) else kept)
+        """Compute the value of all embeddings so far."""
+        return uniformity(dim_zero_cat(self.embeddings))
 
 
-class SSWDistance(Metric):
-    """SSW_p between two streams of embeddings, such as generated and real ones, on fixed great circles.
+class SSWDistance(_EmbeddingMetric):
+    """SSW_p between two streams of embeddings, for example generated and real images, on fixed great circles.
 
-    The embeddings are kept: the value is that of all of them, not a mean over batches, which would be larger.
+    The embeddings are stored. The value is the distance of all embeddings; a mean over batches would be larger.
 
     Parameters
     ----------
-    p : float
-        Order, from 1 to 16.
-    n_projections : int
+    p : float, default 2
+        Order of the distance, between 1 and 16.
+    n_projections : int, default 200
         Number of great circles.
-    seed : int
+    seed : int, default 0
         Seed of the great circles, the same in all processes.
 
     Examples
@@ -264,10 +275,6 @@ class SSWDistance(Metric):
     tensor(0.)
     """
 
-    is_differentiable = False
-    higher_is_better = False
-    full_state_update = False
-
     def __init__(self, p: float = 2, *, n_projections: int = 200, seed: int = 0, **options: Any) -> None:
         super().__init__(**options)
         self.p, self.seed = as_order(p), as_int("seed", seed, 0, "a seed")
@@ -280,21 +287,22 @@ class SSWDistance(Metric):
         (self.real if real else self.others).append(as_points("x", x.detach()))
 
     def compute(self) -> Tensor:
-        """The distance SSW_p of all embeddings so far, in turns."""
-        streams = []
-        for name, kept in (("real=True", self.real), ("real=False", self.others)):
-            if isinstance(kept, list) and not kept:
-                raise ValueError(f"SSWDistance: there are no embeddings with {name}; update it with both first.")
-            streams.append(torch.cat(kept) if isinstance(kept, list) else kept)
-        frames = great_circles(self.n_projections, streams[0].shape[1], method="quasi", seed=self.seed, like=streams[0])
-        value: Tensor = ssw(*streams, p=self.p, projections=frames, root=True)
+        """Compute the distance SSW_p of all embeddings so far, in turns."""
+        for name, stored in (("real=True", self.real), ("real=False", self.others)):
+            if isinstance(stored, list) and not stored:
+                raise ValueError(
+                    f"SSWDistance needs embeddings of both streams, got none with {name}. Update it first."
+                )
+        real, others = dim_zero_cat(self.real), dim_zero_cat(self.others)
+        frames = great_circles(self.n_projections, real.shape[1], method="quasi", seed=self.seed, like=real)
+        value: Tensor = ssw(real, others, p=self.p, projections=frames, root=True)
         return value
 
 
-class EffectiveRank(Metric):
-    """Effective number of dimensions that all embeddings use; see `effective_rank`.
+class EffectiveRank(_EmbeddingMetric):
+    """Effective number of dimensions of all embeddings; see `effective_rank`.
 
-    Only a matrix (d, d) is kept.
+    Only a matrix (d, d) is stored.
 
     Parameters
     ----------
@@ -312,9 +320,7 @@ class EffectiveRank(Metric):
     4.0
     """
 
-    is_differentiable = False
     higher_is_better = True
-    full_state_update = False
 
     def __init__(self, dim: int, **options: Any) -> None:
         super().__init__(**options)
@@ -324,25 +330,24 @@ class EffectiveRank(Metric):
     def update(self, x: Tensor) -> None:
         """Add embeddings (n, d)."""
         if x.ndim != 2 or x.shape[1] != self.dim:
-            raise ValueError(f"x: shape is {tuple(x.shape)}, but this metric takes (n, {self.dim}).")
-        if not bool(torch.isfinite(x).all()):
-            raise ValueError("x: holds NaN or infinity; remove or fix such rows.")
+            raise ValueError(f"x must have shape (n, {self.dim}), got {tuple(x.shape)}.")
+        _require_finite(x)
         rows = x.detach().double()
         self.moments += rows.T @ rows
 
     def compute(self) -> Tensor:
-        """The effective rank of all embeddings so far."""
+        """Compute the effective rank of all embeddings so far."""
         return _entropy_rank(torch.linalg.eigvalsh(self.moments).clamp(min=0.0).sqrt()).float()
 
 
-class KNNAccuracy(Metric):
+class KNNAccuracy(_EmbeddingMetric):
     """Accuracy of nearest neighbors in a labeled reference set; see `knn_accuracy`.
 
     Parameters
     ----------
     reference, reference_labels : tensor, shape (m, d) and (m,)
         The embeddings that vote, unit vectors, and their classes.
-    k, temperature
+    k, temperature : int, float
         As in `knn_accuracy`.
 
     Examples
@@ -355,9 +360,7 @@ class KNNAccuracy(Metric):
     0.667
     """
 
-    is_differentiable = False
     higher_is_better = True
-    full_state_update = False
 
     def __init__(
         self, reference: Tensor, reference_labels: Tensor, *, k: int = 20, temperature: float = 0.07, **options: Any
@@ -365,7 +368,7 @@ class KNNAccuracy(Metric):
         super().__init__(**options)
         self.k, self.temperature = k, temperature
         points = as_points("reference", reference.detach())
-        # One vote now: bad options are told before any update.
+        # One vote, so that invalid options raise an error before any update.
         _vote(points[:1], points, reference_labels, k=k, temperature=temperature)
         self.register_buffer("reference", points)
         self.register_buffer("reference_labels", reference_labels)
@@ -381,5 +384,5 @@ class KNNAccuracy(Metric):
         self.count += len(x)
 
     def compute(self) -> Tensor:
-        """The accuracy."""
+        """Return the accuracy."""
         return self.correct / self.count
