@@ -58,6 +58,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(BINDINGS) $(UNFUSED) $(HEADERS) $(CPP_TESTS)
 	$(BIN)/mypy
+	$(BIN)/python tools/check_words.py
 
 # A run of all tests also reports the lines of the package that none of them runs; TESTS=tests/stats runs a part.
 COVERAGE := $(if $(TESTS),,--cov --cov-report=term --cov-fail-under=95)

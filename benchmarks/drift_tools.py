@@ -2,11 +2,12 @@
 
     python -m benchmarks.drift_tools [--repeats 400] [--power-repeats 60] [--quick] [--out out/embeddings]
 
-Two kinds of windows of 200 sentences, against a reference of 1,000: sentences of movie reviews drawn one by one, with a
-share of sentences of product reviews; and whole newspaper editorials, with a share of whole product reviews. Sentences
-of one document are similar. The second kind shows how tests that assume independent points react to that.
+Two kinds of windows of 200 sentences are compared with a reference of 1,000: sentences of movie reviews drawn one at a
+time, with a share of sentences of product reviews; and whole newspaper editorials, with a share of whole product
+reviews. Sentences of one document are similar. The second kind shows how tests that assume independent points react to
+this.
 
-Beside `drift_test` (order 1 and 2, of points and of groups): evidently with its defaults for embeddings, and its MMD
+Besides `drift_test` (order 1 and 2, of points and of groups): evidently with its defaults for embeddings, and its MMD
 with a bootstrap; a domain classifier; the distance of the centroids. The tools are measured as they are installed:
 
     pip install -c constraints.txt -e '.[embeddings]' 'evidently>=0.7,<0.8'
@@ -77,7 +78,7 @@ def ssw(samples: Samples, rng: Rng, *, p: float, grouped: bool) -> bool:
 
 
 def evidently_default(samples: Samples, rng: Rng) -> bool:
-    """The method that EmbeddingsDriftMetric takes if none is given."""
+    """The method that EmbeddingsDriftMetric uses if none is given."""
     from evidently.legacy.metrics.data_drift.embedding_drift_methods import model
 
     return _evidently(model(bootstrap=len(samples.reference) < 1000), samples)
@@ -151,7 +152,7 @@ SLOW = {"evidently, mmd(bootstrap=True)"}
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences of movie reviews one by one, a share of them of product reviews; each is its own document."""
+    """Sentences of movie reviews one at a time, a share of them of product reviews; each is its own document."""
 
     home: Path
     foreign: Path
@@ -237,7 +238,7 @@ print(*cost(sys.argv[1], sys.argv[2], sys.argv[3]))
 
 
 def cost(tool: str, home: str, foreign: str) -> tuple[float, float]:
-    """Seconds of one call, the least of three, and peak memory beyond the points in MB; in a process of its own."""
+    """Seconds of one call, the least of three, and peak memory beyond the points in MB; in a separate process."""
     samples = Sentences(Path(home), Path(foreign), 0).samples(np.random.default_rng(0))
     small = Samples(samples.reference[:50], samples.window[:50], np.arange(50), 50 + np.arange(50))
     TOOLS[tool](small, np.random.default_rng(0))  # imports
@@ -251,7 +252,7 @@ def cost(tool: str, home: str, foreign: str) -> tuple[float, float]:
 
 
 def measured_cost(tool: str, files: dict[str, Path]) -> Row:
-    """`cost` in a process of its own, with one thread."""
+    """`cost` in a separate process, with one thread."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SPHEREOT_NUM_THREADS": "1"}
     command = [sys.executable, "-c", _COST, tool, str(files[HOME]), str(files[FOREIGN])]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)

@@ -343,14 +343,17 @@ def draw(rows: Sequence[Row], topic: str, target: Path) -> None:
             ax.plot(shares, [row["SSW_2"] for row in of_size], "o-", color=color, label=f"{window:,} sentences")
             ax.plot(shares, [row["energy"] for row in of_size], "--", color=color, linewidth=0.8)
         ax.plot([], [], "--", color="gray", linewidth=0.8, label="energy distance")
-        ax.axhline(POWER, color="gray", linewidth=0.6, linestyle=":")
-        ax.axhline(100 * LEVEL, color="gray", linewidth=0.6, linestyle=":")
+        for height, name in ((POWER, f"{POWER:g} % power"), (100 * LEVEL, f"alpha = {100 * LEVEL:g} %")):
+            ax.axhline(height, color="gray", linewidth=0.6, linestyle=":")
+            ax.text(
+                1, height, name, transform=ax.get_yaxis_transform(), ha="right", va="bottom", color="gray", fontsize=6
+            )
         ax.set(
-            xlabel=f"{topic} in a window of {HOME} (% of sentences)",
-            ylabel="windows with drift detected (%)",
+            xlabel=f"sentences about {topic} in a window about {HOME} (%)",
+            ylabel="windows with detected drift (%)",
             ylim=(0, 102),
         )
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 0.08), title="SSW$_2$, windows of")
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 0.08), title="SSW$_2$, size of the window")
         plotting.save(ax, target, formats=("png",), dpi=150)
 
 
@@ -378,7 +381,7 @@ def main() -> None:
         together = articles(topics[ARTICLES], files[ARTICLES], repeats, pool)
     print(f"\nSmallest share with power >= {POWER:g}%\n\n{markdown(smallest_shares(rows))}")
     print(f"\n{level(rows, repeats)}")
-    print(f"\nNo drift, {ARTICLES} alone\n\n{markdown(together)}")
+    print(f"\nNo drift, only {ARTICLES}\n\n{markdown(together)}")
     print(f"\n{time.perf_counter() - begin:.0f} s")
     content = {"machine": machine(), "topic": arguments.topic, "repeats": repeats, "rows": rows, "articles": together}
     write_json(arguments.out / f"{arguments.topic}.json", content)

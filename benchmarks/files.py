@@ -51,7 +51,7 @@ def measure(points: int, folder: Path) -> Iterator[Row]:
 def peak_of_command(*arguments: str | Path) -> float:
     """Peak resident memory of the command in a new process, in MB."""
     process = subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)  # of this child alone; the peak of all children includes earlier ones
+    _, status, usage = os.wait4(process.pid, 0)  # of this child only; the peak of all children includes earlier ones
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"the command ended with exit code {process.returncode}")

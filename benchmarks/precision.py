@@ -118,7 +118,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             needed = circles * row["pot_seconds_per_circle"]
             axis.plot(needed, 100 * wanted, "--", color=color, label=f"POT, d = {row['dim']}")
         axis.axhline(100 * TOLERANCE, color="0.6", lw=0.8)
-        axis.set(xscale="log", yscale="log", xlabel="seconds, two cores", title=f"{n:,} points in each sample")
+        axis.set(xscale="log", yscale="log", xlabel="time (seconds)", title=f"{n:,} points in each sample")
         axis.grid(alpha=0.3)
     np.atleast_1d(axes)[0].set_ylabel("error of SSW$_2^2$ in percent")
     np.atleast_1d(axes)[0].legend(fontsize=7, loc="lower right")

@@ -19,7 +19,7 @@ DAYS = 365
 
 
 def update() -> Iterator[Row]:
-    """Nanoseconds per point and slice, against the projection alone and against NumPy's histograms."""
+    """Nanoseconds per point and slice, against the projection only and against NumPy's histograms."""
     for n, d, bar in ((1_000_000, 3, 2.0), (50_000, 16, 2.0), (20_000, 384, 2.0)):
         x = sphere_sample(RNG, n, d)
         sketch = sphereot.Sketch(d).update(x[:1])

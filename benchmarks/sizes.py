@@ -56,7 +56,7 @@ def unequal_sizes_and_weights() -> Iterator[Row]:
         for passes in ("fwd", "fwd + bwd"):
             for case, bar in BARS.items():
                 ours = times[case, passes, "float32"]
-                # The time of equal sizes, for as many points.
+                # The time of equal sizes, for the same number of points.
                 plain = times["equal sizes", passes, "float32"] * points[case] / points["equal sizes"]
                 work = f"{case}, {passes}, n={n:,}, per point"
                 yield Row(work, ours, "s", "our equal sizes", plain, ours / plain, bar, "less")

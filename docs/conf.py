@@ -7,6 +7,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.ext.autosummary import autosummary_table
 
 project = "sphereot"
 author = "The sphereot developers"
@@ -31,7 +32,11 @@ autosummary_generate = True
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # the docstrings say what arguments are
-autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": False,
+    "exclude-members": "set_fit_request, set_score_request",  # docstrings of scikit-learn, with links to its own pages
+}
 numpydoc_show_class_members = False
 default_role = "code"
 
@@ -60,7 +65,7 @@ html_theme = "furo"
 html_title = f"sphereot {version}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 
@@ -78,10 +83,10 @@ FORMULA = re.compile(r"(?<![\w^])(?:(SSW|SW|W|K)_([0-9pd])(?:\^([0-9p]))?|S\^(\d
 
 def typeset_formulas(app, doctree):  # noqa: D103
     for text in list(doctree.findall(nodes.Text)):
-        parents = (nodes.literal, nodes.literal_block, nodes.FixedTextElement, nodes.raw, nodes.image)
+        parents = (nodes.literal, nodes.literal_block, nodes.FixedTextElement, nodes.math, nodes.raw, nodes.image)
         ancestor, plain = text.parent, False
         while ancestor is not None:
-            plain = plain or isinstance(ancestor, parents)
+            plain = plain or (isinstance(ancestor, parents) and not isinstance(ancestor, autosummary_table))
             ancestor = ancestor.parent
         if plain or not FORMULA.search(text):
             continue

@@ -1,7 +1,7 @@
-"""For a newcomer: a table of places on the earth, and three questions to it.
+"""For a newcomer: a table of locations on the Earth, and three questions about it.
 
 It uses a table of 82 great earthquakes since 1900, of magnitude 7.8 and more. Read the cells from top to
-bottom, run them one by one in an editor that knows `# %%`, or run all of them from the root of the repository:
+bottom, run them one at a time in an editor that supports `# %%`, or run all of them from the root of the repository:
 `python -m examples.first_steps` (a few seconds). It writes a map into out/first_steps; drawing needs
 `pip install 'sphereot[plot]'`.
 """
@@ -42,7 +42,7 @@ print(f"before and since 1990: {360 * estimate.value:.1f} degrees")
 print(f"expected without a change: {360 * estimate.noise_floor:.1f} degrees")
 
 # %%
-# Question 3: is the difference between the two more than chance? The test mixes the samples and divides them at
+# Question 3: is the difference between the two significant? The test mixes the samples and divides them at
 # random, 999 times. The p-value is above 0.05: these data do not show that great earthquakes have moved.
 
 unchanged = two_sample_test(earlier, later, p=1, permutations=999, seed=0)

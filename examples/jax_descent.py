@@ -1,8 +1,8 @@
 """For a JAX researcher: move images of ones onto images of zeros by gradient descent on SSW.
 
 The data are scikit-learn's digits: 1,797 images of 8 x 8 pixels, written by 43 people. Their first 16 principal
-components, scaled to unit length, are points on S^15. Read the cells from top to bottom, run them one by one in an
-editor that knows `# %%`, or run all of them from the root of the repository: `python -m examples.jax_descent` (a few
+components, scaled to unit length, are points on S^15. Read the cells from top to bottom, run them one at a time in an
+editor that supports `# %%`, or run all of them from the root of the repository: `python -m examples.jax_descent` (a few
 seconds).
 """
 

@@ -1,8 +1,8 @@
 """Train an autoencoder whose codes cover the sphere S^2, and draw them: MNIST in two minutes on two cores.
 
-The codes are pushed to the uniform distribution by SSW_2 without slices, so that every point of the sphere decodes to
-a digit. Run it in a clone, by `python -m examples.latent_sphere`: networks and training are those of the folder paper.
-MNIST is downloaded at the first run, or read from the folder that SPHEREOT_DATA names.
+SSW_2 over all great circles pushes the codes to the uniform distribution, so that every point of the sphere decodes to
+a digit. Run it in a clone with `python -m examples.latent_sphere`, because it uses networks of the folder paper. MNIST
+is downloaded at the first run, or read from the folder that SPHEREOT_DATA names.
 """
 
 import argparse

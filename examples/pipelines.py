@@ -1,7 +1,7 @@
 """For a scikit-learn user: a spherical density in a pipeline, chosen by cross-validation, finds unusual images.
 
 The data are scikit-learn's digits: 1,797 images of 8 x 8 pixels, written by 43 people. Read the cells from top to
-bottom, run them one by one in an editor that knows `# %%`, or run all of them from the root of the repository:
+bottom, run them one at a time in an editor that supports `# %%`, or run all of them from the root of the repository:
 `python -m examples.pipelines` (a few seconds). Needs `pip install 'sphereot[sklearn]'`.
 """
 
@@ -36,9 +36,9 @@ scores = cross_val_score(search.best_estimator_, train, cv=5)
 print(f"bandwidth {bandwidth:g} rad; mean log-density of held-out images {scores.mean():.2f} ± {scores.std():.2f}")
 
 # %%
-# `score_samples` gives log-densities: low for images that are unlike those of the training. Nines, which the model has
-# never seen, are distinguished from new images of the known digits by this number alone: the area under the ROC curve
-# is above 0.8 (0.5 is chance, 1 is perfect).
+# `score_samples` returns log-densities, which are low for images that are unlike the training images. This number
+# distinguishes nines, which the model has never seen, from new images of the known digits: the area under the ROC
+# curve is above 0.8 (0.5 is a random guess, 1 is perfect).
 
 typical, unusual = search.score_samples(test), search.score_samples(nines)
 is_nine = np.concatenate([np.zeros(len(test)), np.ones(len(nines))])

@@ -1,15 +1,15 @@
-"""For a geoscientist: how far apart two sets of places are, whether they differ, where they differ, and a density.
+"""For a geoscientist: how far apart two sets of locations are, whether and where they differ, and a density.
 
-Earthquakes (6,120 places, NOAA) are compared with floods (4,875, Dartmouth Flood Observatory). They are read from the
-folder that SPHEREOT_DATA names, or downloaded once. Where neither works, a table of 82 great earthquakes next to this
-program takes their place: those before 1990 against those since. Read the cells from top to bottom, run them one by one
-in an editor that knows `# %%`, or run all of them from the root of the repository: `python -m examples.places` (ten
-seconds). It writes two maps into out/places.
+Earthquakes (6,120 locations, NOAA) are compared with floods (4,875, Dartmouth Flood Observatory). They are read from
+the folder that SPHEREOT_DATA names, or downloaded once. If neither works, the program uses a table of 82 great
+earthquakes: before 1990 against since 1990. Read the cells from top to bottom, run them one at a time in an editor that
+supports `# %%`, or run all of them from the root of the repository: `python -m examples.places` (ten seconds). It
+writes two maps into out/places.
 """
 
 # %%
-# Read the places. `points` are unit vectors, one row per event. For tables of your own, `sphereot.sphere.from_table`
-# takes a DataFrame with columns of longitude and latitude, and `sphereot.datasets.read_points` a file.
+# Read the locations. `points` are unit vectors, one row per event. For your own tables, `sphereot.sphere.from_table`
+# accepts a DataFrame with columns of longitude and latitude, and `sphereot.datasets.read_points` a file.
 
 from pathlib import Path
 
@@ -35,12 +35,12 @@ except OSError as error:
     quakes = sphereot.sphere.from_lonlat(table["longitude"], table["latitude"])
     first, second = quakes[table["year"] < 1990], quakes[table["year"] >= 1990]
 first, second = (np.random.default_rng(0).permutation(points)[:max_rows] for points in (first, second))
-print(f"{names[0]}: {len(first)} places; {names[1]}: {len(second)} places")
+print(f"{names[0]}: {len(first)} locations; {names[1]}: {len(second)} locations")
 
 # %%
-# How far apart? SSW_1 is the mean displacement along great circles, here in degrees; the mean displacement on the
-# sphere is at least as large. The interval is over the draw of the events, and the noise floor is the distance of two
-# samples of one distribution, of these sizes. Earthquakes and floods are much farther apart than that.
+# How far apart? SSW_1 is the mean displacement along great circles, here in degrees. The mean displacement on the
+# sphere is at least as large. The interval accounts for the sampling of the events. The noise floor is the expected
+# distance between two samples of these sizes from the same distribution. Earthquakes and floods are much farther apart.
 
 estimate = sphereot.ssw_estimate(first, second, p=1, bootstrap=100, seed=0)
 low, high = (360 * value for value in estimate.sampling_interval())
@@ -48,9 +48,8 @@ print(f"SSW_1 {360 * estimate.value:.2f} degrees ({low:.2f} to {high:.2f})")
 print(f"expected if both were equal: {360 * estimate.noise_floor:.2f} degrees")
 
 # %%
-# Alike? The permutation test on 500 events of each: its smallest possible p-value is 1 / 200 = 0.005, and that is the
-# one of earthquakes against floods. Aftershocks depend on each other, so that a p-value must not be taken to the
-# letter.
+# Do they differ? The permutation test compares 500 events of each. Its smallest possible p-value is 1 / 200 = 0.005,
+# which is the result for earthquakes against floods. Aftershocks depend on each other, so the p-value is only a guide.
 
 test = two_sample_test(first[:500], second[:500], p=1, permutations=199, seed=0)
 print(f"p-value {test.p_value:.3g}")

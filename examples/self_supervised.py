@@ -43,7 +43,7 @@ def learn(data: ImageData, seconds: float, width: int = 8, epochs: int = 1000) -
         print(f"epoch {epoch:3d}  loss {loss:.4f}  {passed:.0f} s")
         return passed * (epoch + 1) / epoch > seconds  # another epoch would end later
 
-    loss = AlignmentUniformityLoss(weight=100.0)  # SSW_2^2 without slices is small in many dimensions
+    loss = AlignmentUniformityLoss(weight=100.0)  # SSW_2^2 is small in many dimensions
     augmentation = Augmentation(train.shape[-1], channels)
     pretrain(
         encoder, train, loss, epochs=epochs, batch_size=256, augmentation=augmentation, progress=True,

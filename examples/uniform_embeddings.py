@@ -3,7 +3,7 @@
 The data are scikit-learn's digits: 1,797 images of 8 x 8 pixels, written by 43 people. An encoder maps them to the
 sphere S^2. Two altered views of one image should be close (alignment), and a batch should cover the sphere (uniformity,
 SSW_2^2 to the uniform distribution). There is no temperature to choose and there are no negative pairs. Read the cells
-from top to bottom, run them one by one in an editor that knows `# %%`, or run all of them from the root of the
+from top to bottom, run them one at a time in an editor that supports `# %%`, or run all of them from the root of the
 repository: `python -m examples.uniform_embeddings` (a few seconds).
 """
 
@@ -35,8 +35,8 @@ def view(batch: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 # %%
 # The training loop is an ordinary one. `UniformityLoss(method="exact")` is SSW_2^2 over all great circles, without
-# drawing any: no noise, and as fast as slices for batches of this size. It is at most 1/12, where all points are
-# equal; a weight of 20 brings it to the size of the alignment.
+# drawing any: no noise, and as fast as 200 great circles for batches of this size. It is at most 1/12, which it reaches
+# if all points are equal. A weight of 20 brings it to the size of the alignment.
 
 
 def fit(weight: float, steps: int = 300) -> nn.Module:

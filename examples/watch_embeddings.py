@@ -2,8 +2,8 @@
 
 The data are scikit-learn's digits: 1,797 images of 8 x 8 pixels, written by 43 people. They stand for what users send
 to a model. The reference and the first seven days have no nines; from day 8 on, nines are among the images. Read the
-cells from top to bottom, run them one by one in an editor that knows `# %%`, or run all of them from the root of the
-repository: `python -m examples.watch_embeddings` (a few seconds). It writes into out/watch.
+cells from top to bottom, run them one at a time in an editor that supports `# %%`, or run all of them from the root of
+the repository: `python -m examples.watch_embeddings` (a few seconds). It writes into out/watch.
 """
 
 # %%

@@ -19,11 +19,10 @@ from rich.progress import (
 from rich.table import Table as RichTable
 
 import paper
+from paper import overview
 from paper.experiment import Experiment, replot, run_experiment
 from sphereot.cli.options import NonnegativeSeed
 from sphereot.cli.show import command, warnings_in_one_line
-
-RESULTS = Path(__file__).parent / "results"
 
 app = typer.Typer(
     help="Run the experiments of the paper, and compare their results with what the paper reports.",
@@ -44,10 +43,12 @@ Fresh = Annotated[
 ]
 
 
-@app.command("list", help="List the experiments with their sections, presets and data.")
+@app.command("list", help="Show what is reproduced with which verdict, and the experiments with presets and data.")
 @command("paper")
 def show_experiments() -> None:
     """List the experiments."""
+    console = Console()
+    console.print(_table(overview.COLUMNS, overview.table(), "Verdicts on the records in paper/results."))
     rows = []
     for name in paper.NAMES:
         experiment = paper.find(name)
@@ -57,7 +58,7 @@ def show_experiments() -> None:
     note = "Data are downloaded, or read from the folder that SPHEREOT_DATA names."
     table = _table(["name", "what it shows, section of the paper, presets and data"], rows, note)
     table.columns[0].no_wrap = True
-    Console().print(table)
+    console.print(table)
 
 
 @app.command(
@@ -94,14 +95,26 @@ def run_all(preset: Preset = "quick", seed: NonnegativeSeed = 0, fresh: Fresh = 
         _run(paper.find(name), preset, seed, Path("out", "paper", f"{name}-{preset}"), fresh)
 
 
-@app.command(help="Show the results of an experiment in paper/results, and what the paper reports.")
+@app.command(
+    help="Show the results of an experiment in paper/results, and what the paper reports. Without a name, show the "
+    "verdict on every figure, table and statement of the paper."
+)
 @command("paper")
-def compare(name: Name) -> None:
-    """Compare the committed records of an experiment with the paper."""
-    experiment = paper.find(name)
+def compare(
+    name: Annotated[str | None, typer.Argument(help="Name of the experiment; the command list shows them.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the verdicts as a table in Markdown.")] = False,
+) -> None:
+    """Compare the committed records with the paper."""
     console = Console()
+    if name is None:
+        if markdown:
+            typer.echo(overview.markdown(), nl=False)
+        else:
+            console.print(_table(overview.COLUMNS, overview.table(), "Verdicts on the records in paper/results."))
+        return
+    experiment = paper.find(name)
     console.print(f"[bold]{experiment.title}[/bold]\n{experiment.section}")
-    for path in sorted(RESULTS.glob("*/result.json")):
+    for path in sorted(overview.RESULTS.glob("*/result.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["experiment"] == name:
             table = record["table"]

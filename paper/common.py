@@ -1,4 +1,4 @@
-"""What several experiments need: rows of measurements, curves along trainings, images, times and texts of numbers."""
+"""What several experiments need: rows of measurements, curves of training runs, images, times and texts of numbers."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def summary(rows: Sequence[Row], measured: Sequence[str]) -> list[Row]:
 
 
 class Curve:
-    """Checkpoint store that adds what is measured along a training to its state: a resumed run keeps the measurements.
+    """Store of checkpoints that adds measurements to the state of a training run, so that a resumed run keeps them.
 
     Parameters
     ----------

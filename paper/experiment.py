@@ -174,7 +174,7 @@ def _read_finished(experiment: Experiment, preset: str, header: Row, folder: Pat
         record = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         is_other = {name: record[name] for name in header} != json.loads(json.dumps(header))
         found = "{experiment} with preset {preset}, seed {seed} and version {version}".format_map(record)
-        rows = [] if is_other else _rows_of(folder, record)
+        rows = [] if is_other else read_rows(folder, record)
         files = [folder / name for name in ("result.json", *record.get("files", []))]
         seconds, date = float(record["seconds"]), str(record["date"])
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, csv.Error, FileNotFoundError) as error:
@@ -211,7 +211,7 @@ def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
         if record["experiment"] != experiment.name:
             raise ValueError(f"it is of {record['experiment']!r}")
         config = experiment.presets[record["preset"]]
-        rows = _rows_of(folder, record)
+        rows = read_rows(folder, record)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, csv.Error) as error:
         raise ValueError(
             f"{folder}: holds no complete record of {experiment.name!r} ({reason_of(error)}); run it again."
@@ -219,7 +219,7 @@ def replot(out: str | os.PathLike[str], experiment: Experiment) -> list[Path]:
     return _draw(experiment, rows, config, folder)
 
 
-def _rows_of(folder: Path, record: Row) -> list[Row]:
+def read_rows(folder: Path, record: Row) -> list[Row]:
     """Read the rows that a run has written; files that do not belong to its record are an error, or are not read."""
     texts = {}
     for name, expected in record["sha256"].items():

@@ -4,9 +4,11 @@ import importlib
 import inspect
 import re
 
+import numpy as np
 import pytest
 from helpers.documents import DOCS, programs, python_blocks
 from helpers.kernel import needs_kernel
+from helpers.processes import MODULE, start
 
 import sphereot
 
@@ -53,6 +55,20 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
         assert (tmp_path / name).exists()
 
 
+@needs_kernel
+def test_command_prints_what_the_page_shows(tmp_path):
+    """The first command of the page on the command line, on the samples of the page on distances."""
+    pytest.importorskip("typer")
+    samples: dict[str, object] = {}
+    exec(programs("guide/distances.md")[0][0], samples)
+    np.save(tmp_path / "old.npy", samples["x"])
+    np.save(tmp_path / "new.npy", samples["y"])
+    page = (DOCS / "guide/command_line.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"```bash\nsphereot (.*?)\n```\n\n```text\n(.*?)```", page, flags=re.S).groups()
+    printed = start(*MODULE, *command.split(), cwd=tmp_path).stdout
+    assert re.sub(NUMBER, "#", printed) == re.sub(NUMBER, "#", shown)
+
+
 def test_programs_are_complete():
     """Every guide and background page with code is run."""
     with_code = {page for page in PAGES if page.startswith(("guide/", "background/")) and python_blocks(page)}
@@ -62,10 +78,10 @@ def test_programs_are_complete():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_inside(page):
-    """Links name files that exist: other pages, figures, results, and the programs of pages of the gallery."""
+    """Links name files that exist: other pages, figures, results, and the gallery or the programs of its pages."""
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", (DOCS / page).read_text(encoding="utf-8")):
         if target.startswith("gallery/"):
-            assert (DOCS.parent / "examples" / f"{target}.py").exists(), target
+            assert target == "gallery/index" or (DOCS.parent / "examples" / f"{target}.py").exists(), target
         elif "://" not in target:
             assert ((DOCS / page).parent / target).exists(), target
 
@@ -89,7 +105,7 @@ def reference():
     for line in (DOCS / "api.md").read_text(encoding="utf-8").splitlines():
         if line.startswith(".. currentmodule:: "):
             module = line.removeprefix(".. currentmodule:: ")
-            names[module] = set()
+            names.setdefault(module, set())
         elif match := re.fullmatch(r"(?:   |\.\. py:data:: )(\w+)", line):
             names[module].add(match[1])
     return names

@@ -192,7 +192,7 @@ def test_places_without_data_and_network(run_cells, tmp_path, monkeypatch, capsy
 def test_watch_embeddings(run_cells, tmp_path, capsys):
     """Days without nines raise no alarm; the days with nines do."""
     assert run_cells("watch_embeddings")["alarms"] == ["day 8", "day 9"]
-    assert "Drift in 2 of 9 windows" in (tmp_path / "out/watch/drift.html").read_text(encoding="utf-8")
+    assert "Drift detected in 2 of 9 windows" in (tmp_path / "out/watch/drift.html").read_text(encoding="utf-8")
     assert "day 8: DRIFT" in capsys.readouterr().out
 
 

@@ -123,7 +123,7 @@ def test_info():
 
 def test_environment_variables_are_checked():
     for variable, value, message in (
-        ("SPHEREOT_KERNEL", "mmx", "choose 'auto', 'off' or one of"),
+        ("SPHEREOT_KERNEL", "mmx", "must be 'auto', 'off' or an instruction set"),
         ("SPHEREOT_NUM_THREADS", "many", "must be an integer of at least 1"),
     ):
         code = "try:\n import sphereot\nexcept ImportError as error:\n print(error)"

@@ -1,7 +1,8 @@
 """Check the words of documents, docstrings, comments and messages: `python tools/check_words.py [--pages]`.
 
 Lists words that are never right, with a replacement, and sentences that are too long in the README and the guides.
-With --pages, it also prints the number of words and of long sentences of every page.
+With --pages, it also prints the number of words and of long sentences of every page. Numbers and the bars of tables
+are not words.
 """
 
 import re
@@ -48,7 +49,7 @@ def banned_words(text: str) -> list[tuple[int, str, str]]:
     return [
         (text.count("\n", 0, match.start()) + 1, match.group(), instead)
         for pattern, instead in BANNED.items()
-        for match in re.finditer(pattern, joined)
+        for match in re.finditer(pattern, joined, re.IGNORECASE)
     ]
 
 
@@ -71,6 +72,11 @@ def count_words(sentence: str) -> int:
     return len(re.findall(r"[\w'^{}=.,-]*\w[\w'^{}=.,-]*", sentence))
 
 
+def words_of_page(page: str) -> int:
+    """The number of words of a page: everything between blanks that contains a letter."""
+    return sum(any(letter.isalpha() for letter in word) for word in page.split())
+
+
 def main() -> int:
     """Print what is wrong, and return the number of findings."""
     findings, totals = [], [0, 0, 0]
@@ -88,7 +94,7 @@ def main() -> int:
                 if length > LONGEST
             ]
         if name.startswith(("docs/", "README", "CHANGELOG", "CONTRIBUTING")):
-            words = len(text.split())
+            words = words_of_page(text)
             totals = [total + more for total, more in zip(totals, (words, len(lengths), long), strict=True)]
             if "--pages" in sys.argv:
                 print(f"{words:>7,} words, {long:>3} of {len(lengths):>3} sentences above {LONGEST} words  {name}")

@@ -1,4 +1,4 @@
-"""Draw the figures of the README, docs/figures/readme_*.png, with the programs of the gallery.
+"""Draw the figure of the README, docs/figures/readme_slice.png, with a program of the gallery.
 
 Run with `python tools/readme_figures.py`.
 """
@@ -19,11 +19,8 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 800  # pixels
-FIGURES = {
-    "readme_slice": "plot_02_great_circles",
-    "readme_flow": "plot_03_gradient_flow",
-    "readme_density": "plot_05_cities",
-}
+PROGRAM = ROOT / "examples" / "gallery" / "plot_02_great_circles.py"
+FIGURE = ROOT / "docs" / "figures" / "readme_slice.png"
 
 
 def draw(script: Path, target: Path) -> None:
@@ -38,12 +35,6 @@ def draw(script: Path, target: Path) -> None:
     print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1000:.0f} kB")
 
 
-def main() -> None:
-    """Draw all figures."""
-    plt.show = lambda: None
-    for name, script in FIGURES.items():
-        draw(ROOT / "examples" / "gallery" / f"{script}.py", ROOT / "docs" / "figures" / f"{name}.png")
-
-
 if __name__ == "__main__":
-    main()
+    plt.show = lambda: None
+    draw(PROGRAM, FIGURE)

@@ -1,8 +1,8 @@
 // The last part of a search for the optimal cut: the breakpoints of C between a cut and the minimum, in order.
 //
-// A level of y is matched with an atom of x. As the cut moves, the level leaves the atom for the one beside it; there
+// A level of y is matched with an atom of x. As the cut moves, the level leaves the atom for the neighboring atom. There
 // C has a breakpoint, and its slope changes by the difference of the two costs of the jump of G^-1. Near the minimum
-// few levels leave their atoms, so that their breakpoints cost less than further slopes.
+// few levels leave their atoms, so their breakpoints cost less than further slopes.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ double known_curvature(const InitialCut& start, Power) {
     return std::is_same_v<Power, HalfPower<4>> ? start.curvature : 0.0;
 }
 
-// What lies in a window beside a cut: the minimum, a part of the slope only, or more breakpoints than were looked at.
+// What lies in a window next to a cut: the minimum, a part of the slope only, or more breakpoints than were looked at.
 struct WindowResult {
     enum class Kind { minimum, slope, unknown } kind;
     double value;  // the signed distance to the minimum, or the slope at the far end of the window

@@ -4,7 +4,7 @@
 //
 //     K_d = 1/12 - g/2 + g^2/2 + D_d(z) / (8 pi^2),    D_d(z) = z (P(2 z - 1) + R(2 z - 1) log z),
 //
-// where the polynomials P and R depend on the dimension d (docs/uniformity.md).
+// where the polynomials P and R depend on the dimension d (docs/background/uniformity.md).
 #pragma once
 
 #include <algorithm>

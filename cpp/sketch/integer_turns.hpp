@@ -1,7 +1,7 @@
 // Turns of planar points as integers, the same bits in every build of the kernel.
 //
 // This function is compiled by itself, without contraction of products and sums (see CMakeLists.txt): every operation
-// is rounded once, as IEEE 754 says, whatever the instruction set. The NumPy code in
+// is rounded once, as in IEEE 754, for any instruction set. The NumPy code in
 // sphereot/_backends/array_api/sketches.py has the same operations in the same order.
 #pragma once
 

@@ -2,8 +2,8 @@
 //
 // W_1 = min over alpha of the integral of |D - alpha|, D the difference of the cumulative distribution functions. The
 // masses give D at the edges of the bins, and the mean offsets give its mean over each bin. The sum over bins of
-// |mean - alpha| is at most the integral, and equal to it on bins where D - alpha cannot change its sign; the others
-// enter the bound (docs/sketch.md).
+// |mean - alpha| is at most the integral, and equal to it on bins where D - alpha cannot change its sign. The other bins
+// enter the bound (docs/background/sketches.md).
 #pragma once
 
 #include <algorithm>

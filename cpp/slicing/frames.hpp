@@ -39,7 +39,7 @@ struct RandomPlanes {
     std::uint64_t seed = 0;
     std::size_t first = 0;
 
-    // Writes the frame of a plane as rows (2, dim). Depends on the seed, first + plane and dim alone.
+    // Writes the frame of a plane as rows (2, dim). Depends only on the seed, first + plane and dim.
     void draw(std::size_t plane, std::size_t dim, float* rows) const {
         float *one = rows, *other = rows + dim;
         for (std::size_t k = 0; k < dim; ++k) {

@@ -1,4 +1,4 @@
-// Counter-based normal random numbers in single precision: each is a function of the seed and its index alone, so that
+// Counter-based normal random numbers in single precision: each is a function of the seed and its index only, so that
 // threads can draw them in any order, and loops over them vectorize.
 #pragma once
 

@@ -41,7 +41,7 @@ concept SliceReader = requires(Reader reader, std::size_t i, const T* in, T* out
 
 // Points in one of the forms that a measure can have.
 //
-//   reader(max_slices)      a reader for runs of at most so many slices.
+//   reader(max_slices)      a reader for runs of at most `max_slices` slices.
 //   gradient_shape(slices)  the shape of the array for the gradient in the points.
 //   sums_slices             whether a gradient is the sum over slices; if not, each slice is a problem of its own.
 //   projects_runs           whether runs of several slices are faster than single slices.

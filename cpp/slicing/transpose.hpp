@@ -11,8 +11,8 @@ namespace sphereot {
 // out(c, r) = in(r, c) for an input (rows, columns); strides are the distances between rows. The arrays must not
 // overlap.
 //
-// Squares go through registers. Only so many rows are done at a time that a cache line which was loaded for one column
-// is still in the cache for the next.
+// Squares go through registers. The number of rows that are done at a time is limited, so that a cache line that was
+// loaded for one column is still in the cache for the next.
 template <Real T>
 void transpose(const T* in, std::size_t in_stride, std::size_t rows, std::size_t columns, T* out,
                std::size_t out_stride) {

@@ -21,7 +21,7 @@ namespace sphereot {
 
 // How often each resample of a measure has each of its points.
 struct Resamples {
-    std::size_t count, points, size;  // each resample has `size` points in all
+    std::size_t count, points, size;  // each resample has `size` points in total
     const std::uint32_t* repeats;     // (count, points)
 
     const std::uint32_t* of(std::size_t k) const { return repeats + k * points; }

@@ -41,7 +41,7 @@ struct TilePoints {
     std::vector<T> left;  // the points as a left factor; empty in few dimensions
 };
 
-// In up to so many dimensions angles come from differences of coordinates.
+// In at most this number of dimensions, angles come from differences of coordinates.
 constexpr std::size_t largest_dim_by_differences = 8;
 
 // Sums over the pairs of some tiles: those of one group.
@@ -206,7 +206,7 @@ private:
 };
 
 // The double sum over all pairs, i = j included, with its gradients. Pairs of tiles are divided among `groups`, a
-// number that must depend on the sizes alone, so that the threads do not change the result.
+// number that must depend on the sizes only, so that the threads do not change the result.
 template <Real T, bool with_gradient, bool with_potentials>
 double sum_pairs(const EnergyProblem<T>& problem, const EnergyResult<T>& result, std::size_t groups,
                  const Execution& execution) {

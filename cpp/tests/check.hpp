@@ -1,4 +1,4 @@
-// A minimal test framework: TEST_CASE defines a test that registers itself, CHECK records a failure and goes on.
+// A minimal test framework: TEST_CASE defines a test that registers itself, CHECK records a failure and continues.
 //
 // doctest and Catch2 are not on PyPI, and the tests must build where only Python, make and a compiler are installed.
 #pragma once

@@ -127,7 +127,7 @@ TEST_CASE("solvers: weights that repeat an atom equal repeated atoms") {
     }
 }
 
-// Resamples of `size` points in all, drawn with replacement; the first has one point `size` times.
+// Resamples of `size` points in total, drawn with replacement; the first has one point `size` times.
 std::vector<std::uint32_t> drawn_repeats(std::size_t count, std::size_t points, std::size_t size) {
     std::mt19937 random(7);
     std::uniform_int_distribution<std::size_t> point(0, points - 1);

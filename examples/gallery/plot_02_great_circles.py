@@ -3,7 +3,7 @@ Great circles, turns and the cut
 ================================
 
 SSW compares two samples on many great circles. On each of them, every point is projected onto the nearest point of the
-great circle, and the optimal transport problem on the circle is solved exactly. This example shows one such slice:
+great circle, and the optimal transport problem on the circle is solved exactly. This example shows one great circle:
 the projection, the optimal matching, and the cut that gives it.
 """
 
@@ -42,8 +42,8 @@ costs = [np.mean((np.sort(u) - repeated[9 + shift : 18 + shift]) ** 2) for shift
 
 # %%
 # Left: every point goes to the nearest point of the great circle (black). Middle: the circle seen from above, and the
-# optimal matching of the projected points. Right: the cost of each cut; the orange point is the one that
-# `transport_plan` found.
+# optimal matching of the projected points. Right: the cost of every matching that keeps the order
+# of the points, by its offset (the cut). The orange point is the optimal cut, as found by `transport_plan`.
 
 
 def on_circle(turns, radius=1.0):
@@ -61,7 +61,7 @@ with plotting.style():
         for start, end in zip(points, on_circle(turns) @ frame.T, strict=True):
             ax.plot(*sphere.normalize(np.linspace(start, end, 30)).T, color=color, lw=0.8, zorder=4)
         plotting.scatter_sphere(points, ax=ax, color=color, size=18, label=label)
-    ax.set_title("projection on a great circle")
+    ax.set_title("1. project onto a great circle")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.1), ncols=2)
     ax = fig.add_subplot(1, 3, 2, aspect="equal")
     ax.plot(*on_circle(steps).T, color="black", lw=1.2)
@@ -71,12 +71,16 @@ with plotting.style():
         ax.plot(*on_circle(u[source] + way * steps, 1 - 0.2 * steps).T, color="0.5", lw=0.8)
     ax.scatter(*on_circle(u).T, color=BLUE, s=18, zorder=3)
     ax.scatter(*on_circle(v, 0.8).T, color=ORANGE, s=18, zorder=3)
-    for turn, name in ((0, "turn 0"), (0.25, "1/4"), (0.5, "1/2"), (0.75, "3/4")):
+    for turn, name in ((0, "0 turns"), (0.25, "1/4"), (0.5, "1/2"), (0.75, "3/4")):
         ax.text(*on_circle(turn, 0.55), name, ha="center", va="center", fontsize=7)
-    ax.set_title("optimal matching on the circle")
+    ax.set_title("2. match at minimal cost")
     ax.set_axis_off()
     ax = fig.add_subplot(1, 3, 3)
     ax.plot(shifts / 9, costs)
     ax.plot(plan.cut, plan.cost, "o", color=ORANGE)
-    ax.set(xlabel="cut (share of the mass)", ylabel="cost (turns$^2$)", title="cost of each cut")
+    ax.set(
+        xlabel="offset of the matching (share of the points)",
+        ylabel="cost (turns$^2$)",
+        title="3. keep the minimal cost",
+    )
 plt.show()

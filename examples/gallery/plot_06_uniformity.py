@@ -32,7 +32,7 @@ for name, points in embeddings.items():
 
 # %%
 # Both failures leave most of the sphere empty. The cone is farther from uniform, because its points would have to move
-# farther. The largest possible value, that of a single point, is 1/12 = 0.083.
+# farther. The largest possible value is 1/12 = 0.083, for a single point.
 
 with plotting.style():
     fig = plt.figure(figsize=(7.2, 2.8))
@@ -43,23 +43,23 @@ with plotting.style():
 plt.show()
 
 # %%
-# The same in 64 dimensions, where points cannot be drawn: 1,000 embeddings with a common direction of growing length,
-# and embeddings that lie in a subspace. The figure shows the value divided by its mean for uniform points; the shaded
-# region is that mean with three standard deviations. A short common direction is beyond chance, and so is the loss of a
-# quarter of the dimensions.
+# The same in 64 dimensions, which cannot be drawn: 1,000 embeddings plus a common vector of growing length, and
+# embeddings that lie in a subspace. The figure shows the value divided by its mean for uniform points. The shaded
+# region is this mean with three standard deviations. The test detects a short common vector, and the loss of a quarter
+# of the dimensions.
 
 normal = rng.normal(size=(1000, 64))
 shifts, ranks = np.linspace(0, 4, 17), np.array([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 60, 62, 63, 64])
 cones = [uniformity_test(sphere.normalize(normal + shift * np.eye(64)[0])) for shift in shifts]
 flat = [uniformity_test(sphere.normalize(normal * (np.arange(64) < rank))) for rank in ranks]
-chance = 1 + 3 * cones[0].null_deviation / cones[0].null_mean
+upper = 1 + 3 * cones[0].null_deviation / cones[0].null_mean
 
 with plotting.style():
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.8), sharey=True)
     for ax, where, results in ((axes[0], shifts, cones), (axes[1], ranks, flat)):
-        ax.axhspan(2 - chance, chance, color="0.9")
+        ax.axhspan(2 - upper, upper, color="0.9")
         ax.semilogy(where, [result.ratio for result in results], "o-")
     axes[0].text(4, 1, "uniform points", ha="right", va="center")
-    axes[0].set(xlabel="length of the common direction", ylabel="SSW$_2^2$, as a multiple of chance")
-    axes[1].set(xlabel="dimensions that the embeddings use, of 64")
+    axes[0].set(xlabel="length of the common vector", ylabel="SSW$_2^2$ / mean for uniform points")
+    axes[1].set(xlabel="number of dimensions used (of 64)")
 plt.show()

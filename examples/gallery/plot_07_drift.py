@@ -39,9 +39,9 @@ result = drift_test(reference, weeks, labels=labels, permutations=499, n_project
 print(result)
 
 # %%
-# Left: the distance of each week to the reference. The bars are the values that chance explains; a week has drifted if
-# its value (orange) is above its bar. Right: the densities of the reference and of the last week on the great circle
-# where they differ most. The new topic adds a peak.
+# Left: the distance of each week to the reference. The bars are expected without drift; a week has drifted if its
+# value (orange) is above its bar. Right: the densities of the reference and of the last week on the great circle where
+# they differ most. The new topic adds a peak.
 
 number = np.arange(1, 13)
 with plotting.style():

@@ -3,8 +3,8 @@ Sketches: distances of data too large to keep
 =============================================
 
 A `Sketch` is a small summary of any number of points: a histogram of their projections on each great circle. Sketches
-are updated batch by batch and merged across files or machines, and the distance of two sketches has a bound of its
-error. The size of a sketch does not depend on the number of points.
+are updated batch by batch and merged across files or machines, and the distance between two sketches comes with an
+error bound. The size of a sketch does not depend on the number of points.
 """
 
 import matplotlib.pyplot as plt
@@ -48,16 +48,16 @@ for number in bins:
 print(f"exact {exact:.7f}, by sketches of {number} bins {distance.value:.7f} ± {distance.error_bound:.1e} turns")
 
 # %%
-# Left: the distance of each day to the first one grows with the angle between them. Right: bound and actual error fall
-# with the square of the number of bins; the default, 4,096 bins, is far more precise than a sample of points can be.
+# Left: the distance from the first day grows with the angle between the days. Right: error bound and measured error
+# fall with the square of the number of bins. With 4,096 bins, the default, they are far below the sampling error.
 
 with plotting.style():
     fig, (left, right) = plt.subplots(1, 2, figsize=(7, 2.8))
     to_first = [sketch.distance(days[0]) for sketch in days]
     left.plot(range(1, 8), [distance.value for distance in to_first], "o-")
-    left.set(xlabel="day", ylabel="SSW$_2$ to the first day (turns)", xticks=range(1, 8))
-    right.loglog(bins, bounds, "o-", label="bound of the error")
-    right.loglog(bins, errors, "s-", label="error")
+    left.set(xlabel="day", ylabel="SSW$_2$ from day 1 (turns)", xticks=range(1, 8))
+    right.loglog(bins, bounds, "o-", label="error bound")
+    right.loglog(bins, errors, "s-", label="measured error")
     right.set(xlabel="number of bins", ylabel="error of SSW$_2$ (turns)", xticks=bins, xticklabels=bins)
     right.minorticks_off()
     right.legend()

@@ -2,8 +2,8 @@
 Where two samples differ
 ========================
 
-A distance says how much two samples differ, and a test whether this is more than chance. `difference_map` says where:
-it compares the densities of both on the whole sphere, and marks the regions in which the difference is beyond chance.
+A distance measures how much two samples differ, and a test whether the difference is significant. `difference_map`
+shows where: it compares both densities on the whole sphere, and marks the regions where the difference is significant.
 """
 
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ difference = difference_map(winter, summer, permutations=199, seed=0)
 print(difference)
 
 # %%
-# Winter is denser where the map is blue, summer where it is orange. Lines surround the regions beyond chance, solid for
+# Winter is denser where the map is blue, summer where it is orange. Lines surround the significant regions, solid for
 # winter and dashed for summer. The cluster in South America is in both samples, and is not marked.
 
 with plotting.style():

@@ -116,7 +116,8 @@ def _distances(rows: list[Row], config: Any) -> Any:
             plotting.evolution(steps, curves, ax=ax, color=_COLORS[method], label=method, band="range")
         runs = len({row["run"] for row in followed})
         ax.set(
-            xlabel="epoch", title=f"{title}, {'mean of ' + str(runs) + ' trainings' if runs > 1 else 'one training'}"
+            xlabel="epoch",
+            title=f"{title}, {'mean of ' + str(runs) + ' training runs' if runs > 1 else 'one training run'}",
         )
         ax.set_ylabel("$W_2$ to test images" if k == 0 else "")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -141,10 +142,10 @@ def _frechet(rows: list[Row], config: Any) -> Any:
             ax.plot(values, [j] * len(values), "o", color=plotting.PALETTE[0], alpha=0.5, markersize=3)
             ax.plot(np.mean(values), j, "|", color=plotting.PALETTE[1], markersize=11, markeredgewidth=1.6)
         ax.set_yticks(range(len(config.methods)), config.methods if k == 0 else [""] * len(config.methods))
-        ax.set(xlabel=features["label"].replace(" (", "\n("), title=f"{features['title']}, trainings: {runs}")
+        ax.set(xlabel=features["label"].replace(" (", "\n("), title=f"{features['title']}, training runs: {runs}")
         ax.invert_yaxis()
     figure.suptitle(
-        "Points: trainings; bars: means. "
+        "Points: training runs; bars: means. "
         f"Networks of {config.gray_width:g} (gray) and {config.color_width:g} (color) of the paper's width,\n"
         f"{config.gray_epochs} and {config.color_epochs} epochs",
         fontsize=8,

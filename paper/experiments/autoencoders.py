@@ -50,18 +50,18 @@ _PRIORS = ("uniform", "mixture")
 
 @dataclass(frozen=True)
 class Config:
-    """Data with the number of trainings of each method, networks, length of training, and sizes of samples.
+    """Data with the number of training runs of each method, networks, length of training, and sizes of samples.
 
     Attributes
     ----------
     data : tuple of (name, runs)
-        Data sets, as in `load_images`, and the number of trainings of each method.
+        Data sets, as in `load_images`, and the number of training runs of each method.
     gray_width, color_width : float
         Factors of the numbers of channels of the networks for 28 and 32 pixels; 1 in the paper.
     latent_epochs : int
-        Length of the trainings on S^2, for the figures of the latent space.
+        Length of the training runs on S^2, for the figures of the latent space.
     study : tuple of (label, method, weight, n_projections, epochs)
-        Further trainings of the first data set.
+        Further training runs of the first data set.
     image_limit : int or None
         Number of training images; all if None.
     """
@@ -392,7 +392,7 @@ def _note(rows: list[Row], config: Config) -> str:
     ]
     note = (
         f"{'; '.join(sorted(labels))}, of {config.n_samples:,} samples to as many real images ({references}). "
-        "Mean ± standard deviation over trainings "
+        "Mean ± standard deviation over training runs "
         f"({runs}); networks of {config.gray_width:g} (gray) and {config.color_width:g} (color) of the paper's width, "
         f"{config.gray_epochs} and {config.color_epochs} epochs. Distances with other features than Inception cannot "
         "be compared with the paper's FID, nor between data sets. SSW_2^2 of the test codes to uniform is the unbiased "

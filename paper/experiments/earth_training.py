@@ -88,7 +88,8 @@ def run(config: Config, context: RunContext) -> list[Row]:
 def _ratio_to_chance(flow: Flow, points: np.ndarray[Any, Any]) -> float:
     """SSW_2^2 of the transformed points to the uniform distribution, over 1/(12 n), its mean for a uniform sample.
 
-    Below 1 the points are more even than chance: the flow has fitted the sample. Above 1 something is left to fit.
+    Below 1 the points are more even than a uniform sample: the flow has fitted the sample. Above 1 something is left
+    to fit.
     """
     with torch.no_grad():
         transformed = flow.transform(torch.as_tensor(points.astype(np.float32))).double()
@@ -97,7 +98,7 @@ def _ratio_to_chance(flow: Flow, points: np.ndarray[Any, Any]) -> float:
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Draw learning curves of all variants, and the ratios to chance of training and test points at the end."""
+    """Draw learning curves of all variants, and the final ratios of training and test points to uniform samples."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullLocator
 

@@ -54,7 +54,7 @@ class Config:
     data : str
         Data set, as in `load_images`.
     methods : tuple of str
-        Methods of the table on S^2, one training each; "supervised" and "random start" besides the losses.
+        Methods of the table on S^2, one training run each; "supervised" and "random start" besides the losses.
     compared : tuple of str
         Losses that are compared on S^{compared_dim - 1}, their parameter chosen on a validation split.
     grid : tuple of (str, tuple of float)
@@ -270,9 +270,10 @@ def summarize(rows: list[Row], config: Config) -> Table:
     largest = max(shares, key=lambda row: row["loss_share"])
     note = (
         f"Accuracy of a linear classifier in percent, on the features and on the sphere; {config.epochs} epochs, width "
-        f"{config.width}, batches of {config.batch_size}, {config.data}. One training on S^2; on {sphere} mean ± "
-        f"standard deviation of {config.compared_runs} trainings with the parameter (weight, or temperature of SimCLR) "
-        "that was best on a validation split. The paper reports the best epoch on the test set; here it is the last. "
+        f"{config.width}, batches of {config.batch_size}, {config.data}. One training run on S^2; on {sphere} mean ± "
+        f"standard deviation of {config.compared_runs} training runs with the parameter (weight, or temperature of "
+        "SimCLR) that was best on a validation split. The paper reports the best epoch on the test set; here it is "
+        "the last. "
         f"The loss takes at most {100 * largest['loss_share']:.2f} % of a step ({largest['method']})."
     )
     return Table(columns, lines, note)

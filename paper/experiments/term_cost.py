@@ -1,4 +1,4 @@
-"""Seconds and peak memory of a uniformity term with its gradient: run in a process of its own, `measure` starts it."""
+"""Seconds and peak memory of a uniformity term with its gradient: run in a separate process, which `measure` starts."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ TERMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def measure(term: str, n: int, dim: int, repeats: int) -> Row:
-    """Measure a term of two views (n, dim) in a process of its own."""
+    """Measure a term of two views (n, dim) in a separate process."""
     command = [sys.executable, "-W", "ignore", "-m", "paper.experiments.term_cost", term, *map(str, (n, dim, repeats))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT)
     if done.returncode != 0:

@@ -1,1 +1,1 @@
-"""What the experiments on learned representations need: images, networks, trainings, baselines, evaluation."""
+"""What the experiments on learned representations need: images, networks, training runs, baselines, evaluation."""

@@ -1,8 +1,7 @@
 """Exact optimal transport on the circle R/Z (Section 3.1).
 
-Positions on the circle are in turns (1 turn = 360 degrees). They are in [0, 1); other numbers are taken modulo 1. The
-distance of two points is min(|a - b|, 1 - |a - b|). The optimal cost is exact up to rounding: there is no
-regularization and no iteration limit.
+Positions on the circle are in turns (1 turn = 360 degrees), modulo 1. The distance of two points is
+min(|a - b|, 1 - |a - b|). The optimal cost is exact up to rounding: there is no regularization and no iteration limit.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, Generic, overload
 
 from sphereot._arrays.libraries import Array, device, namespace
 from sphereot._arrays.types import ArrayLike, ArrayT, NumpyArrayLike, ResultT, ScalarT
-from sphereot._arrays.validation import as_circle_weights, as_order, as_same_kind, as_turns, in_precision_of_order
+from sphereot._arrays.validation import as_order, as_same_kind, as_turns, as_weights, in_precision_of_order
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 
@@ -123,7 +122,7 @@ def wasserstein_uniform(u: ArrayLike, *, p: float = 2, weights: ArrayLike | None
     """
     p = as_order(p)
     atoms = in_precision_of_order(as_turns("u", u), p)
-    return _compute_costs([Measure(atoms, as_circle_weights("weights", weights, "u", atoms))], p)
+    return _compute_costs([Measure(atoms, as_weights("weights", weights, "u", atoms, by_row=True))], p)
 
 
 @dataclass(frozen=True)
@@ -185,9 +184,7 @@ def transport_plan(
     atoms = {"u": as_turns("u", u), "v": as_turns("v", v)}
     for name, turns in atoms.items():
         if turns.ndim != 1:
-            raise ValueError(
-                f"{name}: shape is {tuple(turns.shape)}, but a plan needs one pair of measures, shape (n,)."
-            )
+            raise ValueError(f"{name} must have shape (n,), because a plan is for one pair, got {tuple(turns.shape)}.")
     measures = _two_measures(atoms["u"], atoms["v"], u_weights, v_weights, p)
     _, u_row, v_row = _flatten_batches(measures)
     return CirclePlan(*backend_for(u_row.points).circle_plan(u_row, v_row, p))
@@ -196,12 +193,11 @@ def transport_plan(
 def _two_measures(u: Array, v: Array, u_weights: Any, v_weights: Any, p: float) -> list[Measure]:
     """Measures of one library and dtype, from atoms and weights that may be None."""
     u, v = as_same_kind(u=u, v=v)
-    xp = namespace(u)
-    dtype = xp.result_type(u, v)
-    u, v = (in_precision_of_order(xp.astype(t, dtype), p) for t in (u, v))
+    dtype = namespace(u).result_type(u, v)
+    u, v = (in_precision_of_order(namespace(u).astype(t, dtype), p) for t in (u, v))
     return [
-        Measure(u, as_circle_weights("u_weights", u_weights, "u", u)),
-        Measure(v, as_circle_weights("v_weights", v_weights, "v", v)),
+        Measure(u, as_weights("u_weights", u_weights, "u", u, by_row=True)),
+        Measure(v, as_weights("v_weights", v_weights, "v", v, by_row=True)),
     ]
 
 
@@ -236,6 +232,6 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
     shape = []
     for i, j in zip_longest(left[::-1], right[::-1], fillvalue=1):
         if i != j and 1 not in (i, j):
-            raise ValueError(f"leading shapes {left} and {right} of the measures do not broadcast against each other.")
+            raise ValueError(f"The leading shapes of the measures must broadcast, got {left} and {right}.")
         shape.append(j if i == 1 else i)
     return tuple(shape[::-1])

@@ -102,7 +102,9 @@ def radon_transform(
     frames = _as_frames("projections", projections, given)
     count, dim, _ = frames.shape
     if given.ndim > 2 or (given.ndim == 2 and given.shape[0] != count):
-        raise ValueError(f"turns: got shape {tuple(given.shape)}, but {count} frames need shape (n,) or ({count}, n).")
+        raise ValueError(
+            f"turns must have shape (n,) or ({count}, n) for {count} projections, got {tuple(given.shape)}."
+        )
     rule = _rule(dim - 1, 1, n_nodes, n_directions, seed)
     xp = namespace(given)
     sides = _complement(frames)
@@ -374,9 +376,7 @@ def _as_frames(name: str, value: Any, like: Array | None) -> Array:
     shape = tuple(np.shape(array))
     expected = "(L, d, 2)" if name == "projections" else "(d, 2)"
     if len(shape) != expected.count(",") + 1 or shape[-1] != 2 or 0 in shape or shape[-2] < 2:
-        raise ValueError(
-            f"{name}: got shape {shape}, but {expected} is needed, with d at least 2, as sphereot.great_circles gives."
-        )
+        raise ValueError(f"{name} must have shape {expected} with d at least 2, got {shape}.")
     array = array if len(shape) == 3 else array[None, :, :]
     if like is not None:
         require_same_kind(**{"turns": like, name: array})
@@ -388,5 +388,5 @@ def _check_shape(name: str, values: Any, expected: tuple[int, ...]) -> Array:
     """Values of the function `name`, of the expected shape."""
     shape = tuple(np.shape(values))
     if shape != expected:
-        raise ValueError(f"{name}: got values of shape {shape}, but the function must return shape {expected}.")
+        raise ValueError(f"{name} must return values of shape {expected}, got {shape}.")
     return values

@@ -133,14 +133,16 @@ def test_bad_values_are_an_error_in_every_library(library, points):
     x, y, _, _ = points
     with pytest.raises(ValueError, match="y: row 4 has length 3"):
         sphereot.ssw(library.array(x), library.array(np.where(np.arange(30)[:, None] == 4, 3 * y, y)))
-    with pytest.raises(ValueError, match="x_weights: all weights are zero"):
+    with pytest.raises(ValueError, match="x_weights: at least one weight must be positive, got zeros"):
         sphereot.ssw(library.array(x), library.array(y), x_weights=library.array(np.zeros(40)))
 
 
 def test_devices_do_not_mix():
     torch = pytest.importorskip("torch")
     x = torch.tensor([[1.0, 0.0]])
-    with pytest.raises(ValueError, match="x is on cpu and y on meta; move one"):
+    with pytest.raises(ValueError, match="x and y must be on the same device, got cpu and meta"):
         require_same_kind(x=x, y=x.to("meta"))
-    with pytest.raises(TypeError, match="y: is on the meta device, which has shapes without values"):
+    with pytest.raises(TypeError, match="y is on the meta device, which has shapes without values"):
         sphereot.ssw(x, x.to("meta"))
+    with pytest.raises(TypeError, match="like is on the meta device"):
+        sphereot.great_circles(4, 3, like=x.to("meta"))

@@ -101,7 +101,7 @@ def test_losses_with_root_in_single_precision(p):
 
 
 def test_orders_above_the_largest_are_an_error():
-    with pytest.raises(ValueError, match=r"p: got 16.5, but the order must be at most 16; give a smaller p"):
+    with pytest.raises(ValueError, match=r"p: the order must be a number from 1 to 16, got 16.5"):
         sphereot.ssw(np.eye(3), np.eye(3), p=16.5)
 
 

@@ -53,18 +53,18 @@ def test_value_is_not_changed():
     assert (first.value, first.standard_error) == (plain.value, plain.standard_error)
     assert first.sampling_interval() == second.sampling_interval()
     assert first.sampling_interval()[0] < first.value
-    assert "over the draw of the points" in str(first)
-    assert "two samples of one distribution have" in str(first)
+    assert "95% confidence interval (sampling of the points)" in str(first)
+    assert "expected value if the distributions are equal" in str(first)
 
 
 def test_messages():
     x = np.eye(3)
     plain = sphereot.ssw_estimate(x, x, seed=0)
-    with pytest.raises(ValueError, match=r"needs resamples; call ssw_estimate\(..., bootstrap=200\)"):
+    with pytest.raises(ValueError, match=r"needs resamples. Call ssw_estimate\(..., bootstrap=200\)"):
         plain.sampling_interval()
-    with pytest.raises(ValueError, match="noise_floor: needs resamples"):
+    with pytest.raises(ValueError, match="noise_floor needs resamples"):
         _ = plain.noise_floor
     with pytest.raises(ValueError, match="bootstrap"):
         sphereot.ssw_estimate(x, x, bootstrap=2)
-    with pytest.raises(ValueError, match="level: got 2"):
+    with pytest.raises(ValueError, match=r"level: .*, got 2"):
         sphereot.ssw_estimate(x, x, seed=0, bootstrap=10).sampling_interval(2)

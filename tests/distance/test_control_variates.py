@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot._backends.protocol import Measure
-from sphereot.distance.sampling import ControlVariates, apply_controls
+from sphereot.distance.control_variates import ControlVariates, apply_controls
 
 
 def measures(rng, dim, weighted):

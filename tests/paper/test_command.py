@@ -17,9 +17,10 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 import paper
-from paper.__main__ import RESULTS, app
+from paper.__main__ import app
 from paper.common import means, select
 from paper.experiment import run_experiment
+from paper.overview import RESULTS
 from paper.run_context import RunContext, UnitLog
 
 
@@ -450,7 +451,7 @@ def test_a_damaged_state_inside_a_unit_is_named(tmp_path):
     (tmp_path / "unfinished.pt").write_bytes(b"PK\x03\x04torn")
     done = run("run", "flow_vmf", "--out", tmp_path)
     assert done.exit_code == 2
-    assert "unfinished.pt: is no state" in done.stderr
+    assert "unfinished.pt: is not a state" in done.stderr
     assert "Traceback" not in done.stderr
 
 

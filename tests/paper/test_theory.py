@@ -10,9 +10,9 @@ from scipy import optimize, special
 import paper
 import sphereot
 from sphereot import circle
-from sphereot._backends.uniform_kernel import gegenbauer_eigenvalues
 from sphereot.radon import integration_set, radon_transform
 from sphereot.sphere import geodesic_distance, normalize, random_uniform
+from sphereot.stats._kernel_spectrum import gegenbauer_eigenvalues
 
 TURNS = (np.arange(400) + 0.5) / 400
 

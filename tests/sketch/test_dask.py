@@ -122,7 +122,7 @@ def test_messages(points):
         sketch(frame, columns="embeding")
     with pytest.raises(ValueError, match="Name a column of lists"):
         sketch(frame)
-    with pytest.raises(ValueError, match="holds text, not lists"):
+    with pytest.raises(ValueError, match="must hold lists of numbers, got text"):
         sketch(frame, columns="embedding").compute(scheduler="sync")
     with pytest.raises(TypeError, match="For data in memory"):
         sketch(points)

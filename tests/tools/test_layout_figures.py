@@ -6,18 +6,18 @@ from pathlib import Path
 import sphereot
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "layout_figures.py"
-# Each limit is the present value or a little more. Lower it when a figure falls.
+# A new feature may raise "lines" and "files" by its own budget, and nothing else.
 LIMITS = {
-    "lines": 26_500,
-    "files": 154,
-    "heart lines": 5_060,
+    "lines": 24_000,
+    "files": 150,
+    "heart lines": 4_300,
     "heart files": 32,
-    "overload lines": 338,
-    "used once": 200,
+    "overload lines": 220,
+    "used once": 150,
     "root entries": 22,
-    "chain": 26,
-    "chain without __init__": 14,
-    "one importer": 36,
+    "chain": 17,
+    "chain without __init__": 9,
+    "one importer": 25,
     "outside _backends that import an implementation": 0,
 }
 

@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from helpers.tensors import points
 
 from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from sphereot.distributions import PowerSpherical, VonMisesFisher
 from sphereot.torch import AlignmentUniformityLoss, SSWLoss, UniformityLoss, array_api_backend
 
 N, DIM = 4096, 64
@@ -108,3 +109,31 @@ def test_half_points_are_normalized_in_full_precision():
     (expected,) = torch.autograd.grad(SCALE * loss(wide, target), wide)
     (found,) = torch.autograd.grad(SCALE * loss(half, target), half)
     assert torch.equal(found, expected.half())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_embeddings_in_half_precision(dtype):
+    """Views that were rounded to half precision have other lengths than 1 in float32; they are still valid."""
+    views = [points(200, 8, seed=k, dtype=torch.float32).to(dtype) for k in range(2)]
+    loss = AlignmentUniformityLoss(20.0)
+    assert float(loss(*views)) == pytest.approx(float(loss(*(torch.nn.functional.normalize(v.float()) for v in views))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("family", [VonMisesFisher, PowerSpherical])
+@pytest.mark.parametrize(("shape", "dim"), [((), 3), ((), 8), ((50,), 8)])
+def test_drawn_points_have_full_precision(family, shape, dim, dtype):
+    """A latent code drawn under autocast is a unit vector, with the gradient of full precision."""
+    loc = points(max(1, *shape, 1), dim, dtype=torch.float32).reshape(*shape, dim).requires_grad_()
+    kappa = torch.full(shape, 5.0, requires_grad=True)
+
+    def draw(enabled):
+        with torch.autocast("cpu", dtype=dtype, enabled=enabled):
+            x = family(loc, kappa).rsample((20,), seed=0)
+            value = UniformityLoss(method="exact")(x.reshape(-1, dim))
+        return x, torch.autograd.grad(value, (loc, kappa))
+
+    (expected, gradients), (found, half_gradients) = draw(False), draw(True)
+    assert float((found.norm(dim=-1) - 1).abs().max()) < 1e-6
+    assert torch.equal(found, expected)
+    assert_close(half_gradients, gradients)

@@ -1,11 +1,11 @@
-"""Points from what holds them: tables, labeled arrays, geometries and sky coordinates become NumPy arrays.
+"""Containers of points: tables, labeled arrays, geometries and sky coordinates become NumPy arrays.
 
-None of the packages is imported here: an object of one shows that its package is loaded.
+None of the packages is imported here: an object of a package shows that it is loaded.
 """
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,7 @@ from sphereot._support.text import listed, lonlat_order
 Columns = str | int | Sequence[str | int]
 """Columns of coordinates: names or numbers; a single name may be a column of lists."""
 
-SampleColumns = Columns | Sequence[Columns | None]
-"""The same for several samples: columns of all tables among them; or one entry for each sample, one of them a list."""
-
-_CHOOSE = "name the columns of the coordinates with columns= of sphereot.sphere.from_table"
+_CHOOSE = "Name the columns of the coordinates with columns= of sphereot.sphere.from_table"
 _OWN = ("EarthData", "PointSet")
 
 
@@ -34,7 +31,7 @@ class _Table:
     data: list[int] | None = None  # columns that can be coordinates if none are named; None for all
 
     def column(self, name: str, number: int, unit: str | None = None) -> NDArray[Any]:
-        """One column: numbers (n,) or vectors (n, d); angles with a unit of their own are converted to `unit`."""
+        """One column: numbers (n,) or vectors (n, d); angles with a unit are converted to `unit`."""
         column = self.values(number)
         if _is_sky(column):
             return _of_sky(column)
@@ -46,7 +43,7 @@ class _Table:
             return stacked(f"{name}: column {self.names[number]!r}", values)
         if text or values.dtype.kind not in "fiu":
             kind = "text" if text else values.dtype
-            raise TypeError(f"{name}: column {self.names[number]!r} holds {kind}, not numbers; {_CHOOSE}.")
+            raise TypeError(f"{name}: column {self.names[number]!r} must hold numbers, got {kind}. {_CHOOSE}.")
         return values.astype(np.float64) if values.dtype.kind in "iu" else values
 
 
@@ -68,13 +65,13 @@ def points_of_container(name: str, value: Any, columns: Columns | None = None) -
 
 
 def points_and_names(name: str, value: Any, columns: Columns | None = None) -> tuple[Any, list[str]]:
-    """`points_of_container`, and the names of the columns if all those of a table were taken for coordinates."""
+    """`points_of_container`, and the names of the columns if all columns of a table were used as coordinates."""
     if columns is not None or not _has_geometry(value):
         table = _table_of(name, value)
         if table is not None:
             return _of_table(name, table, columns)
     if columns is not None:
-        raise TypeError(f"columns: got {columns!r}, but {name} is no table; leave columns out, or pass a DataFrame.")
+        raise TypeError(f"columns: got {columns!r}, but {name} is not a table. Leave columns out, or pass a DataFrame.")
     degrees = _degrees_of(name, value)
     if degrees is not None:
         return _of_degrees(name, *degrees), []
@@ -101,10 +98,7 @@ def lonlat_of_container(name: str, value: Any) -> Any:
 
 
 def numbers_of_table(name: str, value: Any, *, one_is_vector: bool = False, unit: str | None = None) -> Any:
-    """Numbers (n, k) of a table, or (n,) of a single column if `one_is_vector`; other values are returned unchanged.
-
-    `unit` is that of `without_unit`.
-    """
+    """Numbers (n, k) of a table, or (n,) of a single column if `one_is_vector`; other values are returned unchanged."""
     table = None if _has_geometry(value) else _table_of(name, value)
     if table is None:
         return value
@@ -113,7 +107,7 @@ def numbers_of_table(name: str, value: Any, *, one_is_vector: bool = False, unit
 
 
 def without_unit(name: str, value: Any, unit: str | None = None) -> Any:
-    """Numbers of what has a unit of astropy: angles in `unit`, or numbers without a dimension if it is None.
+    """Numbers of a value with a unit of astropy: angles in `unit`, or numbers without a dimension if it is None.
 
     Values without a unit are returned unchanged; other units are an error.
     """
@@ -128,14 +122,14 @@ def without_unit(name: str, value: Any, unit: str | None = None) -> Any:
         found = str(value.unit) or "1"
     if unit is None:
         raise TypeError(
-            f"{name}: has the unit {found}, but numbers without a unit are needed; convert longitudes and "
-            "latitudes with sphereot.sphere.from_lonlat, or drop the unit with .value."
+            f"{name} must have no unit, got {found}. Convert longitudes and latitudes with "
+            "sphereot.sphere.from_lonlat, or drop the unit with .value."
         )
-    raise TypeError(f"{name}: has the unit {found}, but an angle is needed; convert it, or drop the unit with .value.")
+    raise TypeError(f"{name} must be an angle, got the unit {found}. Convert it, or drop the unit with .value.")
 
 
 def weights_of_container(value: Any) -> Any:
-    """Weights (n,) that a container of points holds beside them, as `PointSet` can; None if there are none."""
+    """Weights (n,) of a container of points, such as a `PointSet`; None if there are none."""
     return getattr(value, "weights", None) if _is_own(value) else None
 
 
@@ -151,33 +145,8 @@ def is_table(value: Any) -> bool:
     return hasattr(value, "__dataframe__") or (hasattr(value, "__arrow_c_stream__") and not hasattr(value, "__array__"))
 
 
-def columns_of_each(columns: SampleColumns | None, samples: Mapping[str, Any]) -> list[Columns | None]:
-    """Columns for each of several named samples: those for all tables among them, or one entry for each sample.
-
-    >>> columns_of_each((["lon", "lat"], None), {"x": "a table", "y": "an array"})
-    [['lon', 'lat'], None]
-    """
-    if columns is None:
-        return [None] * len(samples)
-    entries: list[Any] = [columns] if isinstance(columns, str | int) else list(columns)
-    if any(entry is None or (isinstance(entry, Sequence) and not isinstance(entry, str)) for entry in entries):
-        if len(entries) != len(samples):
-            raise ValueError(
-                f"columns: got {len(entries)} entries for {len(samples)} samples ({listed(list(samples))}); give one "
-                "list for each, or None for an array."
-            )
-        return entries
-    chosen: Any = columns
-    tables = [is_table(value) for value in samples.values()]
-    if not any(tables):
-        what = {0: "there is no sample", 1: f"{next(iter(samples), None)} is no table"}
-        none = what.get(len(samples), f"none of {listed(list(samples))} is a table")
-        raise TypeError(f"columns: got {columns!r}, but {none}; leave columns out, or pass a DataFrame.")
-    return [chosen if table else None for table in tables]
-
-
 def dimensions(value: Any) -> int:
-    """Number of dimensions of what holds numbers: 2 for a table, a Series of lists or a list of lists."""
+    """Number of dimensions of numbers in any container: 2 for a table, a Series of lists or a list of lists."""
     if is_table(value) or _is_own(value) or _is_of(value, "geopandas"):
         return 2
     if isinstance(value, list | tuple):
@@ -205,7 +174,7 @@ def as_plain_array(name: str, value: Any) -> Any:
         try:
             array = np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise TypeError(f"{name}: its memory cannot be read ({error}); copy it to the CPU first.") from error
+            raise TypeError(f"{name}: its memory cannot be read ({error}). Copy it to the CPU first.") from error
     else:
         return None
     if array.dtype == object:
@@ -217,20 +186,20 @@ def stacked(name: str, vectors: Any) -> NDArray[np.floating[Any]]:
     """Vectors of one length, (n, d), from an array of two dimensions or a sequence of lists or arrays."""
     if isinstance(vectors, np.ndarray) and vectors.dtype != object:
         if vectors.ndim != 2:
-            raise ValueError(f"{name}: shape is {vectors.shape}, but lists of numbers, or an array (n, d), are needed.")
+            raise ValueError(f"{name} must be lists of numbers, or an array (n, d), got shape {vectors.shape}.")
         return _numbers(name, vectors)
     rows = list(vectors)
     if rows and isinstance(rows[0], str):
         raise ValueError(
-            f"{name}: holds text, not lists of numbers; if it held lists before, tell Dask to keep them: "
+            f"{name} must hold lists of numbers, got text. Tell Dask to keep lists: "
             "dask.config.set({'dataframe.convert-string': False})."
         )
     for index, row in enumerate(rows):
         if row is None or np.ndim(row) != 1 or len(row) != len(rows[0]):
             got = "nothing" if row is None else f"shape {np.shape(row)}"
             raise ValueError(
-                f"{name}: row {index} holds {got}, but all rows need lists of one length ({np.shape(rows[0])} in the "
-                "first row); leave out such rows first."
+                f"{name}: all rows must be lists of one length, got {got} in row {index} and shape {np.shape(rows[0])} "
+                "in the first row. Leave out such rows."
             )
     return _numbers(name, np.array(rows)) if rows else np.empty((0, 0))
 
@@ -241,11 +210,11 @@ def _numbers(name: str, array: NDArray[Any]) -> NDArray[np.floating[Any]]:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: holds {array.dtype}, not numbers.") from None
+        raise TypeError(f"{name} must hold numbers, got {array.dtype}.") from None
 
 
 def _is_of(value: Any, package: str) -> bool:
-    """Whether the class of a value, or one it is derived from, belongs to a package."""
+    """Whether the class of a value, or one of its base classes, belongs to a package."""
     return package in sys.modules and any(
         kind.__module__.partition(".")[0] == package for kind in type(value).__mro__[:-1]
     )
@@ -261,7 +230,7 @@ def _is_sky(value: Any) -> bool:
 
 
 def _has_geometry(value: Any) -> bool:
-    """Whether a value of geopandas has points of its own: all but a GeoDataFrame without an active geometry."""
+    """Whether a value of geopandas has points: all but a GeoDataFrame without an active geometry."""
     return _is_of(value, "geopandas") and getattr(value, "active_geometry_name", "") is not None
 
 
@@ -269,12 +238,12 @@ def _has_geometry(value: Any) -> bool:
 
 
 def _table_of(name: str, value: Any) -> _Table | None:
-    """The columns of a table, or None if the value is none."""
+    """The columns of a table, or None if the value is not a table."""
     if not is_table(value):
         return None
     if _is_of(value, "dask"):
         raise TypeError(
-            f"{name}: is a Dask DataFrame, which holds no values yet; pass {name}.compute(), or summarize it with "
+            f"{name} is a Dask DataFrame, which holds no values yet. Pass {name}.compute(), or summarize it with "
             "sphereot.sketch.dask.sketch."
         )
     if _is_of(value, "xarray"):
@@ -285,13 +254,13 @@ def _table_of(name: str, value: Any) -> _Table | None:
         return _Table([str(column) for column in value.columns], lambda k: value.iloc[:, k].to_numpy())
     if _is_of(value, "polars"):
         if hasattr(value, "collect"):
-            raise TypeError(f"{name}: is a LazyFrame, which holds no values yet; pass {name}.collect().")
+            raise TypeError(f"{name} is a LazyFrame, which holds no values yet. Pass {name}.collect().")
         return _Table(list(value.columns), lambda k: _polars_values(value.to_series(k)))
     return _interchanged(name, value)
 
 
 def _dataset_table(value: Any) -> _Table:
-    """Variables and coordinates of an xarray Dataset; the coordinates are taken by name alone."""
+    """Variables and coordinates of an xarray Dataset; coordinates are used only by name."""
     variables = {str(key): variable for key, variable in value.variables.items() if variable.ndim in (1, 2)}
     names = list(variables)
     return _Table(
@@ -327,14 +296,14 @@ def _interchanged(name: str, value: Any) -> _Table | None:
         from pandas.api.interchange import from_dataframe
     except ModuleNotFoundError:
         raise TypeError(
-            f"{name}: got {type(value).__name__}, a table that pandas or polars can read; install one of them, or pass "
+            f"{name}: got {type(value).__name__}, a table that pandas or polars can read. Install one of them, or pass "
             "an array."
         ) from None
     return _table_of(name, from_dataframe(value))
 
 
 def _of_table(name: str, table: _Table, columns: Columns | None) -> tuple[NDArray[np.floating[Any]], list[str]]:
-    """Points of a table, and the names of its columns if all were taken for coordinates."""
+    """Points of a table, and the names of its columns if all were used as coordinates."""
     if columns is not None:
         chosen = [columns] if isinstance(columns, str | int) else list(columns)
         numbers = [_column_number(name, table.names, column) for column in chosen]
@@ -366,8 +335,8 @@ def _require_same_rows(name: str, table: _Table, numbers: list[int]) -> None:
     dims = list(dict.fromkeys(table.dims[k] for k in numbers))
     if len(dims) > 1:
         raise ValueError(
-            f"{name}: the variables {listed([table.names[k] for k in numbers])} are along several dimensions, not one "
-            f"for all points; pass {name}.stack(point={dims}), or choose others with columns= of "
+            f"{name}: the variables {listed([table.names[k] for k in numbers])} must be along one dimension for all "
+            f"points, got {dims}. Pass {name}.stack(point={dims}), or choose others with columns= of "
             "sphereot.sphere.from_table."
         )
 
@@ -375,11 +344,11 @@ def _require_same_rows(name: str, table: _Table, numbers: list[int]) -> None:
 def _column_number(name: str, names: list[str], column: str | int) -> int:
     if isinstance(column, str) and column in names:
         if names.count(column) > 1:
-            raise ValueError(f"columns: {name} has several columns {column!r}; rename them.")
+            raise ValueError(f"columns: {name} has several columns {column!r}. Rename them.")
         return names.index(column)
     if isinstance(column, int) and not isinstance(column, bool) and 0 <= column < len(names):
         return names.index(str(column)) if str(column) in names else column
-    raise ValueError(f"columns: {name} has no column {column!r}; there are {listed(names)}.")
+    raise ValueError(f"columns: {name} has no column {column!r}. It has {listed(names)}.")
 
 
 def _holds_lists(table: _Table, number: int) -> bool:
@@ -396,24 +365,24 @@ def _unnamed(name: str, table: _Table) -> list[int]:
     """Columns of the coordinates if none are named: the only column of lists, else all."""
     numbers = list(range(len(table.names))) if table.data is None else table.data
     if not numbers:
-        raise ValueError(f"{name}: is a table without columns.")
+        raise ValueError(f"{name} must have columns, got an empty table.")
     lists = [k for k in numbers if _holds_lists(table, k)]
     if len(lists) > 1:
         raise ValueError(
-            f"{name}: several columns hold lists ({listed([table.names[k] for k in lists])}); choose one with "
+            f"{name}: several columns hold lists ({listed([table.names[k] for k in lists])}). Choose one with "
             "columns= of sphereot.sphere.from_table."
         )
     return lists or numbers
 
 
 def _joined(name: str, table: _Table, numbers: list[int], unit: str | None = None) -> NDArray[np.floating[Any]]:
-    """Columns of numbers side by side, or one column of lists; `unit` is that of `without_unit`."""
+    """Columns of numbers side by side, or one column of lists; for `unit` see `without_unit`."""
     _require_same_rows(name, table, numbers)
     parts = [table.column(name, k, unit) for k in numbers]
     if len(parts) == 1:
         return parts[0] if parts[0].ndim == 2 else parts[0][:, None]
     if any(part.ndim == 2 for part in parts):
-        raise ValueError(f"columns: {name} has lists and numbers among them; choose one column of lists, or numbers.")
+        raise ValueError(f"columns: {name} has lists and numbers in them. Choose one column of lists, or numbers.")
     return np.stack(parts, axis=1)
 
 
@@ -425,11 +394,11 @@ def _of_degrees(name: str, longitude: NDArray[Any], latitude: NDArray[Any]) -> N
     east, north = (np.asarray(values, np.float64) for values in (longitude, latitude))
     bad = ~(np.isfinite(east) & np.isfinite(north))
     if bad.any():
-        raise ValueError(f"{name}: row {int(np.argmax(bad))} has no longitude or latitude; leave out such rows first.")
+        raise ValueError(f"{name}: row {int(np.argmax(bad))} has no longitude or latitude. Leave out such rows.")
     if north.size and np.max(np.abs(north)) > 90:
         row = int(np.argmax(np.abs(north)))
         raise ValueError(
-            f"{name}: row {row} has a latitude of {north.flat[row]:.6g} degrees, but the poles are at 90; name the "
+            f"{name}: row {row} has a latitude of {north.flat[row]:.6g} degrees, but the poles are at 90. Name the "
             "columns, longitude first, with columns= of sphereot.sphere.from_table."
         )
     east, north = east * (math.pi / 180), north * (math.pi / 180)
@@ -456,14 +425,12 @@ def _of_geometries(name: str, value: Any) -> tuple[NDArray[np.float64], NDArray[
     series = value.geometry if hasattr(value, "geometry") else sys.modules["geopandas"].GeoSeries(value)
     missing = (series.isna() | series.is_empty).to_numpy()
     if missing.any():
-        raise ValueError(f"{name}: row {int(np.argmax(missing))} has no point; leave out such rows first.")
+        raise ValueError(f"{name}: row {int(np.argmax(missing))} has no point. Leave out such rows.")
     if not bool((series.geom_type == "Point").all()):
         kinds = listed(sorted({str(kind) for kind in series.geom_type.unique()}))
-        raise TypeError(f"{name}: holds geometries other than points ({kinds}); pass {name}.centroid, for example.")
+        raise TypeError(f"{name} must hold points, got other geometries ({kinds}). Pass {name}.centroid, for example.")
     if series.crs is not None and not series.crs.is_geographic:
-        raise ValueError(
-            f"{name}: its coordinates are not longitude and latitude but {series.crs.name}; pass {name}.to_crs(4326)."
-        )
+        raise ValueError(f"{name} must be in longitude and latitude, got {series.crs.name}. Pass {name}.to_crs(4326).")
     return series.x.to_numpy(), series.y.to_numpy()
 
 

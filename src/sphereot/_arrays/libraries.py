@@ -1,7 +1,4 @@
-"""Array-library detection (NumPy, PyTorch, JAX, CuPy), and the operations that differ between the libraries.
-
-Other modules ask here which library an array comes from.
-"""
+"""Detection of array libraries (NumPy, PyTorch, JAX, CuPy), and the operations that differ between them."""
 
 import sys
 from collections.abc import Callable
@@ -22,11 +19,7 @@ _Result = TypeVar("_Result")
 
 
 def namespace(*arrays: Array) -> Any:
-    """The array API namespace that all `arrays` share.
-
-    >>> namespace(np.zeros(3)).__name__.endswith("numpy")
-    True
-    """
+    """The array API namespace that all `arrays` share."""
     if all(type(array) is np.ndarray for array in arrays):  # `array_namespace` takes ten times as long
         return numpy_namespace
     torch = sys.modules.get("torch")
@@ -47,12 +40,12 @@ def framework(array: Array) -> str:
 
 
 def is_numpy(array: Array) -> bool:
-    """Whether `array` is a NumPy array, which the compiled kernel can read."""
+    """Whether `array` is a NumPy array."""
     return isinstance(array, (np.ndarray, np.generic))  # torch.compile cannot follow a union
 
 
 def aligned(array: Array) -> Array:
-    """A NumPy `array` with aligned memory, as the compiled kernel needs it; copied only if it is not aligned."""
+    """A NumPy `array` with aligned memory, as the compiled kernel needs it; copied only if necessary."""
     return array if array.flags.aligned else array.copy()
 
 
@@ -133,16 +126,15 @@ def to_numpy(array: Array) -> Any:
     if compat.is_jax_array(array):
         if _is_jax_traced(array):
             raise TypeError(
-                "This function computes in NumPy, which needs values, but JAX traces a program (jax.jit, jax.vmap, "
-                "jax.grad), where arrays have no values yet; call it outside of the program. sphereot.ssw, "
-                "ssw_uniform and pairwise_ssw work inside."
+                "This function needs values, but arrays have none while JAX traces a program (jax.jit, jax.vmap, "
+                "jax.grad). Call it outside of the program. sphereot.ssw, ssw_uniform and pairwise_ssw work inside."
             )
         return np.asarray(array)
     return array.get() if compat.is_cupy_array(array) else np.from_dlpack(array)
 
 
 def to_kind(values: Any, like: Array | None) -> Array:
-    """Convert NumPy `values` to the library, floating dtype and device of `like`; unchanged if `like` is None."""
+    """Convert NumPy `values` to the library, floating dtype and device of `like`, if it is given."""
     if like is None:
         return values
     xp, dtype = namespace(like), floating_dtype(like)
@@ -157,10 +149,10 @@ def without_gradient(array: Array) -> Array:
 
 
 def readable(array: Array) -> Array | None:
-    """The values of `array` for checks on the host, or None where reading them is impossible or would stall a device.
+    """The values of `array` for checks on the host, or None if it has none yet or reading them would stall a device.
 
-    While a graph is traced (jax.jit, torch.compile, torch.func.vmap) there are no values yet, and on an accelerator
-    reading would wait for all queued work. CPU tensors are read through NumPy: no gradient, no threads for little work.
+    Arrays have no values while a graph is traced (jax.jit, torch.compile, torch.func.vmap). CPU tensors are read
+    through NumPy: no gradient, no threads for little work.
     """
     if is_torch(array):
         return None if array.device.type != "cpu" or is_torch_traced() else array.detach().numpy()
@@ -176,7 +168,7 @@ def _is_jax_traced(array: Array) -> bool:
 
 
 def peek(array: Array) -> float | None:
-    """The number in an `array` of shape (), or None where it cannot be read (see `readable`)."""
+    """The number in an `array` of shape (), or None if it cannot be read (see `readable`)."""
     value = readable(array)
     return None if value is None else float(value)
 
@@ -193,23 +185,15 @@ def is_torch_traced() -> bool:
 
 
 def constant_when_compiled(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
-    """Decorator: torch.compile calls the function while it traces, instead of tracing it; the result is a constant.
-
-    It is for functions with a cache, which torch.compile would ignore. The attribute is the one that
-    `torch.compiler.assume_constant_result` sets, without an import of torch.
-    """
+    """Decorator for functions with a cache: torch.compile calls them while it traces; the result is a constant."""
 
     @wraps(function)
     def called(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         return function(*args, **kwargs)
 
+    # As `torch.compiler.assume_constant_result` does, without an import of torch.
     called._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return called
-
-
-def is_torch_compiling(like: Array | None) -> bool:
-    """Whether torch.compile traces the tensor `like`; random numbers must then be drawn by an operator of the graph."""
-    return like is not None and bool(is_torch(like)) and bool(sys.modules["torch"].compiler.is_compiling())
 
 
 def full_precision(array: Array | None) -> AbstractContextManager[Any]:
@@ -221,9 +205,10 @@ def full_precision(array: Array | None) -> AbstractContextManager[Any]:
 
 
 def product(first: Array, second: Array) -> Array:
-    """The product of matrices, (n, d) with (d, m) or (L, d, m); torch.autocast does not lower its precision.
+    """The product of matrices, (n, d) with (d, m) or (L, d, m), which torch.autocast does not round to half precision.
 
-    The same holds for its derivatives.
+    Autocast does not round its derivatives either, in which small gradients would become 0. A context that turns
+    autocast off would cover the forward pass only.
     """
     if is_torch(first):
         torch = sys.modules["torch"]
@@ -239,11 +224,6 @@ def product(first: Array, second: Array) -> Array:
 
 
 def _full_precision_product(first: Array, second: Array) -> Array:
-    """The product of two matrices, or of two batches of the same shape, without autocast in any derivative.
-
-    A context that turns autocast off covers the forward pass only. A derivative that is computed under autocast would
-    round its products to half precision, where small gradients become 0.
-    """
     _define_products()
     kind = "compiled" if sys.modules["torch"].compiler.is_compiling() else "with forward mode"
     return _PRODUCTS[kind].apply(first, second)
@@ -295,10 +275,7 @@ _numpy_check: Callable[[NDArray[Any], float], bool] | None = None
 
 
 def check_numpy_rows_with(check: Callable[[NDArray[Any], float], bool]) -> None:
-    """Use `check(rows, tolerance)` for contiguous NumPy arrays; the compiled kernel takes a third of the time.
-
-    The tolerance is that of the squared length.
-    """
+    """Use `check(rows, tolerance of the squared length)` for contiguous NumPy arrays: the compiled kernel is faster."""
     global _numpy_check
     _numpy_check = check
 
@@ -315,19 +292,11 @@ def have_unit_length(points: Array, half: bool) -> bool:
 
 
 def unit_length_tolerance(eps: float, *, half: bool) -> float:
-    """How far the length of a unit vector may be from 1.
+    """How far the length of a unit vector may be from 1, in a floating type with this machine epsilon.
 
-    Wide enough for vectors normalized in their own precision, narrow enough to catch vectors never normalized.
+    It is wide enough for vectors normalized in their own precision, and narrow enough to detect vectors that were never
+    normalized. `half`: whether they had a half-precision type before they were converted.
 
-    Parameters
-    ----------
-    eps : float
-        Machine epsilon of the floating type that the vectors have now.
-    half : bool
-        Whether they had a half-precision type before they were converted.
-
-    Examples
-    --------
     >>> unit_length_tolerance(2.0**-52, half=False), unit_length_tolerance(2.0**-23, half=True)
     (1e-06, 0.05)
     """

@@ -38,59 +38,53 @@ def fresh_generator(like: Array | None) -> Seed:
 
 
 def require_seed_when_staged(seed: Seed, like: Array | None) -> None:
-    """Raise an error where random numbers would become constants of a JAX program instead of new in every call.
+    """Raise an error if random numbers would become constants of a JAX program, which runs Python only once.
 
-    `jax.jit` runs Python once, when it traces: what NumPy draws then is the same in every later call. `jax.grad` and
-    `jax.vmap` by themselves run Python in every call, and may draw.
+    `jax.grad` and `jax.vmap` without `jax.jit` run Python in every call, and may draw.
     """
     if not isinstance(seed, np.random.Generator | None) or like is None or not compat.is_jax_array(like):
         return
     jax = sys.modules["jax"]
-    # While JAX stages a program, constants are tracers too, whatever transforms are inside or outside of it.
+    # While JAX stages a program, constants are tracers too, for any transforms inside or outside of it.
     if isinstance(jax.numpy.zeros(()), jax.core.Tracer):
         kind = "None" if seed is None else "a numpy Generator"
         raise ValueError(
             f"seed: got {kind} while JAX traces a program (jax.jit, jax.lax.scan, jax.checkpoint), where random "
-            "numbers are drawn once and are the same in every call; pass a JAX key for new ones with every key "
-            "(seed=jax.random.key(0), as an argument of the function), or an int for fixed ones."
+            "numbers are drawn once and are the same in every call. Pass a JAX key (seed=jax.random.key(0), as an "
+            "argument of the function) for new ones with every key, or an int for fixed ones."
         )
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """Seed of the `draw`-th batch of slices.
+    """Seed of the `draw`-th batch of great circles.
 
     Draw 0 uses `seed` itself; later draws hash (seed, draw), so streams of neighboring seeds do not overlap.
 
-    >>> seed_of_draw(7, 0)
-    7
-    >>> seed_of_draw(7, 1) == seed_of_draw(8, 0)
-    False
+    >>> seed_of_draw(7, 0), seed_of_draw(7, 1) == seed_of_draw(8, 0)
+    (7, False)
     """
     if draw == 0:
         return seed
-    return int(
-        np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0] >> 1
-    )  # torch takes signed 64-bit integers
+    hashed = np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0]
+    return int(hashed >> 1)  # torch accepts signed 64-bit integers
 
 
 def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int, ...]], Array]:
     """Return a function `draw(shape)` of standard normal numbers; its calls continue one stream.
 
     The numbers have the library, dtype and device of `like` (float64 NumPy if None). An int or None seeds NumPy's
-    generator whatever the library, so that one seed gives the same slices everywhere; a torch.Generator or a JAX key
-    draws on its own device. No global random state is read or changed.
+    generator for every library, so that one seed gives the same great circles everywhere; a torch.Generator or a JAX
+    key draws on its own device.
     """
-    if _is_torch_generator(seed):
-        return _torch_normals(seed, like)
-    if not isinstance(seed, Integral | np.random.Generator | None) and compat.is_jax_array(seed):
-        return _jax_normals(seed, like)
-    if isinstance(seed, bool) or not (seed is None or isinstance(seed, Integral | np.random.Generator)):
+    if is_own_generator(seed):
+        return _torch_normals(seed, like) if _is_torch_generator(seed) else _jax_normals(seed, like)
+    if isinstance(seed, bool) or not isinstance(seed, Integral | np.random.Generator | None):
         raise TypeError(
-            f"seed: got {type(seed).__name__}; give an int, None, or a generator of the array's own library (numpy "
-            "Generator, torch.Generator, JAX key)."
+            "seed: the seed must be an int, None, or a generator of the array library (numpy Generator, "
+            f"torch.Generator, JAX key), got {type(seed).__name__}."
         )
     if isinstance(seed, Integral) and seed < 0:
-        raise ValueError(f"seed: got {seed}, but a seed cannot be negative.")
+        raise ValueError(f"seed: the seed must be at least 0, got {seed}.")
     require_seed_when_staged(seed, like)
     generator = np.random.default_rng(int(seed) if isinstance(seed, Integral) else seed)  # a Generator passes through
     if like is None:
@@ -100,10 +94,7 @@ def normal_source(seed: Seed, like: Array | None = None) -> Callable[[tuple[int,
 
 
 def numpy_generator(seed: Seed, like: Array | None = None) -> np.random.Generator:
-    """NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw.
-
-    Its numbers continue those of `normal_source` for an int: the same stream serves both.
-    """
+    """NumPy generator for a seed of any kind; a torch.Generator or a JAX key seeds it with a draw."""
     draw = normal_source(seed, like)  # raises an error for what is not a seed
     if is_own_generator(seed):
         return np.random.default_rng(np.frombuffer(to_numpy(draw((8,))).tobytes(), np.uint32))
@@ -117,7 +108,7 @@ def _is_torch_generator(seed: Seed) -> bool:
 
 def _torch_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], Array]:
     if like is None or not is_torch(like):
-        raise TypeError(f"seed: a torch.Generator goes with torch tensors, not with {_like_kind(like)}; give an int.")
+        raise TypeError(f"seed: a torch.Generator goes with torch tensors, not with {_like_kind(like)}. Use an int.")
     torch = sys.modules["torch"]
     return lambda shape: torch.randn(shape, generator=seed, dtype=floating_dtype(like), device=seed.device).to(
         like.device
@@ -126,14 +117,14 @@ def _torch_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]]
 
 def _jax_normals(seed: Seed, like: Array | None) -> Callable[[tuple[int, ...]], Array]:
     if like is None or not compat.is_jax_array(like):
-        raise TypeError(f"seed: a JAX key goes with JAX arrays, not with {_like_kind(like)}; give an int.")
+        raise TypeError(f"seed: a JAX key goes with JAX arrays, not with {_like_kind(like)}. Use an int.")
     import jax
 
     key_of_old_style = seed.dtype == jax.numpy.uint32 and seed.ndim > 0
     if not key_of_old_style and not jax.numpy.issubdtype(seed.dtype, jax.dtypes.prng_key):
         raise TypeError(
-            f"seed: got a JAX array of dtype {seed.dtype} and shape {seed.shape}, which is not a key; pass "
-            "jax.random.key(seed), which accepts an integer under jax.jit too."
+            f"seed: a JAX array must be a key, got dtype {seed.dtype} and shape {seed.shape}. Pass "
+            "jax.random.key(seed), which also accepts an integer under jax.jit."
         )
     key = seed
 
@@ -150,47 +141,27 @@ def _like_kind(like: Array | None) -> str:
 
 
 def torch_generator(seed: Seed, device: Any) -> Any:
-    """Turn a seed into a torch.Generator on `device`; torch's global random state is neither read nor changed.
+    """Return a torch.Generator on `device` for an int, a torch.Generator (itself) or None (a new one, from entropy).
 
-    Parameters
-    ----------
-    seed : int, torch.Generator or None
-        A generator is returned itself, so that its stream goes on. None gives a new one, seeded from entropy.
-    device : torch.device or str
-        Where random numbers are wanted.
-
-    Returns
-    -------
-    torch.Generator
-
-    Notes
-    -----
-    torch.compile cannot trace the making of a generator: it breaks the graph there, and raises under `fullgraph=True`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> torch_generator(3, "cpu").initial_seed()
-    3
+    torch.compile cannot trace this function: it breaks the graph here, and raises an error under `fullgraph=True`.
     """
     torch = sys.modules["torch"]
     device = torch.device(device)
     if isinstance(seed, torch.Generator):
         if seed.device != device:
             raise ValueError(
-                f"seed: got a torch.Generator on {seed.device}, but random numbers are drawn on {device}; make it "
-                f"there, with torch.Generator({str(device)!r})."
+                f"seed: the torch.Generator must be on {device}, where random numbers are drawn, got one on "
+                f"{seed.device}. Create it with torch.Generator({str(device)!r})."
             )
         return seed
     if isinstance(seed, bool) or not isinstance(seed, Integral | None):
-        raise TypeError(f"seed: got {type(seed).__name__}; give an int, a torch.Generator, or None.")
+        raise TypeError(f"seed: the seed must be an int, a torch.Generator, or None, got {type(seed).__name__}.")
     if seed is not None and not 0 <= int(seed) < 2**64:
-        raise ValueError(f"seed: got {seed}, but a seed is an int of at least 0 and below 2^64; give such an int.")
+        raise ValueError(f"seed: the seed must be at least 0 and below 2^64, got {seed}.")
     if device.type == "meta":  # torch draws no numbers there, and has no generators
         return None
     generator = torch.Generator(device)
-    if seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed(int(seed))
+    if seed is not None:
+        return generator.manual_seed(int(seed))
+    generator.seed()
     return generator

@@ -1,8 +1,8 @@
 """Implementations of the sliced costs, one per array library, behind one protocol.
 
 `native` is the compiled kernel, for NumPy arrays. `array_api` runs on every library that follows the array API
-standard. `torch` and `jax` choose between the two by device, and add gradients. Other packages ask here, and import no
-implementation themselves.
+standard. `torch` and `jax` choose between the two by device, and add gradients. Other packages import from here, and no
+implementation directly.
 """
 
 import platform
@@ -16,32 +16,22 @@ from sphereot._backends import native
 from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.array_api import sketches as array_api_sketches
 from sphereot._backends.native import backend as native_backend
-from sphereot._backends.native import get_num_threads, set_num_threads, threads_limited_to
-from sphereot._backends.native import serves as kernel_serves
+from sphereot._backends.native import get_num_threads as get_num_threads
+from sphereot._backends.native import set_num_threads as set_num_threads
 from sphereot._backends.native import sketches as native_sketches
-from sphereot._backends.native.backend import random_frames
-from sphereot._backends.native.expmap import FlowRecord, flow_backward, flow_forward
+from sphereot._backends.native import threads_limited_to as threads_limited_to
+from sphereot._backends.native.backend import random_frames as random_frames
+from sphereot._backends.native.expmap import FlowRecord as FlowRecord
+from sphereot._backends.native.expmap import flow_backward as flow_backward
+from sphereot._backends.native.expmap import flow_forward as flow_forward
 from sphereot._backends.protocol import Backend, SketchBackend
 
 if TYPE_CHECKING:
-    from sphereot._backends.torch import backend as torch_backend
+    from sphereot._backends.torch import backend
 
-__all__ = [
-    "FlowRecord",
-    "Info",
-    "backend_for",
-    "flow_backward",
-    "flow_forward",
-    "get_num_threads",
-    "info",
-    "installed_version",
-    "kernel_serves",
-    "random_frames",
-    "set_num_threads",
-    "sketch_backend",
-    "threads_limited_to",
-    "torch_backend",
-]
+    torch_backend = backend
+
+kernel_serves = native.serves
 
 
 def backend_for(array: Array) -> Backend:
@@ -73,12 +63,12 @@ def sketch_backend() -> SketchBackend:
 
 @dataclass(frozen=True)
 class Info:
-    """What `sphereot.info` returns: version, backend, instruction set, threads; `str()` gives a readable table.
+    """Result of `sphereot.info`: version, backend, instruction set and threads. `str()` returns a readable table.
 
     Attributes
     ----------
     version : str
-        Of sphereot.
+        Version of sphereot.
     backend : {"native", "portable"}
         The backend for NumPy arrays: the compiled kernel ("native"), or array-API code ("portable").
     instruction_set : str or None
@@ -102,19 +92,14 @@ class Info:
             backend = f"native (compiled kernel, {self.instruction_set})"
         else:
             backend = "portable (array-API code; no compiled kernel was found or SPHEREOT_KERNEL is 'off')"
-        return "\n".join(
-            [
-                f"sphereot  {self.version}",
-                f"backend   {backend}",
-                f"threads   {self.threads}",
-                f"numpy     {self.numpy}",
-                f"python    {self.python} on {self.machine}",
-            ]
+        return (
+            f"sphereot  {self.version}\nbackend   {backend}\nthreads   {self.threads}\nnumpy     {self.numpy}\n"
+            f"python    {self.python} on {self.machine}"
         )
 
 
 def info() -> Info:
-    """Version, backend for NumPy arrays, instruction set and number of threads on this machine.
+    """Return the version, the backend for NumPy arrays, the instruction set and the number of threads.
 
     Examples
     --------
@@ -135,7 +120,7 @@ def info() -> Info:
 
 def installed_version() -> str:
     """The version of the installed package; "unknown" if its files are importable but not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to load: some 0.05 s
+    from importlib.metadata import PackageNotFoundError, version  # takes about 0.05 s to load
 
     try:
         return version("sphereot")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array
+from sphereot._arrays.libraries import Array, to_numpy
 
 OFFSET_BITS = 16  # the offset of a point in its bin of a sketch is an integer below 2^16
 LIMB_BITS = 48  # a weight is high 2^-16 + low 2^-64 with low < 2^48 (sphereot/sketch/bins.py)
@@ -18,22 +18,19 @@ COORDINATE_GRID = 2.0**29  # coordinates are rounded to multiples of its inverse
 
 
 class Measure(NamedTuple):
-    """A discrete measure: atoms with weights.
+    """A discrete measure: atoms with weights."""
 
-    Attributes
-    ----------
-    points : array, shape (n, d)
-        Unit vectors; for the circle functions, which work on B pairs of measures at once, turns of shape (B, n).
-    weights : array or None
-        Shape (n,), or (B, n) or (1, n) beside turns; nonnegative, of any positive total. None: equal weights.
-    """
+    points: Array  # unit vectors (n, d); for circle functions, which compute B pairs of measures at once, turns (B, n)
+    weights: Array | None = None  # (n,), or (B, n) or (1, n) for turns, of any positive total; None: equal weights
 
-    points: Array
-    weights: Array | None = None
+    def in_numpy(self) -> "Measure":
+        """The measure as NumPy arrays, with weights in float64."""
+        weights = None if self.weights is None else to_numpy(self.weights).astype(np.float64)
+        return Measure(to_numpy(self.points), weights)
 
 
 Measures: TypeAlias = Sequence[Measure]
-"""One measure, to be compared with the uniform measure; or two, to be compared with each other."""
+"""One measure, which is compared with the uniform measure, or two, which are compared with each other."""
 
 
 class Wanted(NamedTuple):
@@ -58,21 +55,11 @@ class Plan(NamedTuple):
 
 
 class Labelings(NamedTuple):
-    """Ways to divide a pooled sample in two.
+    """Ways to divide a pooled sample of N points in two."""
 
-    Attributes
-    ----------
-    bits : array of bytes, shape (ceil(n_labelings / 8), N)
-        Bit b of byte (g, i) is set where labeling 8 g + b puts point i into the first sample.
-    n_labelings : int
-        The number of labelings.
-    n_first : int
-        The number of points that each of them puts into the first sample.
-    """
-
-    bits: NDArray[np.uint8]
+    bits: NDArray[np.uint8]  # (ceil(n_labelings / 8), N): bit b of (g, i) puts point i first in labeling 8 g + b
     n_labelings: int
-    n_first: int
+    n_first: int  # the number of points that each labeling puts into the first sample
 
 
 class Backend(Protocol):
@@ -88,7 +75,7 @@ class Backend(Protocol):
         """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
 
     def pair_cost(self, measure: Measure, *, unbiased: bool = False) -> Array:
-        """SSW_2^2 to the uniform distribution without slices: the double sum of K_d over all pairs of points.
+        """SSW_2^2 to the uniform distribution without great circles: the double sum of K_d over all pairs of points.
 
         `unbiased` leaves out the pairs of a point with itself, and scales the rest to a total weight of 1.
         """
@@ -148,7 +135,7 @@ class SketchBackend(Protocol):
         """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L).
 
         The rows are the costs, the displacements of x and of y (the largest W_p^p to the atoms, in widths of a bin),
-        and for p = 2 the ranges of partners (docs/sketch.md). With y None the other measure is uniform.
+        and for p = 2 the ranges of partners (docs/background/sketches.md). If y is None, the other measure is uniform.
         """
 
 

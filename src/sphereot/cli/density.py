@@ -97,8 +97,10 @@ def fit(
         sphereot density fit flood --model expmap --validation 0.1 --patience 500
     """
     has_folder = not is_stream(out)  # other files cannot be written next to a device or a FIFO
+    require_writable("--out", [out], [data])
     state, curve = out.with_name(f"{out.name}.unfinished"), out.with_suffix(".curve.png")
-    require_writable("--out", [out, state, curve] if has_folder else [out], [data])
+    if has_folder:
+        require_writable("--out", [state, curve], [data])
     of_training = {
         "loss": loss, "n_blocks": blocks, "n_components": components, "epochs": epochs, "lr": lr,
         "n_projections": projections, "validation_fraction": validation, "patience": patience,
@@ -142,7 +144,13 @@ def fit(
     )
     typer.echo(f"Written: {out}")
     if has_folder and is_flow:
-        draw_learning_curve(estimator, curve)
+        try:
+            draw_learning_curve(estimator, curve)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ValueError(
+                f"{curve}: the learning curve cannot be written ({reason}); the model is in {out}."
+            ) from error
         typer.echo(f"Written: {curve}")
 
 

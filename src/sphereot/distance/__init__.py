@@ -2,8 +2,7 @@
 
     SSW_p^p(mu, nu) = E_U [ W_p^p(P^U mu, P^U nu) ]
 
-The functions here return SSW_p^p, as Algorithm 1 does: it is smooth at zero, and its Monte-Carlo mean is unbiased.
-Lengths are in turns of the great circle (2 pi radians are 1).
+The functions return SSW_p^p, as Algorithm 1 does. Lengths are in turns of the great circle (1 turn = 360 degrees).
 """
 
 from sphereot.distance.estimates import SSWEstimate, ssw_estimate

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import to_numpy
 from sphereot._arrays.validation import as_int
 from sphereot._backends import backend_for
-from sphereot._backends.protocol import Measure, Measures
+from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.extras import Progress, progress_bar
 from sphereot.slicing.drawing import frames_from_normals
 
@@ -20,13 +18,6 @@ _POINTS_PER_CALL = 1_000_000_000  # points times great circles: about a second, 
 _SPLITS = 24  # samples of one distribution whose mean is the noise floor
 
 Floats = NDArray[np.float64]
-
-
-class _Sample(NamedTuple):
-    """Points (n, d), and the probability of drawing each of them for a resample."""
-
-    points: Floats
-    shares: Floats
 
 
 @dataclass(frozen=True)
@@ -58,54 +49,45 @@ def resample_points(
     count = as_int("bootstrap", count, 10, "the number of resamples")
     samples = []
     for measure in measures:
-        points = to_numpy(measure.points)
-        weights = np.ones(len(points)) if measure.weights is None else to_numpy(measure.weights).astype(np.float64)
-        samples.append(_Sample(points, weights / weights.sum()))
-    sizes = [len(sample.points) for sample in samples]
-    drawn = frames_from_normals(generator.standard_normal, _CIRCLES, samples[0].points.shape[1], "quasi")
-    frames = np.ascontiguousarray(drawn, dtype=samples[0].points.dtype)
+        points, weights = measure.in_numpy()
+        weights = np.ones(len(points)) if weights is None else weights
+        samples.append((points, weights / weights.sum()))
+    sizes = [len(points) for points, _ in samples]
+    first, _ = samples[0]
+    drawn = frames_from_normals(generator.standard_normal, _CIRCLES, first.shape[1], "quasi")
+    frames = np.ascontiguousarray(drawn, dtype=first.dtype)
     backend = backend_for(frames)
     observed = float(np.mean(backend.slice_costs([Measure(*sample) for sample in samples], frames, p)))
+
+    def resample(pools: Sequence[tuple[Floats, Floats]], count: int, show: Callable[[int], None]) -> Floats:
+        """SSW_p^p of resamples of the pools, shape (count,); resamples of one call share the sort of the points."""
+        plain = [Measure(points) for points, _ in pools]
+        at_once = max(1, _POINTS_PER_CALL // (_CIRCLES * n_atoms(plain)))
+        values = []
+        for start in range(0, count, at_once):
+            stop = min(start + at_once, count)
+            repeats = [np.empty((stop - start, len(points)), np.uint32) for points, _ in pools]
+            for k in range(stop - start):
+                for rows, (_, shares), size in zip(repeats, pools, sizes, strict=True):
+                    rows[k] = _draw_repeats(shares, size, generator)
+            values.append(np.mean(backend.resampled_costs(plain, repeats, frames, p), axis=0))
+            show(stop)
+        return np.concatenate(values)
+
     with progress_bar(progress, "resamples", count + _SPLITS) as show:
-        values = _resampled_values(samples, sizes, frames, p, count, generator, show)
+        values = resample(samples, count, show)
         if len(samples) == 2:
-            shares = [size / sum(sizes) * sample.shares for size, sample in zip(sizes, samples, strict=True)]
-            pool = _Sample(np.concatenate([sample.points for sample in samples]), np.concatenate(shares))
-            floor = _resampled_values([pool, pool], sizes, frames, p, _SPLITS, generator, lambda k: show(count + k))
+            shares = np.concatenate([len(points) / sum(sizes) * shares for points, shares in samples])
+            pool = np.concatenate([points for points, _ in samples]), shares
+            floor = resample([pool, pool], _SPLITS, lambda k: show(count + k))
         else:
             floor = np.empty(_SPLITS)
             for k in range(_SPLITS):
-                uniform = generator.standard_normal(samples[0].points.shape)
+                uniform = generator.standard_normal(first.shape)
                 uniform /= np.linalg.norm(uniform, axis=1, keepdims=True)
                 floor[k] = np.mean(backend.slice_costs([Measure(uniform.astype(frames.dtype))], frames, p))
             show(count + _SPLITS)
     return PointSampling(values - observed, float(np.mean(floor)))
-
-
-def _resampled_values(
-    samples: Sequence[_Sample],
-    sizes: Sequence[int],
-    frames: Floats,
-    p: float,
-    count: int,
-    generator: np.random.Generator,
-    show: Callable[[int], None],
-) -> Floats:
-    """SSW_p^p of resamples of these sizes, shape (count,); resamples of one call share the sort of the points."""
-    backend = backend_for(frames)
-    at_once = max(1, _POINTS_PER_CALL // (len(frames) * sum(len(sample.points) for sample in samples)))
-    values = []
-    for start in range(0, count, at_once):
-        stop = min(start + at_once, count)
-        repeats = [np.empty((stop - start, len(sample.points)), np.uint32) for sample in samples]
-        for k in range(stop - start):
-            for rows, sample, size in zip(repeats, samples, sizes, strict=True):
-                rows[k] = _draw_repeats(sample.shares, size, generator)
-        values.append(
-            np.mean(backend.resampled_costs([Measure(sample.points) for sample in samples], repeats, frames, p), axis=0)
-        )
-        show(stop)
-    return np.concatenate(values)
 
 
 def _draw_repeats(shares: Floats, size: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -1,24 +1,34 @@
 """SSW_p^p with its standard error over the draw of great circles."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import Array, device, namespace, to_kind, to_numpy
+from sphereot._arrays.libraries import Array, namespace, to_kind, to_numpy
 from sphereot._arrays.random import numpy_generator
 from sphereot._arrays.types import ArrayT, EstimateMethod, Frames, Numbers, NumpyPoints, ResultT, Seed
-from sphereot._arrays.validation import as_int, as_method, as_order, as_slice_count
+from sphereot._arrays.validation import as_method, as_number, as_order
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures, n_atoms
 from sphereot._support.bisection import bisect
 from sphereot._support.extras import Progress, progress_bar
 from sphereot.distance.bootstrap import PointSampling, resample_points
-from sphereot.distance.sampling import CircleSampling, apply_controls, choose_sampling, costs_on, near_points
-from sphereot.distance.ssw import as_measures, detach, frames_for
+from sphereot.distance.control_variates import apply_controls
+from sphereot.distance.sampling import (
+    CircleSampling,
+    choose_sampling,
+    circle_counts,
+    costs_on,
+    further_sizes,
+    replicate_sizes,
+)
+from sphereot.distance.ssw import as_measures, detach
+from sphereot.slicing.circles import frames_for
+from sphereot.slicing.near_centers import near_points
 
 Floats = NDArray[np.float64]
 
@@ -27,8 +37,8 @@ _MIN_CIRCLES_PER_STEP = 8  # enough for several threads
 _MAX_COORDINATES = 1 << 25  # of frames that are held at once
 _MAX_EXACT_WORK = 4e9  # pairs of points times coordinates for which the sum over all pairs is worth its time
 _OVERHEAD_OF_PAIR = 32  # in coordinates
-
 _LARGEST_MULTIPLE = 3.0
+_LEVEL = "the confidence level must be between 0 and 1"
 
 
 @dataclass(frozen=True)
@@ -45,16 +55,14 @@ class SSWEstimate(Generic[ResultT]):
     p : float
         Order of the distance.
     method : str
-        How the great circles were drawn: "quasi", "orthogonal" or "iid" (see `great_circles`); "importance", more often
-        near the poles of tight samples and of points that nearly coincide; "given", if they were passed in; or "exact",
-        without great circles.
+        How the great circles were drawn: "quasi", "orthogonal" or "iid" (see `great_circles`); "importance" (more often
+        near the poles of tight samples and of points that nearly coincide); "given"; or "exact" (no great circles).
     n_replicates : int
         Number of independent sets of great circles.
     n_controls : int
         Number of available control variates. A small number of great circles uses fewer of them, or none.
     reliable : bool
-        False if the standard error cannot be trusted: a single great circle carries a large part of the value, or
-        points of the two samples nearly coincide and the method rarely draws the great circles that carry the value.
+        False if the standard error cannot be trusted, because a few rare great circles carry a large part of the value.
         Fewer than ten great circles are too few to detect this.
     slice_costs : array, shape (L,)
         W_p^p on each great circle.
@@ -91,17 +99,16 @@ class SSWEstimate(Generic[ResultT]):
         return root_and_error(self.value, self.standard_error, self.p)[1]
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return a confidence interval for SSW_p^p of these points.
+        """Return a confidence interval for SSW_p^p of these points, over the choice of great circles only.
 
-        It uses the quantiles of Student's t distribution with `n_replicates` - 1 degrees of freedom. It covers the
-        choice of great circles only; see `sampling_interval` for the draw of the points.
+        It uses the quantiles of Student's t distribution with `n_replicates` - 1 degrees of freedom.
         """
-        _require_probability(level)
+        level = as_number("level", level, lambda number: 0 < number < 1, _LEVEL)
         if self.method == "exact":
             return self.value, self.value
         if self.n_replicates < 2:
             return math.nan, math.nan
-        half = t_quantile(float(level), self.n_replicates - 1) * self.standard_error
+        half = t_quantile(level, self.n_replicates - 1) * self.standard_error
         return max(self.value - half, 0.0), self.value + half
 
     def sampling_interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -110,34 +117,34 @@ class SSWEstimate(Generic[ResultT]):
         It is valid for distributions that differ. If they are equal, the value is about `noise_floor`; use
         `sphereot.stats.two_sample_test` to test whether they differ.
         """
-        _require_probability(level)
+        level = as_number("level", level, lambda number: 0 < number < 1, _LEVEL)
         if self.sampling is None:
-            raise ValueError("sampling_interval: needs resamples; call ssw_estimate(..., bootstrap=200).")
-        return self.sampling.interval(self.value, float(level))
+            raise ValueError("sampling_interval needs resamples. Call ssw_estimate(..., bootstrap=200).")
+        return self.sampling.interval(self.value, level)
 
     @property
     def noise_floor(self) -> float:
         """Expected SSW_p^p of two samples of the same sizes from the same distribution; needs `bootstrap`."""
         if self.sampling is None:
-            raise ValueError("noise_floor: needs resamples; call ssw_estimate(..., bootstrap=200).")
+            raise ValueError("noise_floor needs resamples. Call ssw_estimate(..., bootstrap=200).")
         return self.sampling.noise_floor
 
     def __str__(self) -> str:
         if self.method == "exact":
             text = f"{self.value:.6g} (exact, p = {self.p:g})"
         else:
-            sets = "" if self.n_replicates in (1, self.n_projections) else f" in {self.n_replicates} replicates"
+            sets = "" if self.n_replicates in (1, self.n_projections) else f", {self.n_replicates} replicates"
             doubt = "" if self.reliable else "; not reliable: a few rare great circles carry a large part of the value"
             text = (
                 f"{self.value:.6g} ± {self.standard_error:.2g} "
-                f"({self.n_projections} {self.method} slices{sets}, p = {self.p:g}{doubt})"
+                f"({self.n_projections} great circles, {self.method}{sets}, p = {self.p:g}{doubt})"
             )
         if self.sampling is None:
             return text
         low, high = self.sampling_interval()
         return (
-            f"{text}\n  over the draw of the points: {low:.6g} to {high:.6g} with probability 95%; two samples of one "
-            f"distribution have {self.noise_floor:.6g}"
+            f"{text}\n  95% confidence interval (sampling of the points): {low:.6g} to {high:.6g}; "
+            f"expected value if the distributions are equal: {self.noise_floor:.6g}"
         )
 
 
@@ -177,7 +184,7 @@ def ssw_estimate(
         Largest number of great circles, without those of a pilot. The result contains the standard error reached.
     progress : bool or callable (done, total), default False
         Show a bar in the terminal (needs rich), or call a function with the number of great circles that are done and
-        the number drawn so far, which grows with `rtol`. The result is the same to the last bit.
+        the number drawn so far, which grows with `rtol`.
     bootstrap : int, optional
         Number of resamples of the points, at least 10; 200 are usual. It adds `sampling_interval`, over the draw of
         the points, and `noise_floor` to the result. A resample needs a tenth to a fifth of the time of one `ssw`.
@@ -185,8 +192,7 @@ def ssw_estimate(
     Returns
     -------
     SSWEstimate
-        Result with `.value`, `.standard_error`, `.method`, `.n_replicates`, `.n_projections`, `.reliable`,
-        `.slice_costs`, `.distance` and `.confidence_interval(level)`.
+        Result with `.value`, `.standard_error`, `.distance`, `.confidence_interval(level)` and `.reliable`.
 
     Notes
     -----
@@ -198,13 +204,12 @@ def ssw_estimate(
       takes a fraction of a second (`ssw_uniform(method="exact")`).
     - If points of the two samples nearly coincide, great circles are drawn more often near the poles of the points
       (`"importance"`), and weighted. A pilot of 128 more great circles confirms the choice.
-    - If the samples are concentrated about a few centers, a pilot of 128 to 512 more great circles estimates the
-      variance of the cost. If it is large, great circles are drawn more often near the poles of the centers
-      (`"importance"`), and weighted.
+    - If the samples are concentrated about a few centers and a pilot of 128 to 512 more great circles shows a large
+      variance of the cost, great circles are drawn more often near the poles of the centers (`"importance"`).
     - Otherwise, the method is `"quasi"`. In 5 or more dimensions it also uses control variates: functions of a great
       circle that follow the cost and whose means are known.
 
-    The guide "Accuracy of the estimates" shows variances, and how often the intervals contain the true value.
+    See :doc:`/background/accuracy` for variances, and for how often the intervals contain the true value.
 
     Examples
     --------
@@ -224,21 +229,21 @@ def ssw_estimate(
     if y is not None:
         samples["y"], weights["y_weights"] = y, y_weights
     elif y_weights is not None:
-        raise ValueError("y_weights: got weights without y; pass y too, or leave y_weights out.")
+        raise ValueError("y_weights: got weights without y. Pass y too, or leave y_weights out.")
     measures = detach(as_measures(samples, weights, p))
     points = measures[0].points
     generator = numpy_generator(seed, points)
     chosen = None if method is None else as_method(method, also=("importance",))
     if projections is not None:
         if rtol is not None:
-            raise ValueError("rtol: cannot be met with fixed projections; give n_projections or nothing instead.")
+            raise ValueError("rtol is not supported for given projections. Pass n_projections, or neither.")
         if chosen is not None:
-            raise ValueError("method: got a method and projections; give one of them.")
+            raise ValueError("method: got a method and projections. Pass one of them.")
         frames = frames_for(points, n_projections, projections, seed)
         count, dim, _ = frames.shape
         costs = _costs_in_steps(measures, p, frames, 0, progress)
         sampling = CircleSampling("given", dim, None, None, near_points(measures, p, count))
-        estimate = _summarize(costs, [1] * count, sampling, p)
+        estimate = _summarize(costs, None, None, [1] * count, sampling, p)
     else:
         count, limit = circle_counts(n_projections, rtol, max_projections)
         n, dim = points.shape
@@ -255,11 +260,10 @@ def ssw_estimate(
 
 def _estimate_exactly(measure: Measure) -> SSWEstimate:
     """SSW_2^2 to the uniform distribution, in double precision for points of any dtype."""
-    points, weights = measure
-    wide = to_numpy(points).astype(np.float64)
-    wide_weights = None if weights is None else to_numpy(weights).astype(np.float64)
-    value = float(backend_for(wide).pair_cost(Measure(wide, wide_weights)))
-    no_costs = namespace(points).empty((0,), dtype=points.dtype, device=device(points))
+    points, weights = measure.in_numpy()
+    wide = points.astype(np.float64)
+    value = float(backend_for(wide).pair_cost(Measure(wide, weights)))
+    no_costs = to_kind(np.empty(0), measure.points)
     return SSWEstimate(value, 0.0, 2.0, "exact", n_replicates=0, n_controls=0, reliable=True, slice_costs=no_costs)
 
 
@@ -277,41 +281,28 @@ def _estimate_by_drawing(
     first = further = replicate_sizes(count, sampling.dim, sampling.method, controlled=sampling.controls is not None)
     at_once = max(1, _MAX_COORDINATES // (2 * sampling.dim * first[0]))  # replicates whose frames are held in memory
     sizes: list[int] = []
-    costs: list[Array] = []
-    weights: list[Floats] = []
-    controls: list[Floats] = []
-    while True:
+    parts: list[tuple[Array, Floats | None, Floats | None]] = []
+    while further:
         for start in range(0, len(further), at_once):
             part = further[start : start + at_once]
-            frames, part_weights = sampling.draw(part, generator)
-            costs.append(_costs_in_steps(measures, p, frames, sum(sizes), progress))
+            frames, weights = sampling.draw(part, generator)
+            costs = _costs_in_steps(measures, p, frames, sum(sizes), progress)
+            parts.append((costs, weights, sampling.controls.values(frames) if sampling.controls else None))
             sizes += part
-            if part_weights is not None:
-                weights.append(part_weights)
-            if sampling.controls is not None:
-                controls.append(sampling.controls.values(frames))
-        estimate = _summarize(
-            namespace(costs[0]).concat(costs),
-            sizes,
-            sampling,
-            p,
-            np.concatenate(weights) if weights else None,
-            np.concatenate(controls) if controls else None,
-        )
+        all_costs, all_weights, all_controls = map(_join, zip(*parts, strict=True))
+        estimate = _summarize(all_costs, all_weights, all_controls, sizes, sampling, p)
         if rtol is None or estimate.standard_error <= rtol * estimate.value:
-            return estimate
+            break
         further = further_sizes(first, min(estimate.n_projections, limit - estimate.n_projections))
-        if not further:
-            return estimate
+    return estimate
+
+
+def _join(arrays: Sequence[Array | None]) -> Array | None:
+    return None if arrays[0] is None else namespace(arrays[0]).concat(arrays)
 
 
 def _summarize(
-    costs: Array,
-    sizes: list[int],
-    sampling: CircleSampling,
-    p: float,
-    weights: Floats | None = None,
-    controls: Floats | None = None,
+    costs: Array, weights: Floats | None, controls: Floats | None, sizes: list[int], sampling: CircleSampling, p: float
 ) -> SSWEstimate:
     """The estimate from the costs of replicates of these sizes, with weights and control variates of each circle."""
     contributions = to_numpy(costs).astype(np.float64)
@@ -337,26 +328,10 @@ def _summarize(
         method=sampling.method,
         n_replicates=len(sizes),
         n_controls=0 if known is None else len(known.means),
-        reliable=is_light and not sampling.misses_rare_circles(value, p),
+        reliable=is_light and not sampling.misses_rare_circles(value, error, n_circles, p),
         slice_costs=costs,
         slice_weights=None if weights is None else to_kind(weights, costs),
     )
-
-
-def _require_probability(level: Any) -> None:
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise ValueError(f"level: got {level!r}, but a probability strictly between 0 and 1 is needed.")
-
-
-def circle_counts(n_projections: int | None, rtol: Any, max_projections: int) -> tuple[int, int]:
-    """The number of great circles to begin with, and the largest number to use."""
-    count = as_slice_count(n_projections)
-    if rtol is None:
-        return count, count
-    if not isinstance(rtol, Real) or not 0 < rtol < math.inf:
-        raise ValueError(f"rtol: got {rtol!r}, but a positive number is needed.")
-    limit = as_int("max_projections", max_projections, 1, "the largest number of great circles")
-    return min(count, limit), limit
 
 
 def _costs_in_steps(measures: Measures, p: float, frames: Array, done: int, progress: Progress) -> Array:
@@ -369,7 +344,7 @@ def _costs_in_steps(measures: Measures, p: float, frames: Array, done: int, prog
         for rows in np.array_split(np.arange(count), n_steps):
             parts.append(costs_on(measures, frames[rows[0] : rows[-1] + 1, ...], p))
             show(done + int(rows[-1]) + 1)
-    return namespace(parts[0]).concat(parts)
+    return _join(parts)
 
 
 def root_and_error(value: float, standard_error: float, p: float) -> tuple[float, float]:
@@ -380,41 +355,10 @@ def root_and_error(value: float, standard_error: float, p: float) -> tuple[float
     return root, standard_error * root / (p * value)
 
 
-_REPLICATES = 8
-# With control variates in high dimension the gain does not come from the arrangement within a replicate, and more
-# degrees of freedom make up for estimates that are not quite normally distributed.
-_CONTROLLED_REPLICATES = 16
-_HIGHEST_SPREAD_GAIN = 16  # the highest dimension in which evenly spread circles gain much beyond control variates
-_FEWEST_REPLICATES = 4
-
-
-def replicate_sizes(n_projections: int, dim: int, method: str, *, controlled: bool = False) -> list[int]:
-    """Numbers of great circles in each replicate, which differ by one at most, larger ones first.
-
-    There are eight replicates, or 16 with control variates in high dimension. If that is not enough for an orthogonal
-    block in each, there are fewer, but at least four. Independent great circles are replicates of size one.
-
-    >>> replicate_sizes(200, 3, "quasi")
-    [25, 25, 25, 25, 25, 25, 25, 25]
-    >>> replicate_sizes(200, 64, "quasi")
-    [34, 34, 33, 33, 33, 33]
-    """
-    if method == "iid":
-        return [1] * n_projections
-    block = dim // 2 if dim % 2 == 0 else dim
-    count = _CONTROLLED_REPLICATES if controlled and dim > _HIGHEST_SPREAD_GAIN else _REPLICATES
-    if not controlled and n_projections // count < block and n_projections // block >= _FEWEST_REPLICATES:
-        count = n_projections // block
-    count = min(count, n_projections)
-    size, larger = divmod(n_projections, count)
-    return [size + (k < larger) for k in range(count)]
-
-
 def mean_and_error(sizes: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """The mean over great circles and its standard error, from the means of replicates, shape (R, ...).
+    """The mean over great circles and its standard error, from the sizes (R,) and the means (R, ...) of replicates.
 
-    Replicates are weighted by their sizes n_r: sum over r of n_r (m_r - m)^2 / (R - 1) estimates the variance of a
-    single great circle.
+    The sum over r of n_r (m_r - m)^2 / (R - 1) estimates the variance of a single great circle.
     """
     sizes = sizes.reshape(-1, *[1] * (means.ndim - 1))
     total = sizes.sum()
@@ -427,23 +371,8 @@ def mean_and_error(sizes: Floats, means: Floats) -> tuple[Floats, Floats]:
     return mean, largest * np.sqrt((sizes * scaled**2).sum(axis=0) / (len(means) - 1) / total)
 
 
-def further_sizes(sizes: list[int], count: int) -> list[int]:
-    """Sizes of further replicates, of at most `count` great circles in total, which repeat those of the first ones.
-
-    Replicates of equal size have equal variance, for every method.
-
-    >>> further_sizes([4, 4, 3], 12)
-    [4, 4, 3]
-    """
-    further: list[int] = []
-    while (size := sizes[len(further) % len(sizes)]) <= count:
-        further.append(size)
-        count -= size
-    return further
-
-
 def t_quantile(level: float, degrees_of_freedom: int) -> float:
-    """The t with P(|T| <= t) = `level`, for Student's T with an integer number of degrees of freedom.
+    """The t with P(|T| <= t) = `level`, for Student's T.
 
     With t = sqrt(dof) tan(theta), the probability is a finite sum of powers of cos(theta) (Abramowitz and Stegun,
     26.7.3 and 26.7.4).

@@ -15,8 +15,10 @@ from sphereot._arrays.validation import as_method, as_order
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot._support.extras import Progress, progress_bar
-from sphereot.distance.estimates import circle_counts, further_sizes, mean_and_error, replicate_sizes, root_and_error
-from sphereot.distance.ssw import as_measures, detach, frames_for
+from sphereot.distance.estimates import mean_and_error, root_and_error
+from sphereot.distance.sampling import circle_counts, further_sizes, replicate_sizes
+from sphereot.distance.ssw import as_measures, detach
+from sphereot.slicing.circles import frames_for
 from sphereot.slicing.drawing import frames_from_normals
 
 
@@ -71,13 +73,13 @@ def pairwise_ssw(
 def several_measures(measures: Any, weights: Sequence[Any] | None, p: float) -> list[Measure]:
     """Validate several samples and their weights, and convert them to a common dtype."""
     if not isinstance(measures, Sequence) and not hasattr(measures, "__dlpack__") and is_table(measures):
-        raise TypeError(f"measures: got {type(measures).__name__}, one table; pass a list of samples.")
+        raise TypeError(f"measures must be a list of samples, got one table ({type(measures).__name__}).")
     count = len(measures)
     if count == 0:
-        raise ValueError("measures: there are none; give at least one sample.")
+        raise ValueError("measures must have at least one sample, got none.")
     masses = [None] * count if weights is None else weights
     if len(masses) != count:
-        raise ValueError(f"weights: got {len(masses)} for {count} measures; give one array, or None, for each.")
+        raise ValueError(f"weights must have one array, or None, for each of {count} measures, got {len(masses)}.")
     samples = {f"measures[{i}]": measures[i] for i in range(count)}
     return as_measures(samples, {f"weights[{i}]": masses[i] for i in range(count)}, p)
 
@@ -89,10 +91,11 @@ def pairwise_matrix(measures: Measures, frames: Array, p: float, *, root: bool) 
     if count == 1:
         return xp.zeros((1, 1), dtype=dtype, device=device(first))
     costs = xp.astype(backend_for(first).pairwise_costs(measures, frames, p, root=root), dtype, copy=False)
-    # Entry (i, j) of the square is the cost of its pair; a zero in front is for the diagonal.
-    index = np.zeros((count, count), dtype=np.int64)
-    index[np.triu_indices(count, 1)] = np.arange(1, count * (count - 1) // 2 + 1)
-    flat = xp.asarray((index + index.T).ravel(), device=device(costs))
+    rows = xp.arange(count, device=device(costs))
+    low, high = xp.minimum(rows[:, None], rows), xp.maximum(rows[:, None], rows)
+    # The zero in front of the costs is the diagonal; the pair (low, high) follows all pairs with a smaller `low`.
+    index = xp.where(low == high, 0 * low, low * (2 * count - low - 1) // 2 + high - low)
+    flat = xp.reshape(index, (-1,))
     return xp.reshape(xp.take(xp.concat([xp.zeros_like(costs[:1]), costs]), flat), (count, count))
 
 
@@ -179,8 +182,8 @@ def pairwise_ssw_estimate(
 
     Notes
     -----
-    Great circles come in independent replicates, as in `ssw_estimate`. All pairs share them, so there is no importance
-    sampling: for tight samples close to each other use `ssw_estimate`.
+    The great circles are drawn in independent replicates, as in `ssw_estimate`, and shared by all pairs. There is no
+    importance sampling: for tight samples close to each other use `ssw_estimate`.
 
     Examples
     --------
@@ -198,12 +201,9 @@ def pairwise_ssw_estimate(
     dim = points.shape[1]
     count, limit = circle_counts(n_projections, rtol, max_projections)
     generator = numpy_generator(seed, points)
-    # A matrix of costs for each independent great circle would take long: they are drawn in groups.
-    first = (
-        replicate_sizes(count, dim, drawn)
-        if drawn != "iid"
-        else [len(group) for group in np.array_split(np.arange(count), min(_INDEPENDENT_GROUPS, count))]
-    )
+    first = replicate_sizes(count, dim, drawn)
+    if drawn == "iid":  # in groups: a matrix of costs for each great circle would take long
+        first = [len(group) for group in np.array_split(np.arange(count), min(_INDEPENDENT_GROUPS, count))]
     further = first
     sizes: list[int] = []
     means: list[NDArray[np.float64]] = []

@@ -5,12 +5,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from sphereot._arrays.libraries import Array, take_root, without_gradient
+from sphereot._arrays.libraries import take_root, without_gradient
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, UniformMethod
-from sphereot._arrays.validation import as_frames, as_method, as_order, as_samples, as_slice_count
+from sphereot._arrays.validation import as_order, as_samples
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
-from sphereot.slicing.circles import draw_great_circles
+from sphereot.slicing.circles import frames_for
 
 
 @overload
@@ -183,7 +183,7 @@ def ssw_uniform(
     weights : array, shape (n,), optional
         Nonnegative weights, rescaled to sum to 1. By default, all points have the same weight.
     n_projections, projections, seed, root
-        Great circles and result, as in `ssw`. Leave out the great circles and the seed for `method="exact"`.
+        Great circles and result, as in `ssw`. Leave out great circles and seed for `method="exact"`.
     method : {"iid", "orthogonal", "quasi", "exact"}, default "iid"
         How to draw the great circles, as in `ssw`. For p = 2, "exact" computes the mean over all great circles without
         drawing any: a double sum over the points (`uniform_kernel`), in O(n^2 d) time and no n x n array.
@@ -215,45 +215,29 @@ def ssw_uniform(
         require_exact_options(p, points.shape[0], root, unbiased, given)
         return take_root(backend_for(points).pair_cost(measure, unbiased=unbiased), p, root)
     if unbiased:
-        raise ValueError(f"unbiased: got True with method={method!r}, but it needs method='exact'.")
+        raise ValueError(f"unbiased: got True with method={method!r}. Pass method='exact'.")
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost((measure,), frames, p, root=root)
 
 
 def as_measures(samples: Mapping[str, Any], weights: Mapping[str, Any], p: float) -> list[Measure]:
-    """Validate named samples and their named weights."""
+    """Validate named samples with their named weights."""
     return [Measure(*pair) for pair in as_samples(samples, weights, p=p)]
 
 
 def detach(measures: Measures) -> Measures:
-    """The measures without gradients: an estimate with its standard error has none."""
-    return [
-        Measure(without_gradient(points), None if weights is None else without_gradient(weights))
-        for points, weights in measures
-    ]
-
-
-def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: Any = "iid") -> Array:
-    """Validate `projections` for points `x`, or draw great circles: frames (L, d, 2)."""
-    method = as_method(method)
-    if projections is None:
-        return draw_great_circles(as_slice_count(n_projections), x.shape[1], method, seed, x)
-    frames = as_frames(projections, x)
-    as_slice_count(n_projections, frames)
-    return without_gradient(frames)  # no backend differentiates in the circles themselves
+    """The measures without gradients, which an estimate with its standard error does not have."""
+    return [Measure(without_gradient(x), None if a is None else without_gradient(a)) for x, a in measures]
 
 
 def require_exact_options(p: float, n: int, root: bool, unbiased: bool, given: Mapping[str, Any]) -> None:
-    """Raise an error unless the options of a distance to the uniform distribution fit `method="exact"`.
-
-    `given` has the options for great circles by name, None if they are not given; n is the number of points.
-    """
+    """Raise an error unless the options fit `method="exact"`; `given` are the options for great circles, by name."""
     if p != 2:
-        raise ValueError(f"p: got {p:g}, but method='exact' is for p = 2; give p=2, or another method.")
+        raise ValueError(f"p: got {p:g}, but method='exact' is for p = 2. Pass p=2, or another method.")
     for name, value in given.items():
         if value is not None:
-            raise ValueError(f"{name}: got a value, but method='exact' draws no great circles; leave {name} out.")
+            raise ValueError(f"{name}: got a value, but method='exact' draws no great circles. Leave {name} out.")
     if unbiased and root:
-        raise ValueError("root: got True with unbiased=True, whose value may be negative; leave one of them out.")
+        raise ValueError("root: got True with unbiased=True, whose value may be negative. Leave out one of them.")
     if unbiased and n < 2:
-        raise ValueError(f"x: got {n} point, but unbiased=True needs at least 2; give more points.")
+        raise ValueError(f"x: unbiased=True needs at least 2 points, got {n}.")

@@ -1,4 +1,4 @@
-"""The kernel whose double sum is SSW_2 to the uniform distribution, without slices."""
+"""The kernel whose double sum is SSW_2 to the uniform distribution, without great circles."""
 
 from typing import Any, overload
 
@@ -19,38 +19,32 @@ def uniform_kernel(cosines: ArrayT, dim: int) -> ArrayT: ...
 
 
 def uniform_kernel(cosines: ArrayLike, dim: int) -> Any:
-    """The kernel K_d of SSW_2 to the uniform distribution, from the cosines of angles between points.
+    """Compute the kernel K_d of SSW_2 to the uniform distribution, from the cosines of angles between points.
 
     For unit vectors x_i with weights a_i that add up to 1, the mean over all great circles is a double sum,
     SSW_2^2(mu, Unif) = sum_ij a_i a_j K_d(<x_i, x_j>). K_d is positive definite, falls from 1/12 at equal points to
-    -1/24 at opposite ones, and has mean zero under the uniform distribution.
+    -1/24 at opposite points, and has mean zero under the uniform distribution.
 
     Parameters
     ----------
     cosines : array, any shape
-        Inner products of unit vectors, in [-1, 1]; what lies outside by rounding counts as the nearer end.
+        Inner products of unit vectors, in [-1, 1] up to rounding.
     dim : int
         Dimension d of the space around the sphere S^{d-1}, at least 2.
 
     Returns
     -------
     array
-        Values of K_d, of the shape, library and dtype of `cosines`.
-
-    Raises
-    ------
-    ValueError
-        If a cosine is NaN or outside [-1, 1] by more than rounding, or `dim` is not an int of at least 2.
+        Values of K_d, with the shape, library and dtype of `cosines`.
 
     Notes
     -----
-    In float64 the error is below 1e-14, given the cosine; in float32 below 1e-7. For angles gamma near 0 the cosine
-    itself carries little of the angle: its rounding error eps moves the angle by about eps / gamma, at most
-    sqrt(2 eps), and K_d by 1 / (4 pi) of that: at most 2e-9 in float64 and 4e-5 in float32.
+    Given the cosine, the error is below 1e-14 in float64 and below 1e-7 in float32. For angles near 0, the rounding of
+    the cosine changes K_d by at most 2e-9 in float64 and 4e-5 in float32.
 
     The derivative is infinite at 1 and, for d > 2, at -1. Automatic differentiation gives 0 at both.
 
-    See :doc:`/uniformity` for the formulas and their proofs.
+    See :doc:`/background/uniformity` for the formulas and their proofs.
 
     Examples
     --------
@@ -72,7 +66,7 @@ def uniform_kernel(cosines: ArrayLike, dim: int) -> Any:
         if bool(xp.any(outside)):
             largest = float(xp.max(xp.abs(values)))
             raise ValueError(
-                f"cosines: there is a value of size {largest:.4g}, but cosines lie in [-1, 1]; normalize the points "
-                "first with sphereot.sphere.normalize(x)."
+                f"cosines must be in [-1, 1], got a value of size {largest:.4g}. Normalize the points first with "
+                "sphereot.sphere.normalize(x)."
             )
     return kernel_value(0.5 - 0.5 * array, dim)

@@ -15,7 +15,7 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
-from sphereot._arrays.libraries import readable
+from sphereot._arrays.libraries import full_precision, product, readable
 from sphereot._arrays.random import torch_generator
 from sphereot._support.bessel import bessel_ratio_slope, log_mean_exponential
 from sphereot.distributions.uniform import (
@@ -126,7 +126,10 @@ class AxialDistribution(SphereDistribution):
         tangents = out.normal_(generator=generator)
         tangents[..., 0] = 0.0
         length = length / torch.linalg.vector_norm(tangents, dim=-1)
-        along = tangents @ mirror if mirror.ndim == 1 else torch.einsum("...d,...d->...", tangents, mirror)
+        if mirror.ndim == 1:
+            along = product(tangents.reshape(-1, self.dim), mirror[:, None]).reshape(length.shape)
+        else:
+            along = (tangents * mirror).sum(-1)
         inner = (cosine * mirror[..., 0] + length * along) * (2.0 / (mirror * mirror).sum(-1))
         scale, shift = (-sign * length).unsqueeze(-1), (sign * inner).unsqueeze(-1)
         # In place if no gradient needs the tangents: a new page of memory costs more than the arithmetic.
@@ -379,11 +382,12 @@ def _draw_around_single_loc(
     kind = {"dtype": mirror.dtype, "device": mirror.device}
     angle = torch.rand(cosine.shape, generator=generator, **kind).mul_(2.0 * math.pi)
     before = torch.stack([cosine, length * torch.cos(angle), length * torch.sin(angle)]).reshape(3, -1).T
-    twice = torch.outer(mirror, mirror) * (2.0 / (mirror @ mirror))
+    twice = torch.outer(mirror, mirror) * (2.0 / (mirror * mirror).sum())
     matrix = sign * (twice - torch.eye(3, **kind))
     if before.requires_grad or matrix.requires_grad:
-        return (before @ matrix).view(out.shape)  # the matrix is symmetric
-    torch.mm(before, matrix, out=out.view(-1, 3))
+        return torch.as_tensor(product(before, matrix)).view(out.shape)  # the matrix is symmetric
+    with full_precision(out):
+        torch.mm(before, matrix, out=out.view(-1, 3))
     return out
 
 

@@ -3,14 +3,16 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sphereot._support.text import plural, shorten
 from sphereot._support.units import Lengths, format_number
-from sphereot.stats import DriftResult, DriftWindow, TwoSampleResult
+
+if TYPE_CHECKING:
+    from sphereot.stats import DriftResult, DriftWindow, TwoSampleResult
 
 MAX_POINTS = 1000  # that are drawn of a sample; more would hide each other
 AXIS_NAMES = ("direction in which they differ most", "second direction")  # of the plane
@@ -102,7 +104,7 @@ def distance_name(p: float) -> str:
     return "SSW" + f"{p:g}".translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
-def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, Any]:
+def timeline(result: "DriftResult", lengths: Lengths, width: float) -> dict[str, Any]:
     """Draw the distance of each window from the reference, and the band of distances expected without drift."""
     count, unit = len(result.windows), lengths.units[0].name
     values = [lengths.distance(window.value) for window in result.windows]
@@ -136,7 +138,7 @@ def timeline(result: DriftResult, lengths: Lengths, width: float) -> dict[str, A
     }
 
 
-def circle_chart(window: DriftWindow) -> dict[str, Any]:
+def circle_chart(window: "DriftWindow") -> dict[str, Any]:
     """Draw both densities along the great circle, which is cut at their minimum."""
     densities = window.densities
     grid = len(densities.turns)
@@ -163,7 +165,7 @@ def subsample(points: NDArray[Any], max_points: int = MAX_POINTS, seed: int = 0)
     return np.asarray(points, dtype=np.float64)
 
 
-def plane_chart(reference: NDArray[Any], window: NDArray[Any], test: TwoSampleResult) -> dict[str, Any]:
+def plane_chart(reference: NDArray[Any], window: NDArray[Any], test: "TwoSampleResult") -> dict[str, Any]:
     """Draw the points of two samples in the plane of `differing_plane`."""
     planar, text = project_on_plane(reference, window, test)
     limit = 1.05 * max(float(np.max(np.abs(points))) for points in planar) or 1.0
@@ -179,7 +181,7 @@ def plane_chart(reference: NDArray[Any], window: NDArray[Any], test: TwoSampleRe
 
 
 def project_on_plane(
-    reference: NDArray[Any], window: NDArray[Any], test: TwoSampleResult
+    reference: NDArray[Any], window: NDArray[Any], test: "TwoSampleResult"
 ) -> tuple[list[NDArray[np.float64]], str]:
     """Return at most `MAX_POINTS` points (n, 2) of each sample in the plane of `differing_plane`, and a caption."""
     before, after = np.asarray(reference, np.float64), np.asarray(window, np.float64)
@@ -202,7 +204,7 @@ def count_drawn(total: int) -> str:
 
 
 def differing_plane(
-    reference: NDArray[np.float64], window: NDArray[np.float64], test: TwoSampleResult
+    reference: NDArray[np.float64], window: NDArray[np.float64], test: "TwoSampleResult"
 ) -> NDArray[np.float64]:
     """Return orthonormal axes (d, 2) of a plane in the span of the great circles on which two samples differ most.
 

@@ -1,7 +1,7 @@
 """Great circles: drawing them, and projecting points onto them (Section 3.2, Lemma 1).
 
-A great circle is the intersection of the sphere with a plane, and a plane is an orthonormal frame U in V_{d,2}
-(Section 3.2). Points go to angular positions: x -> angle of U^T x, in [0, 1) (Lemma 1).
+A great circle is the intersection of the sphere with a plane, given by an orthonormal frame U in V_{d,2}. A point x is
+projected to the angle of U^T x, in turns in [0, 1).
 """
 
 import sys
@@ -19,7 +19,6 @@ from sphereot._arrays.libraries import (
     in_host_memory,
     is_double,
     is_torch,
-    is_torch_compiling,
     is_torch_traced,
     namespace,
     to_kind,
@@ -27,7 +26,7 @@ from sphereot._arrays.libraries import (
 )
 from sphereot._arrays.random import seed_of_draw
 from sphereot._arrays.types import ArrayT, Frames, Method, NumpyPoints, Seed, SupportsDLPack
-from sphereot._arrays.validation import as_frames, as_int, as_method, as_points
+from sphereot._arrays.validation import as_frames, as_int, as_method, as_points, as_slice_count, require_values
 from sphereot._backends import backend_for, kernel_serves, random_frames
 from sphereot.slicing.drawing import draw_frames
 
@@ -69,22 +68,20 @@ def great_circles(
 
     Notes
     -----
-    For every method, each single frame spans a uniformly distributed plane, so the mean over great circles is unbiased.
-    The methods differ in how the L planes depend on each other:
+    For every method, each frame spans a uniformly distributed plane, so the mean over great circles is unbiased. The
+    methods differ in how the L planes depend on each other:
 
     - ``"iid"``: independent planes, as in Algorithm 1.
     - ``"orthogonal"``: pairs of columns of random orthogonal matrices. In even dimension, a block contains d/2 mutually
       orthogonal planes. In odd dimension, it contains d planes that share their axes in a cycle. The projectors U U^T
       of a block add up to a multiple of the identity, so a cost that is linear in the projector has no error.
     - ``"quasi"`` (quasi-random, evenly spread): up to d = 64, planes with large mutual distances, under a random
-      rotation. A set contains at most 200 planes (128 for d > 16). It is the same on every machine. Its first
-      computation takes some milliseconds; later calls reuse it. For d > 64, the planes are orthogonal blocks. If d is
-      even and L is not a multiple of d/2, an incomplete block is balanced together with a complete one.
+      rotation. A set contains at most 200 planes (128 for d > 16). It is the same on every machine. For d > 64, the
+      planes are orthogonal blocks. If d is even and L is not a multiple of d/2, an incomplete block is balanced
+      together with a complete one.
 
-    The guide "Accuracy of the estimates" compares the variances.
-
-    A standard error from the costs of single great circles is correct for ``"iid"`` only. For the other methods it is
-    too large; use `ssw_estimate`.
+    A standard error from the costs of single great circles is correct only for ``"iid"``. For the other methods it is
+    too large; use `ssw_estimate`. See :doc:`/background/accuracy` for the variances of the methods.
 
     Examples
     --------
@@ -100,6 +97,8 @@ def great_circles(
     """
     n_projections = as_int("n_projections", n_projections, 1, "the number of great circles")
     dim = as_int("dim", dim, 2, "the dimension of the space around the sphere")
+    if is_torch(like):
+        require_values("like", like)
     return draw_great_circles(n_projections, dim, as_method(method), seed, like)
 
 
@@ -132,12 +131,24 @@ def project(x: ArrayT | NumpyPoints, projections: Frames) -> ArrayT:
     return turns
 
 
+def frames_for(x: Array, n_projections: int | None, projections: Array | None, seed: Any, method: Any = "iid") -> Array:
+    """Validate `projections` for points `x`, or draw great circles: frames (L, d, 2)."""
+    method = as_method(method)
+    if projections is None:
+        return draw_great_circles(as_slice_count(n_projections), x.shape[1], method, seed, x)
+    frames = as_frames(projections, x)
+    as_slice_count(n_projections, frames)
+    return without_gradient(frames)  # no backend differentiates in the circles themselves
+
+
 def draw_great_circles(n_projections: int, dim: int, method: str, seed: Any, like: Array | None) -> Array:
     """Draw `great_circles` for validated arguments."""
-    # An operator draws when a compiled graph runs, and as often as torch.func.vmap asks for.
-    if is_torch_compiling(like) or (seed is None and is_torch(like) and is_torch_traced()):
-        define_torch_operators()
-        return sys.modules["torch"].ops.sphereot.great_circles(n_projections, dim, method, seed, without_gradient(like))
+    if is_torch(like):
+        torch = sys.modules["torch"]
+        # An operator draws when a compiled graph runs, and as often as torch.func.vmap asks for.
+        if torch.compiler.is_compiling() or (seed is None and is_torch_traced()):
+            define_torch_operators()
+            return torch.ops.sphereot.great_circles(n_projections, dim, method, seed, without_gradient(like))
     return _draw(n_projections, dim, method, seed, like)
 
 
@@ -194,15 +205,14 @@ def _empty_frames(n_projections: int, dim: int, *settings: Any) -> Array:
 def _draw_for_members(
     operator: Any, info: Any, in_dims: Sequence[int | None], *settings: Any
 ) -> tuple[Array, int | None]:
-    """Draw for torch.func.vmap: without a seed as its `randomness` says; with a seed, the members share circles."""
+    """Draw for torch.func.vmap: without a seed by its `randomness`; with a seed, all members share the circles."""
     seed, like = settings[3], settings[-1]
     settings = (*settings[:-1], like if in_dims[-1] is None else like.select(in_dims[-1], 0))
     if seed is None and info.randomness == "error":
         raise RuntimeError(
-            "seed: great circles would be drawn at random inside torch.func.vmap; give a seed, or call vmap with "
+            "seed: great circles would be drawn at random inside torch.func.vmap. Pass a seed, or call vmap with "
             "randomness='same' (the members share their circles) or randomness='different'."
         )
     if seed is None and info.randomness == "different":
-        members = [operator(*settings) for _ in range(info.batch_size)]
-        return namespace(like).stack(members), 0
+        return namespace(like).stack([operator(*settings) for _ in range(info.batch_size)]), 0
     return operator(*settings), None

@@ -1,7 +1,4 @@
-"""Drawing the frames of great circles: independent, in orthogonal blocks, or evenly spread (Section 3.2).
-
-A great circle is the intersection of the sphere with a plane, and a plane is an orthonormal frame U in V_{d,2}.
-"""
+"""Drawing the frames of great circles: independent, in orthogonal blocks, or evenly spread (Section 3.2)."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -39,7 +36,7 @@ def frames_from_normals(draw: Callable[..., Array], n_projections: int, dim: int
     if method == "iid":
         return independent_frames(draw, n_projections, dim)
     half = dim // 2
-    # In the plane there is only one great circle. Up to d/2 planes, orthogonal ones are as far apart as planes can be.
+    # In the plane there is only one great circle. Up to d/2 planes, orthogonal planes have the largest distances.
     if method == "quasi" and dim > 2 and n_projections > half:
         if dim <= _HIGHEST_SPREAD_DIM:
             return _draw_spread(draw, [n_projections], dim)
@@ -66,7 +63,7 @@ def _draw_orthogonal_blocks(draw: Callable[..., Array], n_frames: int, dim: int)
     block = min(block, n_frames)
     axes = haar_matrices(draw, n_blocks, dim, min(2 * n_frames, dim))
     xp = namespace(axes)
-    # Axes 0 1, 2 3, ...; in odd dimension a second time around. The first planes of a block stay orthogonal.
+    # Axes 0 1, 2 3, ..., in odd dimension twice around. The first planes of a block stay orthogonal.
     around = xp.arange(2 * block, device=device(axes)) % dim
     frames = xp.reshape(xp.take(axes, around, axis=2), (n_blocks, dim, block, 2))
     return xp.reshape(xp.permute_dims(frames, (0, 2, 1, 3)), (n_blocks * block, dim, 2))[:n_frames, :, :]
@@ -126,21 +123,18 @@ def _gram_schmidt(first: Array, second: Array) -> Array:
     return xp.stack([first, second], axis=-1)
 
 
-# Four times this number of steps reduces the variance of SSW by a further fifth to two fifths for d = 4 to 8, and by
-# nothing that can be measured at d = 32.
-_STEPS = 30
-
-# Coarse compared with the rounding errors of a step, 1e-15, which hardly ever change a rounded number; fine compared
-# with the distances of the planes.
+_STEPS = 30  # four times this number reduces the variance by a further fifth to two fifths for d = 4 to 8
+# Rounding makes the planes equal on all machines. The grid is coarse compared with the errors of a step, 1e-15, and
+# fine compared with the distances of the planes.
 _GRID = 2.0**16
 _DIGITS_OF_STEP = 6
 
 
 @lru_cache(maxsize=16)
 def spread_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
-    """Frames, shape (n_planes, dim, 2), of planes far apart from each other; always the same. Callers must not write.
+    """Frames, shape (n_planes, dim, 2), of planes far apart from each other, for dim >= 3; callers must not write.
 
-    It needs dim >= 3: in the plane all frames span the same circle, and there is no distance to maximize.
+    The sum of the distances is maximized by descent with step sizes of Barzilai and Borwein.
     """
     gaussian = np.random.RandomState([n_planes, dim]).standard_normal((2, n_planes, dim))
     frames = best_frames = _place_on_grid(gaussian)
@@ -150,7 +144,7 @@ def spread_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
     for iteration in range(_STEPS):
         moved = _place_on_grid(frames - step * slope)
         energy, moved_slope = _energy_and_slope(moved)
-        if energy < best_energy:  # These steps are fast because they do not descend every time.
+        if energy < best_energy:  # not every step descends
             best_energy, best_frames = energy, moved
         change, bend = moved - frames, moved_slope - slope
         curvature = abs(float(np.vdot(change, bend)))
@@ -165,8 +159,7 @@ def spread_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
 def _place_on_grid(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Orthonormalize n pairs of vectors, shape (2, n, d), and round them."""
     frames = np.ascontiguousarray(np.moveaxis(_gram_schmidt(*pairs), -1, 0))
-    rounded: NDArray[np.float64] = np.round(frames * _GRID) / _GRID
-    return rounded
+    return np.asarray(np.round(frames * _GRID) / _GRID)
 
 
 def harmonic_planes(n_planes: int, dim: int) -> NDArray[np.float64]:
@@ -188,12 +181,11 @@ def _energy_and_slope(frames: NDArray[np.float64]) -> tuple[float, NDArray[np.fl
     first, second = frames
     gram_11, gram_12, gram_22 = first @ first.T, first @ second.T, second @ second.T
     squared_distance = 2 - (gram_11**2 + gram_12**2 + (gram_12**2).T + gram_22**2)
-    # A plane's pull on itself lies in the plane, and the last lines take it away; its distance just must not be zero.
+    # A plane's pull on itself lies in the plane, and the last lines remove it; its distance must only not be zero.
     np.fill_diagonal(squared_distance, 1.0)
     distance = np.sqrt(squared_distance)
-    gram_11 /= distance
-    gram_12 /= distance
-    gram_22 /= distance
+    for gram in (gram_11, gram_12, gram_22):
+        gram /= distance
     slope = np.stack([gram_11 @ first + gram_12 @ second, gram_12.T @ first + gram_22 @ second])
     within_plane = np.einsum("aid,bid->abi", frames, slope)
     slope -= np.einsum("abi,aid->bid", within_plane, frames)

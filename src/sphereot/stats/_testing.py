@@ -17,7 +17,7 @@ from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator, numpy_generator
 from sphereot._arrays.types import Points
 from sphereot._arrays.validation import as_samples
-from sphereot.distance.ssw import frames_for
+from sphereot.slicing.circles import frames_for
 
 
 @dataclass(frozen=True, kw_only=True)

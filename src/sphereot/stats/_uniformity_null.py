@@ -19,8 +19,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._backends.uniform_kernel import gegenbauer_eigenvalues, kernel_value
+from sphereot._backends.uniform_kernel import kernel_value
 from sphereot._support.bisection import bisect
+from sphereot.stats._kernel_spectrum import gegenbauer_eigenvalues
 
 DEGREES = 4096  # weights of higher degree change the variance by 1e-9 of itself at most
 _SKEWNESS_OF_REMAINDER = 1e-9

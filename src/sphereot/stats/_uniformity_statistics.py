@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure
-from sphereot._backends.uniform_kernel import LARGEST, gegenbauer_eigenvalues
+from sphereot._backends.uniform_kernel import LARGEST
 from sphereot.distance.estimates import mean_and_error
 from sphereot.slicing import great_circles
+from sphereot.stats._kernel_spectrum import gegenbauer_eigenvalues
 from sphereot.stats._uniformity_null import DEGREES, SMALLEST, WeightedChiSquares, sobolev_limit
 
 MAX_POINTS_IN_PAIRS = 20_000

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nan, nn
 
+from sphereot._arrays.libraries import is_half
 from sphereot._arrays.validation import InvalidValuesError, as_points, as_positive, as_weight_factor
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, require_equal_batches
 from sphereot.torch.losses import NORMALIZE_REMEDY, UniformityLoss, make_nan, scale_to_unit, widen
@@ -66,7 +67,9 @@ class EmbeddingLoss(nn.Module):
                 f"view_b must have the shape of view_a {tuple(view_a.shape)}, got {tuple(view_b.shape)}. Row i of both "
                 "must be the embeddings of two views of image i."
             )
-        return self._read_points("view_a", view_a), self._read_points("view_b", view_b)
+        a, b = self._read_points("view_a", view_a), self._read_points("view_b", view_b)
+        # The uniformity term validates its points again, in float32, in which a rounded vector has another length.
+        return (scale_to_unit(a), scale_to_unit(b)) if is_half(view_a.dtype) else (a, b)
 
     def _gather_batches(self, **points: Tensor) -> list[Tensor]:
         """Return the batches of all ranks with `gather`, and the batches of this rank without it."""

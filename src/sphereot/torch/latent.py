@@ -26,7 +26,7 @@ _SEEDED = (HypersphericalUniform, PowerSpherical, VonMisesFisher)  # their `samp
 
 @dataclass(frozen=True)
 class Losses:
-    """Parts of the loss of a batch; unpacks as the pair (reconstruction, divergence).
+    """Parts of the loss of a batch.
 
     Attributes
     ----------
@@ -46,9 +46,6 @@ class Losses:
     def total(self) -> Tensor:
         """The loss to minimize: reconstruction + weight * divergence."""
         return self.reconstruction + self.weight * self.divergence
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter((self.reconstruction, self.divergence))
 
 
 class SphericalAutoencoder(nn.Module):
@@ -91,7 +88,6 @@ class SphericalAutoencoder(nn.Module):
     >>> loss = UniformityLoss(method="exact")
     >>> model = SphericalAutoencoder(encoder, decoder, loss, weight=10.0, latent_dim=11)
     >>> images = torch.rand(20, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    >>> reconstruction, divergence = model.losses(images)
     >>> model.losses(images).total.backward()
     >>> model.sample(4, seed=0).shape
     torch.Size([4, 1, 28, 28])

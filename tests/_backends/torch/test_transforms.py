@@ -52,6 +52,19 @@ def test_compiles_as_one_graph(path):
         assert_allclose(got, expected, rtol=1e-9, atol=1e-14)
 
 
+def test_all_pairs_of_samples_under_transforms():
+    """`pairwise_ssw` in a compiled graph and under vmap; the kernel computes all pairs at once elsewhere."""
+    samples = [points(n, 3, seed=n) for n in (5, 6, 7)]
+
+    def matrix(*samples):
+        return sphereot.pairwise_ssw(samples, seed=0, n_projections=8)
+
+    expected = matrix(*samples)
+    assert_allclose(torch.compile(matrix, fullgraph=True, backend="eager")(*samples), expected, atol=1e-15)
+    batch = torch.func.vmap(matrix)(*(x[None] for x in samples))
+    assert_allclose(batch[0], expected, atol=1e-15)
+
+
 def test_compiled_slices_are_fresh():
     """Without a seed, a compiled graph draws when it runs, not when it is traced."""
     x = points(20, 3)
@@ -301,7 +314,7 @@ def test_randomness_of_vmap(make, compiled):
 
     assert len(values(make(), "same").unique()) == 1
     assert len(values(make(), "different").unique()) == 3
-    with pytest.raises(RuntimeError, match=r"drawn at random inside torch\.func\.vmap; give a seed"):
+    with pytest.raises(RuntimeError, match=r"drawn at random inside torch\.func\.vmap. Pass a seed"):
         values(make(), "error")
     for randomness in ("same", "different", "error"):
         assert len(values(UniformityLoss(n_projections=4, seed=0), randomness).unique()) == 1
@@ -320,7 +333,7 @@ def test_fixed_losses_under_func():
     assert_allclose(torch.func.grad(loss)(x), gradient)
     torch.compiler.reset()
     assert_allclose(torch.compile(torch.func.grad(loss), fullgraph=True, backend="aot_eager")(x), gradient, rtol=1e-9)
-    with pytest.raises(Exception, match="call the loss once before"):
+    with pytest.raises(Exception, match="Call the loss once before"):
         torch.compile(torch.func.grad(UniformityLoss(fixed=True)), fullgraph=True, backend="aot_eager")(x)
 
 
@@ -365,5 +378,5 @@ def test_forward_mode_error_suggests_reverse_mode():
         lambda x: torch.func.jvp(cost, (x,), (x,)),
         dual,
     ):
-        with pytest.raises(NotImplementedError, match=r"use reverse mode: .*torch\.func\.grad"):
+        with pytest.raises(NotImplementedError, match=r"Use reverse mode: .*torch\.func\.grad"):
             forward(x)

@@ -210,7 +210,7 @@ def test_a_damaged_state_is_named(tmp_path):
     path = tmp_path / "state.pt"
     killed(path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"state.pt: is no state of unfinished work, or is damaged"):
+    with pytest.raises(ValueError, match=r"state.pt: is not a state of unfinished work, or is damaged"):
         train(model(), images(), epochs=1, batch_size=20, seed=7, checkpoint=path)
 
 
@@ -311,19 +311,19 @@ def test_modes_are_kept_during_training():
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"images": 255 * images()}, ValueError, r"images: values are between 0 and 255.*divide them by 255"),
-        ({"images": (255 * images()).to(torch.uint8)}, TypeError, r"images: dtype is torch.uint8.*divide by 255"),
-        ({"images": images() - 0.5}, ValueError, r"images: values are between -0.5"),
-        ({"images": images() * math.nan}, ValueError, r"images: values are between nan"),
+        ({"images": 255 * images()}, ValueError, r"images must .*got values between 0 and 255.*Divide them by 255"),
+        ({"images": (255 * images()).to(torch.uint8)}, TypeError, r"images must .*got torch.uint8.*Divide by 255"),
+        ({"images": images() - 0.5}, ValueError, r"images must .*got values between -0.5"),
+        ({"images": images() * math.nan}, ValueError, r"images must .*got values between nan"),
         ({"images": [1, 2]}, TypeError, r"images: got list; give a tensor.*model.losses\(batch\)"),
         ({"images": images()[:1]}, ValueError, r"at least 2 images"),
-        ({"images": images()[:0]}, ValueError, r"give at least one image"),
+        ({"images": images()[:0]}, ValueError, r"at least one image"),
         ({"images": images()[:, :, :20]}, ValueError, r"images: shape is \(20, 1, 20, 28\), but Encoder28 takes"),
-        ({"epochs": 0}, ValueError, r"epochs: got 0"),
-        ({"batch_size": 1}, ValueError, r"batch_size: got 1"),
-        ({"lr": 0.0}, ValueError, r"lr: got 0.0"),
-        ({"seed": -1}, ValueError, r"seed: got -1"),
-        ({"progress": "bar"}, TypeError, r"progress: got 'bar'"),
+        ({"epochs": 0}, ValueError, r"epochs: .*, got 0"),
+        ({"batch_size": 1}, ValueError, r"batch_size: .*, got 1"),
+        ({"lr": 0.0}, ValueError, r"lr: .*, got 0.0"),
+        ({"seed": -1}, ValueError, r"seed: .*, got -1"),
+        ({"progress": "bar"}, TypeError, r"progress must be .*got 'bar'"),
     ],
 )
 def test_bad_input(changes, error, message):

@@ -1,19 +1,19 @@
 """Exact optimal transport on the circle with the array API: any library, any device, any batch.
 
-It serves arrays that the compiled kernel does not support, and is the oracle that the kernel is tested against. The
-circle is R/Z, measured in turns. With F, G the cumulative distributions of the two measures and quantiles lifted by
+It serves arrays that the compiled kernel does not support, and the kernel is tested against it. The circle is R/Z,
+measured in turns. With F, G the cumulative distributions of the two measures and quantiles lifted by
 F^-1(t + 1) = F^-1(t) + 1, Section 3.1 of the paper gives
 
     W_p^p = min over the cut alpha of C(alpha),    C(alpha) = integral over [0, 1] of |F^-1(t) - G^-1(t + alpha)|^p dt.
 
 C is convex, and between discrete measures affine from one difference of cumulative masses to the next. Here masses
-are integer multiples of a small unit, so these differences are integers too, every candidate for the cut is one, and
-the bisection ends after a number of steps that the shapes alone decide. There is no epsilon, and no loop depends on
-values: everything traces under `jax.jit` and `torch.compile`, and no value is copied to the host.
+are integer multiples of a small unit, so every candidate for the cut is an integer, and the number of bisection steps
+depends only on the shapes. No loop depends on values: everything traces under `jax.jit` and `torch.compile`, and no
+value is copied to the host.
 
-Gradients follow the envelope theorem: cut, order and masses are integers, constant to automatic
-differentiation, and the displacements of the matched pairs carry the derivative to the atoms. Between discrete measures
-the weights get none: the best cut moves with them, and holding it would give a wrong one.
+Gradients follow the envelope theorem: cut, order and masses are integers, constant to automatic differentiation, and
+the displacements of the matched pairs carry the derivative to the atoms. Weights of two discrete measures have no
+automatic derivative, because the best cut moves with them; see `weight_gradients`.
 """
 
 from collections.abc import Callable
@@ -82,8 +82,8 @@ def weight_gradients(first: Rows, second: Rows, p: float) -> tuple[Array, Array]
 def circle_cut(first: Rows, second: Rows, p: float) -> Array:
     """A cut alpha in [-1, 1] that minimizes C, one for each row.
 
-    It comes in float64 wherever that exists: a cut rounded to float32 sends 6e-8 of the mass around the circle, which
-    is more than the whole cost between concentrated measures.
+    It is in float64 if that exists: a cut rounded to float32 sends 6e-8 of the mass around the circle, which is more
+    than the whole cost between concentrated measures.
     """
     source, target, unit = _atoms_in_units(first, second)
     return namespace(first[0]).astype(_optimal_cut(source, target, unit, p)[:, 0], wide_dtype(first[0])) / unit
@@ -106,10 +106,9 @@ def matched_pairs(first: Rows, second: Rows, cut: Array) -> tuple[Array, Array, 
 def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Array | None) -> Array:
     """The derivative of the cost in the weights of `x`, (B, n), in the order of the input.
 
-    Neighbors x_i, x_{i+1} that share a y differ in their potential by what the two pay for it. Where a level of x meets
-    one of y they share none: any step from what they pay for the y after that level to what they pay for the one before
-    is optimal there. At the best cut there is at least one such level, and the steps around the whole circle must add
-    up to 0.
+    The potentials of neighbors x_i, x_{i+1} that share a y differ by the difference of their costs to it. If a level of
+    x meets a level of y, they share none: any step between their differences for the y after and before that level is
+    optimal. At the best cut there is at least one such level, and the steps around the whole circle must add up to 0.
     """
     xp, wide = namespace(x.turn), wide_dtype(x.turn)
     turn, y_turn = xp.astype(x.turn, wide), xp.astype(y.turn, wide)
@@ -138,8 +137,8 @@ def _potential(x: Atoms, y: Atoms, unit: int, cut: Array, p: float, weights: Arr
 def _optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
     """A best cut, (B, 1), in units of mass.
 
-    C falls for alpha < -1, where every target atom lies below its source atom, and does not fall from alpha = 1 on,
-    where every one lies above. So the first alpha in [-1, 1] whose slope to the right is not negative is a minimum.
+    C falls for alpha < -1, when every target atom is below its source atom, and does not fall for alpha >= 1. So the
+    first alpha in [-1, 1] whose slope to the right is not negative is a minimum.
     """
     xp = namespace(source.turn)
     if source.share is None and target.share is not None:
@@ -161,14 +160,14 @@ def _optimal_cut(source: Atoms, target: Atoms, unit: int, p: float) -> Array:
 
     def falls(tried: Array) -> Array:
         # Just right of alpha = tried - unit, the level B_j - alpha goes over from the target atom j to the next one.
-        return _slope(xp, take_in_rows(x, source_index(tried)), y, next_y, p) < 0
+        return _sum(xp, _power_difference(xp, take_in_rows(x, source_index(tried)), y, next_y, p)) < 0
 
     start = xp.zeros_like(source.order[:, :1])
     return _count_while(2 * unit, falls, start) - unit
 
 
 def _level_median(source: Atoms, target: Atoms) -> Array:
-    """LevMed(F - G), (B, 1), in units of mass: the best cut for p = 1, but for its sign (Equation 11)."""
+    """LevMed(F - G), (B, 1), in units of mass: minus the best cut for p = 1 (Equation 11)."""
     xp = namespace(source.turn)
     z = xp.concat([source.turn, target.turn], axis=-1)
     order = xp.argsort(z, axis=-1, stable=False)
@@ -176,7 +175,7 @@ def _level_median(source: Atoms, target: Atoms) -> Array:
     rise, fall = (xp.broadcast_to(_masses(xp, atoms.level), atoms.turn.shape) for atoms in (source, target))
     jump = xp.concat([rise, -fall], axis=-1)
     difference = running_sums(take_in_rows(jump, order))
-    # The arc before the first atom counts too: with the one after the last it is a single arc, where F - G = 0.
+    # The arc before the first atom counts too: it is one arc with the arc after the last atom, on which F - G = 0.
     arc = xp.concat([z[:, 1:] - z[:, :-1], (1 - z[:, -1:]) + z[:, :1]], axis=-1)
 
     ascending = xp.argsort(difference, axis=-1, stable=False)
@@ -195,7 +194,7 @@ def _uniform_cut(xp: Any, offset: Array, half: Array, p: float) -> Array:
         return xp.astype(tried, offset.dtype) / grid - 1
 
     def falls(tried: Array) -> Array:
-        return _slope(xp, offset - alpha(tried), -half, half, p) < 0
+        return _sum(xp, _power_difference(xp, offset - alpha(tried), -half, half, p)) < 0
 
     start = xp.zeros((offset.shape[0], 1), dtype=_positions(xp, offset).dtype, device=device(offset))
     return alpha(_count_while(2 * grid, falls, start))
@@ -228,10 +227,10 @@ def _pairs(source: Atoms, target: Atoms, unit: int, cut: Array) -> tuple[Array, 
 
 
 def _atoms_in_units(first: Rows, second: Rows) -> tuple[Atoms, Atoms, int]:
-    """Both measures sorted, and how many units make the whole mass.
+    """Both measures sorted, and the number of units of the whole mass.
 
-    Equal weights fit the common multiple of n and m without any rounding. Other weights are rounded once, after they
-    are added up, so that the roundings do not add up.
+    The common multiple of n and m fits equal weights without rounding. Other weights are rounded once, after they are
+    added up, so that the roundings do not add up.
     """
     (u, a), (v, b) = first, second
     xp, n, m = namespace(u), u.shape[-1], v.shape[-1]
@@ -274,7 +273,7 @@ def _normalized(xp: Any, u: Array, order: Array, weights: Array | None) -> tuple
 def _valid_rows(*measures: Rows) -> Any:
     """The measures with ones for the weights of invalid rows, and which rows are valid in all of them, (B, 1).
 
-    While a graph is traced, values cannot be validated, and a level that is NaN would become an index out of range.
+    Values cannot be validated while a graph is traced, and a level that is NaN would become an index out of range.
     """
     xp = namespace(measures[0][0])
     rows, all_valid = [], None
@@ -293,25 +292,19 @@ def _nan_unless(xp: Any, valid: Array | None, values: Array) -> Array:
 
 
 def _one_to_one(source: Atoms, target: Atoms) -> bool:
-    """As many atoms on both sides, each of the same mass: a cut is a shift of indices, and no atom is split."""
+    """The same number of atoms on both sides, of equal mass: a cut is a shift of indices, and no atom is split."""
     return source.share == target.share == 1
 
 
 def _masses(xp: Any, levels: Array) -> Array:
-    """What lies between ascending levels, from 0 on."""
+    """The differences of ascending levels, the first of them from 0."""
     return xp.concat([levels[:, :1], levels[:, 1:] - levels[:, :-1]], axis=-1)
 
 
-def _turns(xp: Any, u: Array) -> tuple[Array, Array]:
-    """The turns in [0, 1) of any real coordinates, and the whole turns left out; their sum is u."""
-    whole = xp.floor(u)
-    turn = u - whole
-    full = xp.astype(turn >= 1, u.dtype)  # just below an integer, the difference rounds up to 1
-    return turn - full, whole + full
-
-
 def _sorted(xp: Any, u: Array) -> tuple[Array, Array]:
-    turn, _ = _turns(xp, u)
+    """The turns in [0, 1) of any real coordinates, ascending, and their indices in the input."""
+    turn = u - xp.floor(u)
+    turn = turn - xp.astype(turn >= 1, u.dtype)  # just below an integer, the difference rounds up to 1
     order = xp.argsort(turn, axis=-1, stable=False)
     return take_in_rows(turn, order), order
 
@@ -331,16 +324,11 @@ def _power_difference(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> A
     return _power(xp, x - next_y, p) - _power(xp, x - y, p)
 
 
-def _slope(xp: Any, x: Array, y: Array, next_y: Array, p: float) -> Array:
-    """The sum (B, 1) of `_power_difference` in each row."""
-    return _sum(xp, _power_difference(xp, x, y, next_y, p))
-
-
 def _interval_integral(xp: Any, center: Array, half: Array, p: float) -> Array:
-    """The integral of |s|^p over [center - half, center + half].
+    """The integral of |s|^p over [center - half, center + half]: the difference of s|s|^p / (p + 1) at its ends.
 
-    It is g(center + half) - g(center - half) with g(s) = s|s|^p / (p + 1). Far from 0 these are nearly equal, and the
-    same difference is written as a product: (1 + e)^q - (1 - e)^q = 2 (1 - e^2)^(q/2) sinh(q artanh e).
+    Far from 0 these are nearly equal, and the difference is a product: with e = half / |center| and q = p + 1,
+    (1 + e)^q - (1 - e)^q = 2 (1 - e^2)^(q/2) sinh(q artanh e).
     """
     q = p + 1
     distance = xp.abs(center)
@@ -358,9 +346,9 @@ def _sum(xp: Any, terms: Array) -> Array:
 
 
 def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Array:
-    """How many of 0, 1, ..., size - 1 satisfy `holds`, which is true up to somewhere and false from there on.
+    """How many of 0, 1, ..., size - 1 satisfy `holds`, which is first true and then false.
 
-    One halving for each binary digit of `size`, in every element of `start` (zeros) at once.
+    A bisection with one step for each binary digit of `size`, in every element of `start` (zeros) at once.
     """
     xp = namespace(start)
     count = start
@@ -375,7 +363,7 @@ def _count_while(size: int, holds: Callable[[Array], Array], start: Array) -> Ar
 def _ranks(ascending: Array, queries: Array, span: int) -> Array:
     """For each integer query (B, m), how many values of its row (B, n) are below it: a batched searchsorted.
 
-    Where there is room, rows are moved `span` apart, which must exceed all differences, and searched as a single one.
+    If the index type has room, rows are moved `span` apart, which must exceed all differences, and searched as one.
     """
     xp = namespace(ascending)
     rows, n = ascending.shape
@@ -398,7 +386,7 @@ def _grid(xp: Any, dtype: Any) -> int:
 
 
 def _common_multiple(n: int, m: int) -> int:
-    """The least common multiple, in steps that `torch.compile` follows where the sizes are symbols (not `math.lcm`)."""
+    """The least common multiple, in steps that `torch.compile` follows if the sizes are symbols (not `math.lcm`)."""
     divisor, rest = n, m
     while rest:
         divisor, rest = rest, divisor % rest

@@ -1,9 +1,9 @@
 """Sketches with NumPy and the array API: counting points in bins, and distances between histograms on great circles.
 
-Counting gives the same bits as the compiled kernel, which is tested against it: projections are exact in float64
-(sphereot/sketch/layout.py), so that matrix products of any library and order give the same numbers. What follows is
-rounded: each operation once, in the same order as in cpp/sketch/integer_turns.hpp. The distances of the kernel are the
-same but faster, and for p = 2 its bound is smaller (cpp/sketch/transport.hpp).
+Counting returns the same bits as the compiled kernel, which is tested against it. Projections are exact in float64
+(sphereot/sketch/layout.py), so matrix products of any library and order return the same numbers. Later operations are
+rounded once each, in the same order as in cpp/sketch/integer_turns.hpp. The distances are equal too; for p = 2 the
+bound of the kernel is smaller (cpp/sketch/transport.hpp).
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,8 @@ TURN_BITS = 31
 POINTS_PER_CHUNK = 4096
 PLANAR_NUMBERS = 1 << 20
 
-_POLYNOMIAL = [
-    float.fromhex(number)
-    for number in (
-        "0x1.c8148cp-9",
-        "-0x1.23982ap-7",
-        "0x1.f6dc14p-7",
-        "-0x1.6aae4cp-6",
-        "0x1.041014p-5",
-        "-0x1.b28dc8p-5",
-        "0x1.45f2f8p-3",
-    )
-]
+_SERIES = "0x1.c8148cp-9 -0x1.23982ap-7 0x1.f6dc14p-7 -0x1.6aae4cp-6 0x1.041014p-5 -0x1.b28dc8p-5 0x1.45f2f8p-3"
+_POLYNOMIAL = [float.fromhex(number) for number in _SERIES.split()]
 _LEADING = float.fromhex("-0x1.5253dcp-11")
 
 Floats = NDArray[np.float64]
@@ -79,7 +69,8 @@ def count_points(
             rows = frames[part].transpose(0, 2, 1).reshape(-1, frames.shape[1])
             planar = (rows @ rounded.T).reshape(-1, 2, len(rounded))
             turns, squares = integer_turns(planar[:, 0], planar[:, 1])
-            _count(turns, squares, chunk_weights, near_squares, mass[:, part], moment[:, part], near[:, part])
+            counts = [array[:, part] for array in (mass, moment, near)]
+            _count(turns, squares, chunk_weights, near_squares, counts)
 
 
 def _count(
@@ -87,11 +78,10 @@ def _count(
     squares: NDArray[np.float32],
     weights: tuple[Words, Words] | None,
     near_squares: list[float],
-    mass: Words,
-    moment: Words,
-    near: Words,
+    counts: list[Words],
 ) -> None:
     """Add one chunk of turns (L, n) to the counts."""
+    mass, moment, near = counts
     slices, bins = mass.shape[1:]
     position = turns * np.uint64(bins)
     offset = (position >> np.uint64(TURN_BITS - OFFSET_BITS)) & np.uint64((1 << OFFSET_BITS) - 1)
@@ -116,27 +106,17 @@ def _count(
             np.add.at(flat, index, values.ravel())
             array[limb] += flat.reshape(slices, bins)
         near[limb] += np.sum(np.where(below, weights[limb][:, None], np.uint64(0)), axis=1, dtype=np.uint64)
-    for array in (mass, moment, near):
+    for array in counts:
         array[0] += array[1] >> np.uint64(LIMB_BITS)
         array[1] &= np.uint64((1 << LIMB_BITS) - 1)
 
 
 class Histogram(NamedTuple):
-    """A measure on L great circles.
+    """A measure on L great circles, in B bins."""
 
-    Attributes
-    ----------
-    mass : array, shape (L, B)
-        Mass of each bin; the sum is 1 on each circle.
-    offset : array, shape (L, B)
-        Mean offset in the bin, in (0, 1); 1/2 if it is empty.
-    spread : array, shape (L, B)
-        The largest variance that the offsets can have, o (1 - o); 0 for a bin of a single point.
-    """
-
-    mass: Floats
-    offset: Floats
-    spread: Floats
+    mass: Floats  # (L, B), of each bin; the sum is 1 on each circle
+    offset: Floats  # (L, B), the mean offset in the bin, in (0, 1); 1/2 if it is empty
+    spread: Floats  # (L, B), the largest possible variance of the offsets, o (1 - o); 0 for a bin of a single point
 
 
 def histogram(mass: NDArray[Any], moment: NDArray[Any]) -> Histogram:
@@ -153,11 +133,7 @@ def histogram(mass: NDArray[Any], moment: NDArray[Any]) -> Histogram:
 
 
 def level_distances(measures: Sequence[Histogram], n_slices: int) -> Iterator[tuple[Floats, Floats]]:
-    """W_1 of all pairs of histograms on each great circle, shape (L, pairs): lower bounds and widths of the bounds.
-
-    The pairs are i < j in order. One histogram is compared with the uniform measure. All `n_slices` great circles are
-    one block.
-    """
+    """W_1 of all pairs i < j of histograms: lower bounds and widths of the bounds, in one block (L, pairs)."""
     if len(measures) == 1:
         even = np.full_like(measures[0].mass, 1.0 / measures[0].mass.shape[1])
         measures = [measures[0], Histogram(even, np.full_like(even, 0.5), np.zeros_like(even))]
@@ -182,10 +158,9 @@ def _level_distance(x: tuple[Floats, Floats, Floats], y: tuple[Floats, Floats, F
 
 
 def transport_distances(x: Histogram, y: Histogram | None, p: float, n_slices: int) -> Floats:
-    """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L).
+    """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L); see `SketchBackend`.
 
-    The rows are those of the compiled kernel; the ranges for p = 2 hold for any cut: the largest value of mass and
-    o (1 - o). With y None the other measure is uniform.
+    The ranges for p = 2 hold for any cut: the largest value of mass times o (1 - o).
     """
     parts = [x] if y is None else [x, y]
     bins = x.mass.shape[1]

@@ -83,10 +83,7 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def _cost(measures: Measures, frames: Array | None, p: float, unbiased: bool | None) -> Array:
-    """`mean_cost`, or `circle_costs` without frames, or `pair_cost` if `unbiased` is not None.
-
-    The frames are constants to differentiation.
-    """
+    """`mean_cost`, or `circle_costs` without frames, or `pair_cost` if `unbiased` is not None."""
     return _compute(measures, frames, p, unbiased, (Wanted(False, False),) * len(measures))[0]
 
 
@@ -136,9 +133,9 @@ def _second_derivative(
     """JVP rule of the gradients: `jax.numpy` code has derivatives of every order of the cost without slices."""
     if unbiased is None:
         raise NotImplementedError(
-            "Costs on great circles have first derivatives only, because the matching changes by jumps, but a gradient "
-            "was differentiated again (jax.hessian, or grad of grad). If the inner gradient is a constant, compute it "
-            "at jax.lax.stop_gradient(x). sphereot.ssw_uniform(x, method='exact') has second derivatives."
+            "Costs on great circles have first derivatives only, because the matching jumps, but a gradient was "
+            "differentiated again (jax.hessian, or grad of grad). If the inner gradient is a constant, compute it at "
+            "jax.lax.stop_gradient(x). sphereot.ssw_uniform(x, method='exact') has second derivatives."
         )
     return jax.jvp(lambda *arrays: _traced_gradients(*arrays, p, unbiased, wanted), primals, tangents)
 
@@ -152,7 +149,9 @@ def _slice_costs(measures: Measures, frames: Array, p: float) -> Array:
 
 @_slice_costs.defjvp
 def _no_derivative_by_slice(*_: Any) -> Any:
-    raise NotImplementedError("costs of single slices have no derivative; differentiate sphereot.ssw, their mean.")
+    raise NotImplementedError(
+        "Costs on single great circles have no derivative. Differentiate sphereot.ssw, their mean."
+    )
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
@@ -259,7 +258,7 @@ def _lower_requirement(context: Any, array: Any) -> list[Any]:
         raise NotImplementedError(
             "Programs with the compiled kernel of sphereot cannot be exported, because the kernel is called in this "
             "process. Set the environment variable SPHEREOT_KERNEL=off before Python starts: jax.export then stores "
-            "jax.numpy code. Programs for accelerators alone can be exported as they are."
+            "jax.numpy code. Programs only for accelerators can be exported as they are."
         )
     return [array]
 

@@ -36,8 +36,8 @@ def costs_and_gradients(
 ) -> tuple[Array, Gradients]:
     """A cost and its gradients in points and weights of each measure; a gradient that is not wanted is None.
 
-    The cost is that of all pairs of points unless `unbiased` is None, else the mean over the great circles of frames,
-    or the costs of rows of turns if there are no frames.
+    The cost is the mean over the great circles of frames, or the costs of rows of turns if there are no frames, or the
+    cost of all pairs of points if `unbiased` is not None.
     """
     if unbiased is not None:
         return _with_gradients(partial(_pair_cost, unbiased=unbiased), measures, wanted)
@@ -81,8 +81,8 @@ def pairwise_costs(measures: Measures, frames: Array, p: float) -> Array:
 def project(x: Array, frames: Array) -> Array:
     """Turns (L, n) of points (n, d) on the great circles of frames (L, d, 2); a point orthogonal to one gets turn 0.
 
-    The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). Where q is only rounding it has no direction, and
-    no gradient; close to that, a bounded one.
+    The turn of q = U^T x has the gradient (-q_2, q_1) / (2 pi |q|^2). If q is only rounding it has no direction, and no
+    gradient; near that, the gradient is bounded.
     """
     # Accelerators would round the factors of a product to half precision; a turn needs all its digits.
     planar = jnp.matmul(x, frames, precision=jax.lax.Precision.HIGHEST)

@@ -21,7 +21,7 @@ from sphereot._arrays.libraries import Array, check_numpy_rows_with, is_numpy, i
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
-_THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # six digits: more threads than any machine has are an error too
+_THREADS = re.compile(r"0*[1-9][0-9]{0,5}")  # at most six digits: no machine has more threads
 
 
 def _load() -> tuple[str | None, ModuleType | None]:
@@ -35,7 +35,7 @@ def _load() -> tuple[str | None, ModuleType | None]:
     supported = list(baseline.supported_instruction_sets())
     if wanted not in ("auto", *supported):
         raise ImportError(
-            f"SPHEREOT_KERNEL is {wanted!r}, which this machine cannot run; choose 'auto', 'off' or one of {supported}."
+            f"SPHEREOT_KERNEL must be 'auto', 'off' or an instruction set of this machine {supported}, got {wanted!r}."
         )
     for name in supported if wanted == "auto" else [wanted]:
         try:
@@ -61,9 +61,7 @@ def _default_threads() -> int:
     named = os.environ.get("SPHEREOT_NUM_THREADS")
     if named is not None:
         if not _THREADS.fullmatch(named):
-            raise ImportError(
-                f"SPHEREOT_NUM_THREADS is {named[:40]!r}; it must be an integer of at least 1, e.g. 4, or unset."
-            )
+            raise ImportError(f"SPHEREOT_NUM_THREADS must be an integer of at least 1, or unset, got {named[:40]!r}.")
         return int(named)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -75,7 +73,7 @@ _limit: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def get_num_threads() -> int:
-    """The number of threads that the kernel uses.
+    """Return the number of threads that the kernel uses.
 
     Examples
     --------
@@ -88,17 +86,16 @@ def get_num_threads() -> int:
 
 
 def threads_for(points: int, dim: int = 0) -> int:
-    """Number of threads worth starting for a call of the kernel.
+    """Number of threads worth starting for a call of the kernel; `points` is points times great circles.
 
-    Starting one costs about 10 us, so small jobs run on the calling thread. `points` is points times slices. Projecting
-    `dim` coordinates costs about dim / 200 of sorting one point.
+    Starting a thread costs about 10 us. Projecting `dim` coordinates costs about dim / 200 of sorting one point.
     """
     return 1 if points * (200 + dim) < 20_000 * 200 else get_num_threads()
 
 
 @contextmanager
 def threads_limited_to(n: int) -> Iterator[None]:
-    """Use at most `n` threads inside the block, on this thread alone: for work that runs in parallel already."""
+    """Use at most `n` threads inside the block, only on this thread: for work that already runs in parallel."""
     token = _limit.set(n)
     try:
         yield
@@ -107,12 +104,12 @@ def threads_limited_to(n: int) -> Iterator[None]:
 
 
 def set_num_threads(n: int) -> None:
-    """Set the number of threads that the kernel uses from now on; results do not depend on it.
+    """Set the number of threads that the kernel uses. Results do not depend on it.
 
     Parameters
     ----------
     n : int
-        At least 1. The environment variable SPHEREOT_NUM_THREADS sets the value at the start.
+        Number of threads, at least 1. The environment variable SPHEREOT_NUM_THREADS sets the value at the start.
 
     Examples
     --------
@@ -125,5 +122,5 @@ def set_num_threads(n: int) -> None:
     """
     global _threads
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"n: got {n!r}, but the number of threads must be an integer of at least 1.")
+        raise ValueError(f"n: the number of threads must be an integer of at least 1, got {n!r}.")
     _threads = int(n)

@@ -17,22 +17,20 @@ from sphereot._backends.uniform_kernel import LARGEST, variance_polynomials
 # Points times permutations per call of the kernel: some seconds on one core, so that progress can be reported.
 POINTS_PER_CALL = 1_000_000_000
 # Three ways to project, chosen by measured speed. In low dimension, slice by slice. In higher dimension, several slices
-# at a time while the points fit into the cache. For more points, slice by slice again, or, where the dimension is high
-# enough to pay for the memory, by a matrix product in NumPy.
+# at a time if the points fit into the cache. For more points, slice by slice again, or, if the dimension is high enough
+# to pay for the memory, by a matrix product in NumPy.
 LARGEST_DIM_BY_SLICE = 8
 MAX_COORDINATES_BY_TILE = 1 << 20
 LARGEST_DIM_WITHOUT_PRODUCT = 48
 PLANAR_BYTES = 32 << 20
 MIN_SLICES_PER_CALL = 8
-# Gradients are added up per group of slices, and each group needs an array of its own. In low dimension these arrays
-# are small. Where the kernel projects several slices at a time (see `blocks`), shorter groups are not worth a thread.
-SLICES_PER_GROUP_BY_TILE = 100
+# Gradients are added up per group of slices or pairs, and each group needs its own array.
+SLICES_PER_GROUP_BY_TILE = 100  # if the kernel projects several slices at a time; shorter groups are not worth a thread
 GROUP_BYTES = 64 << 20
-MAX_GROUPS = 16
-# Each group of tiles has gradients of its own, (n, d), which are added up at the end.
 GROUP_BYTES_OF_PAIRS = 32 << 20
+MAX_GROUPS = 16
 TILE_SIZE = 64
-PAIRS_PER_POINT = 4  # as many pairs take about the time in which the kernel sorts one point
+PAIRS_PER_POINT = 4  # this number of pairs takes about the time in which the kernel sorts one point
 
 Gradient: TypeAlias = tuple[Floats | None, NDArray[np.float64] | None]
 """The gradient in the points of a measure and the gradient in its weights."""
@@ -100,8 +98,8 @@ def circle_costs(measures: Measures, p: float) -> Floats:
 
 def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
     """The optimal coupling of two measures on the circle, each given as one row of turns."""
-    # A turn just below 1 may round to 0 on the kernel's grid. That is the same point of the circle, but it is then the
-    # first atom instead of the last, and a cut counts from the first.
+    # A turn just below 1 may round to 0 on the kernel's grid. The atom is then the first instead of the last, and a cut
+    # counts from the first.
     on_grid = []
     for turns, weights in (u, v):
         rounded = np.empty(turns.shape, turns.dtype)
@@ -147,7 +145,7 @@ def costs_and_gradients(
 ) -> tuple[Any, list[Gradient]]:
     """A cost and its gradients in points and weights of each measure; a gradient that is not wanted is None.
 
-    The cost is `pair_cost` unless `unbiased` is None, else `mean_cost`, or `circle_costs` if there are no frames.
+    The cost is `mean_cost`, or `circle_costs` if there are no frames, or `pair_cost` if `unbiased` is not None.
     """
     if unbiased is not None:
         return pair_gradients(measures[0], wanted[0], unbiased=unbiased)
@@ -213,9 +211,7 @@ def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) 
     """`pair_cost` and its gradients in points and weights, as the gradients of the only measure."""
     x = np.ascontiguousarray(measure.points)
     n, dim = x.shape
-    smooth, logarithmic = (
-        np.asarray(coefficients) / (8 * np.pi**2) for coefficients in variance_polynomials(dim, x.dtype == np.float64)
-    )
+    polynomials = [np.asarray(part) / (8 * np.pi**2) for part in variance_polynomials(dim, x.dtype == np.float64)]
     weights, total = None, 1.0
     if measure.weights is not None:
         total = float(np.sum(measure.weights, dtype=np.float64))
@@ -229,7 +225,7 @@ def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) 
         by_memory = max(2, GROUP_BYTES_OF_PAIRS // x.nbytes)
         groups = min(max(2, tiles // 4), MAX_GROUPS, by_memory, tiles * (tiles + 1) // 2)
     threads = native.threads_for(n * n // PAIRS_PER_POINT)
-    cost = native.kernel.sum_pairs(x, weights, smooth, logarithmic, groups, threads, gradient, potentials)
+    cost = native.kernel.sum_pairs(x, weights, *polynomials, groups, threads, gradient, potentials)
     shares = np.full(n, 1.0 / n) if weights is None else weights
     squares = float(np.sum(shares * shares))
     slope = None if potentials is None else 2 * potentials
@@ -239,7 +235,7 @@ def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) 
         cost = (cost - LARGEST * squares) / rest
         gradient = None if gradient is None else gradient / x.dtype.type(rest)
         slope = None if slope is None else (slope - 2 * shares * (LARGEST - cost)) / rest
-    if slope is not None:  # in weights of any total, from the one in weights of total 1
+    if slope is not None:  # from the gradient in weights of total 1
         slope = (slope - np.sum(shares * slope)) / total
     return cost, [(gradient, slope)]
 
@@ -250,10 +246,9 @@ def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) 
 def blocks(
     measures: Measures, frames: Floats, *, max_slices: int | None = None, with_gradients: bool = False
 ) -> Iterator[tuple[slice, list[Any], list[Floats]]]:
-    """Yield (block, sliced measures, planar points if they were computed) for consecutive blocks of slices.
+    """Yield (block, sliced measures, planar points if they were computed) for blocks of at most `max_slices` slices.
 
-    The number of slices per block is at most `max_slices`. It depends on the sizes of the arrays alone, never on the
-    number of threads.
+    The number of slices per block depends only on the sizes of the arrays, never on the number of threads.
     """
     n_slices, first = len(frames), measures[0].points
     dim = first.shape[1]
@@ -289,22 +284,21 @@ def coordinate_rows(x: Floats) -> Floats:
 
 
 def weight_rows(weights: Floats | None) -> NDArray[np.float64] | None:
-    """Convert weights to the kernel's input: contiguous rows of float64."""
+    """Weights as the kernel's input: contiguous rows of float64."""
     return None if weights is None else np.ascontiguousarray(np.atleast_2d(weights), dtype=np.float64)
 
 
 def from_turns(measures: Measures) -> list[Any]:
-    """Convert measures on the circle, given as rows of turns, to the kernel's input."""
+    """Measures on the circle, given as rows of turns, as the kernel's input."""
     return [native.kernel.from_turns(np.ascontiguousarray(turns), weight_rows(weights)) for turns, weights in measures]
 
 
 def random_frames(n_frames: int, dim: int, seed: int | None = None) -> NDArray[np.float32]:
-    """Draw independent frames (L, d, 2), in half the time that NumPy or torch need for normal numbers alone.
+    """Draw independent frames (L, d, 2), in half the time that NumPy or torch need to draw only normal numbers.
 
-    The seed is not that of `great_circles`; None stands for the entropy of the operating system.
+    The great circles of a seed differ from those of `great_circles`. None stands for a seed of the operating system.
     """
     frames = np.empty((n_frames, dim, 2), np.float32)
-    native.kernel.random_frames(
-        secrets.randbits(64) if seed is None else seed, 0, frames, native.threads_for(frames.size // 2)
-    )
+    seed = secrets.randbits(64) if seed is None else seed
+    native.kernel.random_frames(seed, 0, frames, native.threads_for(frames.size // 2))
     return frames

@@ -1,10 +1,10 @@
 """Exponential-map normalizing flow on S^2 in the compiled kernel: all blocks in one call, their gradient in another.
 
-The forward pass stores the points before each block and the moments there, some ten numbers per point and block. The
+The forward pass stores the points before each block and the moments there, about ten numbers per point and block. The
 exponentials, one per point and component, are computed again in the backward pass instead of being stored.
 
-Memory is used again, because a training needs the same arrays in every epoch: fresh memory is mapped page by page when
-it is first written to, up to a fifth of an epoch. At most six blocks of at most 64 MB are held, those used last.
+Memory is reused, because every epoch of a training run needs the same arrays: new memory is mapped page by page when it
+is first written to, which takes up to a fifth of an epoch.
 """
 
 import math
@@ -19,32 +19,21 @@ from sphereot._backends.native import Floats
 
 _RUN = 256  # points that the kernel moves through the blocks together
 _MAX_GROUPS = 16  # partial sums over points; their number depends on sizes alone, so threads cannot change a result
-_EXPONENTIALS_PER_POINT = 8  # `threads_for` counts in sorted points; sorting one takes as long as these
-
-
-_MAX_BYTES = 1 << 26  # of an array: the page faults of larger ones are a small part of the work on them
+_EXPONENTIALS_PER_POINT = 8  # sorting one point, the unit of `threads_for`, takes as long as these
+_MAX_BYTES = 1 << 26  # of an array that is kept: page faults are a small part of the work on larger ones
 _MAX_BLOCKS = 6
-
-_blocks: dict[int, Any] = {}  # arrays of bytes that nothing uses, by their id, oldest first
+_blocks: dict[int, Any] = {}  # unused arrays of bytes by their id, oldest first
 
 
 @dataclass(frozen=True)
 class FlowRecord:
-    """What the backward pass needs from the forward pass, for n points and B blocks.
+    """What the backward pass needs from the forward pass, for n points and B blocks."""
 
-    Attributes
-    ----------
-    states : array, shape (B + 1, 3, n)
-        The points before each block, and their images.
-    moments : array, shape (B, 3, n) or (B, 9, n)
-        Gradient of the potential of each block, and the upper half of its Hessian where determinants are wanted.
-    determinants : array, shape (B, n), or None
-        Of the differential of each block.
-    """
-
-    states: Floats
-    moments: Floats
-    determinants: Floats | None
+    states: Floats  # (B + 1, 3, n), the points before each block, and their images
+    moments: (
+        Floats  # (B, 3, n), gradients of the potentials; (B, 9, n) with the upper half of Hessians for determinants
+    )
+    determinants: Floats | None  # (B, n), of the differential of each block
 
 
 def flow_forward(x: Floats, slopes: Floats, loads: Floats) -> FlowRecord:
@@ -69,19 +58,9 @@ def flow_backward(
     d_slopes, d_loads = (scratch((groups, *of.shape), of.dtype) for of in (slopes, loads))
     d_slopes.fill(0)
     d_loads.fill(0)
-    native.kernel.flow_backward(
-        slopes,
-        loads,
-        record.states,
-        record.moments,
-        record.determinants,
-        d_y,
-        d_log_det,
-        d_x,
-        d_slopes,
-        d_loads,
-        _threads(slopes, n),
-    )
+    stored = record.states, record.moments, record.determinants
+    outputs = d_x, d_slopes, d_loads
+    native.kernel.flow_backward(slopes, loads, *stored, d_y, d_log_det, *outputs, _threads(slopes, n))
     return d_x, np.add.reduce(d_slopes, axis=0), np.add.reduce(d_loads, axis=0)
 
 
@@ -97,18 +76,14 @@ def scratch(shape: tuple[int, ...], dtype: DTypeLike) -> Floats:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if not 0 < size <= _MAX_BYTES:
         return np.empty(shape, dtype)
-    lease = np.asarray(_Lease(_block(size)))
-    array: Floats = lease[:size].view(dtype).reshape(shape)
-    return array
-
-
-def _block(size: int) -> Any:
-    """A block of at least `size` bytes, and at most twice as many."""
     # Other threads may take blocks meanwhile: each operation on the dictionary is atomic, and only one of them gets it.
     for key, block in list(_blocks.items()):
         if size <= block.size <= 2 * size and _blocks.pop(key, None) is not None:
-            return block
-    return np.empty(size, np.uint8)
+            break
+    else:
+        block = np.empty(size, np.uint8)
+    array: Floats = np.asarray(_Lease(block))[:size].view(dtype).reshape(shape)
+    return array
 
 
 class _Lease:

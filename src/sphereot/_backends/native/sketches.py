@@ -25,9 +25,8 @@ def count_points(
 ) -> None:
     """Add points (n, d) to counts (limbs, L, B) and (limbs, L, 3) in place; `weights` are the limbs of each weight."""
     high, low = (None, None) if weights is None else weights
-    threads = native.threads_for(
-        len(frames) * len(points) // 8, points.shape[1]
-    )  # counting takes less time than sorting
+    # Counting takes about an eighth of the time of sorting.
+    threads = native.threads_for(len(frames) * len(points) // 8, points.shape[1])
     native.kernel.count_points(points, frames, high, low, near_squares, threads, mass, moment, near)
 
 
@@ -39,11 +38,7 @@ def histogram(mass: NDArray[Any], moment: NDArray[Any]) -> Any:
 def level_distances(
     measures: Sequence[Any], n_slices: int
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """W_1 of all pairs of histograms on each great circle, in blocks of them: lower bounds and widths of the bounds.
-
-    Yields two arrays of shape (block, pairs), for the pairs i < j in order. One histogram is compared with the uniform
-    measure.
-    """
+    """W_1 of all pairs i < j of histograms: lower bounds and widths of the bounds, in blocks (slices, pairs)."""
     count = max(2, len(measures))
     pairs = count * (count - 1) // 2
     size = max(8, PAIR_BYTES // (16 * pairs))
@@ -55,11 +50,7 @@ def level_distances(
 
 
 def transport_distances(x: Any, y: Any, p: float, n_slices: int) -> NDArray[np.float64]:
-    """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L).
-
-    The rows are the costs, the displacements of x and of y (the largest W_p^p to the atoms, in widths of a bin), and
-    for p = 2 the ranges of partners (docs/sketch.md). With y None the other measure is uniform.
-    """
+    """W_p^p between atoms at the means of the bins, and what its error bound needs, (4, L); see `SketchBackend`."""
     out = np.zeros((4, n_slices))
     native.kernel.transport_distances(x, y, p, native.threads_for(n_slices * 4096), out)
     return out

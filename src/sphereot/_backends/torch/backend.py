@@ -1,8 +1,8 @@
 """PyTorch backend: the compiled kernel on the CPU, array-API code with autograd on other devices.
 
 On the CPU one fused call gives value and gradients. Elsewhere array-API code runs on the device without copying
-values to the host, block by block of slices. Memory stays bounded: a mean is differentiated block by block as
-it is computed; other costs, where there is more than one block, are computed again in the backward pass.
+values to the host, block by block of slices. Memory stays bounded: a mean is differentiated block by block while it is
+computed; other costs of several blocks are computed again in the backward pass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,14 +46,14 @@ _settings = _Settings()
 
 @contextmanager
 def array_api_backend(*, force: bool | None = None, block_size: int | None = None) -> Iterator[None]:
-    """Context manager: settings of the array-API backend, which computes on tensors off the CPU, in all threads.
+    """Configure the array-API backend, which computes on tensors of other devices than the CPU, in all threads.
 
     Parameters
     ----------
     force : bool, optional
-        Use it for CPU tensors too: to test it, or to compare.
+        Use this backend for CPU tensors too, to test it or to compare.
     block_size : int, optional
-        The number of slices per block in memory. By default as many as make some two million turns.
+        Number of great circles per block in memory. By default, a block has about two million turns.
     """
     global _settings
     if block_size is not None:
@@ -88,8 +88,7 @@ def mean_cost(
 ) -> Tensor:
     """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p.
 
-    Differentiable in the points and in the weights. `block_size` is the number of slices per
-    block where array-API code computes.
+    Differentiable in points and weights. `block_size` is the number of slices per block of array-API code.
     """
     if _kernel_serves(measures[0].points):
         value = kernel_cost(measures, frames, p)
@@ -119,7 +118,7 @@ def weight_gradients(measures: Measures, frames: Tensor, p: float) -> Sequence[T
 
 def pairwise_costs(measures: Measures, frames: Tensor, p: float, *, root: bool = False) -> Tensor:
     """`mean_cost` of the pairs i < j of several measures, in lexicographic order."""
-    if _kernel_serves(frames) and not _differentiated(measures):
+    if _kernel_serves(frames) and not (_differentiated(measures) or is_torch_traced()):
         (frames_array,) = as_numpy(frames)
         return torch.from_numpy(kernel.pairwise_costs(_in_numpy(measures), frames_array, p, root=root))
     return torch.stack([mean_cost(pair, frames, p, root=root) for pair in combinations(measures, 2)])

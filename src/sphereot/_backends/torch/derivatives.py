@@ -1,4 +1,4 @@
-"""What PyTorch asks of a cost: first derivatives only, in autograd, torch.func or torch.compile.
+"""Derivatives of costs in PyTorch: only first derivatives, in autograd, torch.func or torch.compile.
 
 Second and forward-mode derivatives of costs on great circles are errors, since the matching jumps where the cut does.
 The cost without great circles has both, in its array-API code.
@@ -14,14 +14,14 @@ from sphereot._arrays.libraries import is_torch_traced
 from sphereot._backends.protocol import Measure
 
 FORWARD_MODE_ERROR = (
-    "sphereot: costs on great circles have no forward-mode derivatives in PyTorch (torch.func.jvp, jacfwd, hessian); "
-    "use reverse mode: backward(), torch.func.grad, vjp or jacrev. To the uniform distribution, method='exact' has "
+    "sphereot: costs on great circles have no forward-mode derivatives in PyTorch (torch.func.jvp, jacfwd, hessian). "
+    "Use reverse mode: backward(), torch.func.grad, vjp or jacrev. To the uniform distribution, method='exact' has "
     "forward-mode derivatives."
 )
 _SECOND_DERIVATIVE_ERROR = (
-    "sphereot: the gradient of a cost on great circles has no derivative of its own (double backward), because the "
-    "matching jumps; compute it without create_graph=True, or detach it. To the uniform distribution, method='exact' "
-    "has second derivatives."
+    "sphereot: the gradient of a cost on great circles has no derivative (double backward), because the matching "
+    "jumps. Compute it without create_graph=True, or detach it. To the uniform distribution, method='exact' has "
+    "second derivatives."
 )
 
 
