@@ -127,8 +127,8 @@ void bind_pairs(nb::module_& m) {
     m.def(
         "sum_pairs",
         [](Input<T, 2> points, std::optional<Input<double, 1>> weights, Input<double, 1> smooth,
-           Input<double, 1> logarithmic, std::size_t groups, std::size_t threads, std::optional<InOut<T, 2>> gradient,
-           std::optional<InOut<double, 1>> potentials) {
+           Input<double, 1> logarithmic, double even_weight, std::size_t groups, std::size_t threads,
+           std::optional<InOut<T, 2>> gradient, std::optional<InOut<double, 1>> potentials) {
             const std::size_t n = points.shape(0), dim = points.shape(1);
             UniformKernel<T> kernel;
             require(n > 0 && dim >= 2 && groups > 0, "at least one point, two dimensions and one group");
@@ -141,6 +141,7 @@ void bind_pairs(nb::module_& m) {
             std::transform(smooth.data(), smooth.data() + smooth.shape(0), kernel.smooth.begin(), as_real);
             std::transform(logarithmic.data(), logarithmic.data() + logarithmic.shape(0), kernel.logarithmic.begin(),
                            as_real);
+            kernel.even_weight = as_real(even_weight);
             const EnergyResult<T> result{potentials ? potentials->data() : nullptr,
                                          gradient ? gradient->data() : nullptr};
             const Execution execution = execution_on(threads);
@@ -150,7 +151,7 @@ void bind_pairs(nb::module_& m) {
                                 execution);
         },
         "points"_a.noconvert(), "weights"_a.noconvert().none(), "smooth"_a.noconvert(), "logarithmic"_a.noconvert(),
-        "groups"_a, "threads"_a, "gradient"_a.noconvert().none(), "potentials"_a.noconvert().none());
+        "even_weight"_a, "groups"_a, "threads"_a, "gradient"_a.noconvert().none(), "potentials"_a.noconvert().none());
 }
 
 // The instruction sets whose build of the kernel this machine can run, best first.

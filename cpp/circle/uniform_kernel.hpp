@@ -4,7 +4,8 @@
 //
 //     K_d = 1/12 - g/2 + g^2/2 + D_d(z) / (8 pi^2),    D_d(z) = z (P(2 z - 1) + R(2 z - 1) log z),
 //
-// where the polynomials P and R depend on the dimension d (docs/background/uniformity.md).
+// which is the sum of an odd part 1/16 - g/4 and an even part 1/48 - g/4 + g^2/2 + D_d(z) / (8 pi^2). The even part
+// has a weight. Here the polynomials P and R depend on the dimension d (docs/background/uniformity.md).
 #pragma once
 
 #include <algorithm>
@@ -30,11 +31,16 @@ struct UniformKernel {
     std::array<T, smooth_terms> smooth;
     std::array<T, logarithmic_terms> logarithmic;
 
+    T even_weight = T(1);
+
     struct Value {
         T kernel, derivative;
     };
 
-    // K_d, and its derivative by the cosine of the angle: infinite at equal and at opposite points, and 0 is given
+    // The value at equal points.
+    double at_zero() const { return 1.0 / 12 + (static_cast<double>(even_weight) - 1.0) / 48; }
+
+    // K_d with its even part times the weight, and its derivative by the cosine of the angle: infinite at equal and at opposite points, and 0 is given
     // there.
     //
     // Valid range: all numbers; those outside [0, 1] count as the nearer end.
@@ -61,15 +67,17 @@ struct UniformKernel {
             r = r * u + logarithmic[k];
         }
         const T variance = p + r * log_z;
-        const T end = far ? T(-1.0 / 24) : T(1.0 / 12);
+        const T end = (far ? T(-1.0 / 24) : T(1.0 / 12)) + (even_weight - T(1)) / T(48);
         const T rise = T(0.5) * g * g + z * variance;
-        const T value = end - ((far ? T(0) : T(0.5) * g) - rise);
+        const T linear = T(0.25) * (far ? even_weight - T(1) : even_weight + T(1));
+        const T value = end - (linear * g - even_weight * rise);
         T derivative = T(0);
         if constexpr (with_derivative) {
-            // dK/dcos = (1/2 - g) / (2 pi sin gamma) - 2 cos gamma dD/dz, with D over 8 pi^2
+            // For a weight of 1, dK/dcos = (1/2 - g) / (2 pi sin gamma) - 2 cos gamma dD/dz, with D over 8 pi^2.
             const T slope = variance + r + T(2) * z * (p_slope + r_slope * log_z);
-            const T cosine = far ? T(2) * v - T(1) : T(1) - T(2) * v, supplement = far ? g : T(0.5) - g;
-            derivative = supplement / (T(2) * pi * std::sqrt(z)) - T(2) * cosine * slope;
+            const T cosine = far ? T(2) * v - T(1) : T(1) - T(2) * v;
+            const T supplement = far ? even_weight * g - linear : linear - even_weight * g;
+            derivative = supplement / (T(2) * pi * std::sqrt(z)) - T(2) * even_weight * cosine * slope;
         }
         return {inside ? value : end, inside ? derivative : T(0)};
     }

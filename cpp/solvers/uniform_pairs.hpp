@@ -242,6 +242,7 @@ double sum_pairs(const EnergyProblem<T>& problem, const EnergyResult<T>& result,
     });
     const double scale = problem.weights ? 1.0 : 1.0 / static_cast<double>(n);
     double off_diagonal = 0.0, squares = 0.0;
+    const double at_zero = problem.kernel.at_zero();
     for (const auto& part : sums) off_diagonal += part.off_diagonal;
     for (std::size_t i = 0; i < n; ++i) {
         const double weight = problem.weights ? problem.weights[i] : scale;
@@ -249,7 +250,7 @@ double sum_pairs(const EnergyProblem<T>& problem, const EnergyResult<T>& result,
         if constexpr (with_potentials) {
             double potential = 0.0;
             for (const auto& part : sums) potential += part.potentials[i];
-            result.potentials[i] = potential * scale + weight / 12.0;
+            result.potentials[i] = potential * scale + weight * at_zero;
         }
     }
     if constexpr (with_gradient) {
@@ -270,7 +271,7 @@ double sum_pairs(const EnergyProblem<T>& problem, const EnergyResult<T>& result,
             for (std::size_t k = 0; k < dim; ++k) out[k] *= factor;
         }
     }
-    return 2.0 * off_diagonal * scale * scale + squares / 12.0;
+    return 2.0 * off_diagonal * scale * scale + squares * at_zero;
 }
 
 template <Real T>

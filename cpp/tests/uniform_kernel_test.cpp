@@ -72,6 +72,20 @@ TEST_CASE("uniform kernel: ends and what is outside") {
     }
 }
 
+TEST_CASE("uniform kernel: odd part plus weight times even part") {
+    auto kernel = circle_kernel<double>();
+    for (const double square : {1e-12, 1e-3, 0.2, 0.5, 0.7, 0.999}) {
+        const auto here = kernel.operator()<true>(square), opposite = kernel.operator()<true>(1.0 - square);
+        auto weighted = kernel;
+        weighted.even_weight = 7.0;
+        const auto value = weighted.operator()<true>(square);
+        const double odd = 0.5 * (here.kernel - opposite.kernel), even = 0.5 * (here.kernel + opposite.kernel);
+        CHECK(std::fabs(value.kernel - (odd + 7.0 * even)) < 1e-14);
+        const double slope = 4.0 * here.derivative - 3.0 * opposite.derivative;
+        CHECK(std::fabs(value.derivative - slope) < 1e-9 * std::fabs(slope));
+    }
+}
+
 TEST_CASE("pairs: points spread evenly over the circle cost 1 / (12 n^2), and no gradient") {
     for (const std::size_t n : {1u, 2u, 63u, 64u, 65u, 200u}) {
         std::vector<double> points(2 * n), gradient(2 * n), potentials(n);

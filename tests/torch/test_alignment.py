@@ -242,3 +242,19 @@ def test_bad_options(make, error, message):
 def test_representation():
     assert repr(NTXentLoss(0.2, normalize=True)) == "NTXentLoss(temperature=0.2, normalize=True)"
     assert "SWUniformityLoss(5, seed=1)" in repr(AlignmentUniformityLoss(1.0, SWUniformityLoss(5, seed=1)))
+
+
+def test_weight_that_rises(tmp_path):
+    """The weight is a function of the number of calls in training mode, which is part of the state."""
+    a, b = views(20)
+    loss = AlignmentUniformityLoss(lambda step: 10.0 * 2**step)
+    parts = [loss.forward_components(a, b) for _ in range(3)]
+    for step, (total, alignment, uniformity) in enumerate(parts):
+        assert torch.equal(total, alignment + 10.0 * 2**step * uniformity)
+    loss.eval()
+    assert torch.equal(loss(a, b), loss(a, b))
+    resumed = AlignmentUniformityLoss(lambda step: 10.0 * 2**step)
+    resumed.load_state_dict(loss.state_dict())
+    assert torch.equal(resumed(a, b), loss(a, b))
+    with pytest.raises(ValueError, match=r"weight: .*at least 0"):
+        AlignmentUniformityLoss(lambda step: -1.0)(a, b)

@@ -33,6 +33,13 @@ Measures: TypeAlias = Sequence[Measure]
 """One measure, which is compared with the uniform measure, or two, which are compared with each other."""
 
 
+class PairOptions(NamedTuple):
+    """Options of `pair_cost`."""
+
+    unbiased: bool
+    even_weight: float
+
+
 class Wanted(NamedTuple):
     """Which gradients of a measure to compute."""
 
@@ -74,10 +81,11 @@ class Backend(Protocol):
     def mean_cost(self, measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
         """SSW_p^p: the mean of W_p^p over the great circles; with `root` SSW_p."""
 
-    def pair_cost(self, measure: Measure, *, unbiased: bool = False) -> Array:
+    def pair_cost(self, measure: Measure, *, unbiased: bool = False, even_weight: float = 1.0) -> Array:
         """SSW_2^2 to the uniform distribution without great circles: the double sum of K_d over all pairs of points.
 
         `unbiased` leaves out the pairs of a point with itself, and scales the rest to a total weight of 1.
+        `even_weight` is a factor of the even part of K_d.
         """
 
     def weight_gradients(self, measures: Measures, frames: Array, p: float) -> Sequence[Array]:

@@ -8,6 +8,10 @@ between the projections of two points at the angle gamma on a random great circl
 and D_d solves a differential equation with a power series on either side of sin^2 gamma = 1/2. See
 docs/background/uniformity.md for the proofs. The variable is the square of the half chord, h^2 = |x - y|^2 / 4 =
 (1 - cos gamma) / 2: from differences of coordinates it is precise for close points, where the cosine is not.
+
+K_d is the sum of an odd part 1/16 - gamma / (8 pi), which changes its sign with one of the points, and an even part
+(K_d(gamma) + K_d(pi - gamma)) / 2. A weight of the even part makes differences that are symmetric under x -> -x count
+more.
 """
 
 import math
@@ -26,8 +30,8 @@ _TERMS = 64  # the series are needed up to 1/2 only
 _NODES = 240
 
 
-def kernel_value(half_chord_squares: Array, dim: int) -> Array:
-    """K_d at h^2 = |x - y|^2 / 4 in [0, 1]; values outside are treated as the nearer end.
+def kernel_value(half_chord_squares: Array, dim: int, even_weight: float = 1.0) -> Array:
+    """K_d at h^2 = |x - y|^2 / 4 in [0, 1], its even part times a weight; values outside count as the nearer end.
 
     Automatic differentiation gives zero at both ends, where the derivative is infinite: at equal points it is the mean
     of the gradients along all directions.
@@ -42,10 +46,16 @@ def kernel_value(half_chord_squares: Array, dim: int) -> Array:
     nearer = xp.where(squares > 0.5, 1.0 - squares, squares)
     to_end = 2.0 * xp.asin(xp.sqrt(nearer))  # min(gamma, pi - gamma)
     # From the nearer end, which keeps the rounding error of float32 below 3e-8.
-    linear = xp.where(squares > 0.5, 0.0 * to_end, to_end) / (4 * math.pi)
-    end = xp.where(half_chord_squares > 0.5, SMALLEST + 0.0 * squares, LARGEST + 0.0 * squares)
+    linear = xp.where(squares > 0.5, (even_weight - 1) * to_end, (even_weight + 1) * to_end) / (8 * math.pi)
+    shift = (even_weight - 1) / 48 + 0.0 * squares
+    end = xp.where(half_chord_squares > 0.5, SMALLEST + shift, LARGEST + shift)
     variance = _variance(4.0 * nearer * (1.0 - nearer), dim)
-    return xp.where(inside, end - (linear - (to_end * to_end + variance) / (8 * math.pi**2)), end)
+    return xp.where(inside, end - (linear - even_weight * (to_end * to_end + variance) / (8 * math.pi**2)), end)
+
+
+def largest_value(even_weight: float = 1.0) -> float:
+    """The kernel at equal points, for every d."""
+    return LARGEST + (even_weight - 1) / 48
 
 
 def _variance(sine_squares: Array, dim: int) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sphereot._arrays.libraries import take_root, without_gradient
 from sphereot._arrays.types import ArrayT, Frames, Method, Numbers, NumpyPoints, Points, Seed, UniformMethod
-from sphereot._arrays.validation import as_order, as_samples
+from sphereot._arrays.validation import as_order, as_samples, as_weight_factor
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 from sphereot.slicing.circles import frames_for
@@ -139,6 +139,7 @@ def ssw_uniform(
     seed: Seed = ...,
     root: bool = ...,
     unbiased: bool = ...,
+    even_weight: float = ...,
 ) -> np.floating[Any]: ...
 
 
@@ -154,6 +155,7 @@ def ssw_uniform(
     seed: Seed = ...,
     root: bool = ...,
     unbiased: bool = ...,
+    even_weight: float = ...,
 ) -> ArrayT: ...
 
 
@@ -168,6 +170,7 @@ def ssw_uniform(
     seed: Seed = None,
     root: bool = False,
     unbiased: bool = False,
+    even_weight: float = 1.0,
 ) -> Any:
     """Compute SSW_p^p between a sample and the uniform distribution on the sphere.
 
@@ -190,6 +193,9 @@ def ssw_uniform(
     unbiased : bool, default False
         With `method="exact"`, leave out the pairs of a point with itself. For a sample, the result is then an unbiased
         estimate of SSW_2^2 of its distribution. It may be negative, and its mean is 0 for uniform points.
+    even_weight : float, default 1
+        With `method="exact"`, factor of the part of SSW_2^2 that comes from differences which are symmetric under
+        x -> -x, such as points near a great subsphere. SSW_2^2 itself hardly sees these in high dimension.
 
     Returns
     -------
@@ -208,14 +214,17 @@ def ssw_uniform(
     0.004057
     """
     p = as_order(p)
+    even_weight = as_weight_factor("even_weight", even_weight, "the factor of the even part")
     [measure] = as_measures({"x": x}, {"weights": weights}, p)
     points = measure.points
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}
         require_exact_options(p, points.shape[0], root, unbiased, given)
-        return take_root(backend_for(points).pair_cost(measure, unbiased=unbiased), p, root)
-    if unbiased:
-        raise ValueError(f"unbiased: got True with method={method!r}. Pass method='exact'.")
+        cost = backend_for(points).pair_cost(measure, unbiased=unbiased, even_weight=even_weight)
+        return take_root(cost, p, root)
+    if unbiased or even_weight != 1:
+        name, value = ("unbiased", unbiased) if unbiased else ("even_weight", even_weight)
+        raise ValueError(f"{name}: got {value} with method={method!r}. Pass method='exact'.")
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost((measure,), frames, p, root=root)
 

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nan, nn
 
 from sphereot._arrays.libraries import is_half
 from sphereot._arrays.validation import InvalidValuesError, as_points, as_positive, as_weight_factor
 from sphereot.torch.distributed import gather_batch, mean_over_ranks, require_equal_batches
 from sphereot.torch.losses import NORMALIZE_REMEDY, UniformityLoss, make_nan, scale_to_unit, widen
+
+_FACTOR = "the factor of the uniformity"
 
 
 class LossParts(NamedTuple):
@@ -90,8 +93,10 @@ class AlignmentUniformityLoss(EmbeddingLoss):
 
     Parameters
     ----------
-    weight : float
-        Factor lambda of the uniformity. The paper uses 20 for SSW on S^2.
+    weight : float or callable (step) -> float
+        Factor lambda of the uniformity. The paper uses 20 for SSW on S^2. A function is called with the number of
+        earlier calls of the loss in training mode, which is part of `state_dict`. For SSW in ten or more dimensions a
+        weight that rises in the first half of the training is better than a constant one.
     uniformity : callable, optional
         The term U of embeddings (n, d): a `UniformityLoss` or any function. By default
         ``UniformityLoss(method="exact")``.
@@ -120,9 +125,11 @@ class AlignmentUniformityLoss(EmbeddingLoss):
     True
     """
 
+    steps: Tensor  # the number of calls in training mode, if the weight is a function
+
     def __init__(
         self,
-        weight: float,
+        weight: float | Callable[[int], float],
         uniformity: Callable[[Tensor], Tensor] | None = None,
         *,
         alpha: float = 2.0,
@@ -140,12 +147,14 @@ class AlignmentUniformityLoss(EmbeddingLoss):
                 "gather must be equal for the loss and its uniformity term, got a term with gather=False. Make it with "
                 "gather=True too."
             )
-        self.weight = as_weight_factor("weight", weight, "the factor of the uniformity")
+        self.weight = weight if callable(weight) else as_weight_factor("weight", weight, _FACTOR)
+        if callable(weight):
+            self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.alpha = as_positive("alpha", alpha, "the exponent of the alignment")
         self.uniformity = uniformity or UniformityLoss(method="exact", gather=gather)
 
     def _shown_values(self) -> list[str]:
-        return [f"weight={self.weight:g}"]
+        return ["weight=" + (f"{self.weight:g}" if isinstance(self.weight, float) else repr(self.weight))]
 
     def forward(self, view_a: Tensor, view_b: Tensor) -> Tensor:
         """Compute the loss of the embeddings (n, d) of two views; row i of both belongs to image i."""
@@ -163,4 +172,12 @@ class AlignmentUniformityLoss(EmbeddingLoss):
             if not self.nan_on_invalid:
                 raise
             uniformity = make_nan(a, b)
-        return LossParts(alignment + self.weight * uniformity, alignment, uniformity)
+        return LossParts(alignment + self._next_weight() * uniformity, alignment, uniformity)
+
+    def _next_weight(self) -> float:
+        if isinstance(self.weight, float):
+            return self.weight
+        weight = as_weight_factor("weight", self.weight(int(self.steps)), _FACTOR)
+        if self.training:
+            self.steps += 1
+        return weight

@@ -16,6 +16,7 @@ from sphereot._arrays.validation import (
     as_order,
     as_points,
     as_slice_count,
+    as_weight_factor,
     as_weights,
     in_precision_of_order,
     require_same_dim,
@@ -48,7 +49,7 @@ class _SlicedLoss(nn.Module):
     """Base of the losses: great circles and their state, reduction over a batch, distribution over processes."""
 
     frames: Tensor | None
-    unbiased = False
+    unbiased, even_weight = False, 1.0
 
     def __init__(
         self,
@@ -89,7 +90,13 @@ class _SlicedLoss(nn.Module):
         shown = {"p": f"{self.p:g}"} | ({} if self.method == "exact" else {"n_projections": self.n_projections})
         shown["method"] = repr(self.method)
         defaults = {"fixed": False, "seed": None, "normalize": False, "root": False, "reduction": "mean"}
-        defaults |= {"gather": False, "block_size": None, "nan_on_invalid": False, "unbiased": False}
+        defaults |= {
+            "gather": False,
+            "block_size": None,
+            "nan_on_invalid": False,
+            "unbiased": False,
+            "even_weight": 1.0,
+        }
         for name, default in defaults.items():
             if getattr(self, name) != default:
                 shown[name] = repr(getattr(self, name))
@@ -233,7 +240,7 @@ class _SlicedLoss(nn.Module):
             x = measures[0].points
             if frames is None:
                 require_exact_options(self.p, x.shape[0], self.root, self.unbiased, {})
-                cost = backend.pair_cost(measures[0], unbiased=self.unbiased)
+                cost = backend.pair_cost(measures[0], unbiased=self.unbiased, even_weight=self.even_weight)
             else:
                 cost = backend.mean_cost(measures, frames.to(x.dtype), self.p, block_size=self.block_size)
         return torch.as_tensor(take_root(mean_over_ranks(cost) if self.gather else cost, self.p, self.root))
@@ -319,6 +326,9 @@ class UniformityLoss(_SlicedLoss):
     unbiased : bool, default False
         With ``method="exact"``, leave out the pairs of a point with itself. The mean of the loss for uniform points is
         then 0 for every n of at least 2, so that batches of different sizes are comparable.
+    even_weight : float, default 1
+        With ``method="exact"``, factor of the part of the loss that is symmetric under x -> -x. In ten or more
+        dimensions, SSW_2^2 hardly sees embeddings that collapse to a subspace; a factor of about 10 makes it see them.
     p, n_projections, fixed, seed, normalize, root, reduction, gather, block_size, nan_on_invalid
         As in `SSWLoss`. With ``method="exact"``, `n_projections` and `block_size` are ignored, and `fixed` and `seed`
         raise an error.
@@ -350,6 +360,7 @@ class UniformityLoss(_SlicedLoss):
         gather: bool = False,
         block_size: int | None = None,
         unbiased: bool = False,
+        even_weight: float = 1.0,
         nan_on_invalid: bool = False,
     ) -> None:
         super().__init__(
@@ -370,7 +381,10 @@ class UniformityLoss(_SlicedLoss):
             self.method = "exact"
         elif unbiased:
             raise ValueError(f"unbiased must be False with method={method!r}, got True. Use method='exact'.")
+        elif even_weight != 1:
+            raise ValueError(f"even_weight must be 1 with method={method!r}, got {even_weight}. Use method='exact'.")
         self.unbiased = unbiased
+        self.even_weight = as_weight_factor("even_weight", even_weight, "the factor of the even part")
 
     def forward(self, x: Tensor, weights: Tensor | None = None, *, seed: int | torch.Generator | None = None) -> Tensor:
         """Compute the loss of `x` (n, d), or of a batch (B, n, d), with `seed` as in `SSWLoss`."""

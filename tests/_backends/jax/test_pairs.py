@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import sphereot
 from sphereot._backends.native.backend import pair_gradients
-from sphereot._backends.protocol import Measure, Wanted
+from sphereot._backends.protocol import Measure, PairOptions, Wanted
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -42,12 +42,16 @@ def test_platform_is_chosen_when_lowering(sample):
 def test_equals_the_kernel_and_array_code(sample, unbiased):
     """Value and both gradients: those of the kernel, to the bit, and those of automatic differentiation."""
     value, gradients = jax.jit(jax.value_and_grad(cost, argnums=(0, 1)), static_argnums=2)(*sample, unbiased)
-    expected, (parts,) = pair_gradients(Measure(*map(np.asarray, sample)), Wanted(True, True), unbiased=unbiased)
+    expected, (parts,) = pair_gradients(
+        Measure(*map(np.asarray, sample)), Wanted(True, True), PairOptions(unbiased, 1.0)
+    )
     assert float(value) == expected
     for gradient, part in zip(gradients, parts, strict=True):
         assert_allclose(gradient, part, rtol=0, atol=0)
     wanted = (Wanted(True, True),)
-    array_value, (array_parts,) = traced.costs_and_gradients([Measure(*sample)], None, 2.0, unbiased, wanted)
+    array_value, (array_parts,) = traced.costs_and_gradients(
+        [Measure(*sample)], None, 2.0, PairOptions(unbiased, 1.0), wanted
+    )
     assert_allclose(value, array_value, rtol=0, atol=1e-14)
     for gradient, part in zip(gradients, array_parts, strict=True):
         assert_allclose(gradient, part, rtol=0, atol=1e-13)

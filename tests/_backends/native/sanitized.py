@@ -98,7 +98,7 @@ def pairs(kernel, rng) -> int:
                     for gradient in (None, np.empty_like(x)):
                         for potentials in (None, np.empty(n)):
                             groups, threads = int(rng.integers(1, 5)), int(rng.integers(1, 4))
-                            kernel.sum_pairs(x, w, *coefficients, groups, threads, gradient, potentials)
+                            kernel.sum_pairs(x, w, *coefficients, 3.0, groups, threads, gradient, potentials)
                             calls += 1
     return calls
 

@@ -30,7 +30,7 @@ def test_operators_pass_opcheck():
         (x, a, None, None, frames, 8.0, [True, True, False, False], None),
         (u.requires_grad_(), None, v, None, None, 2.0, [True, False, False, False], None),
         (u, None, None, None, None, 2.0, [True, False, False, False], None),
-        (x, a, None, None, None, 2.0, [True, True, False, False], False),
+        (x, a, None, None, None, 2.0, [True, True, False, False], [0.0, 1.0]),
     ):
         torch.library.opcheck(cost_operator, inputs)
     draws = torch.zeros((), dtype=torch.int64)

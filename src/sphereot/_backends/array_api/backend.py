@@ -10,7 +10,7 @@ from itertools import combinations
 from sphereot._arrays.libraries import Array, device, is_double, namespace, product, take_root, without_gradient
 from sphereot._backends.array_api import circle
 from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
-from sphereot._backends.uniform_kernel import LARGEST, kernel_value
+from sphereot._backends.uniform_kernel import kernel_value, largest_value
 
 # Turns per block, over all measures: the computation needs a few dozen arrays of this size at a time.
 TURNS_PER_BLOCK = 1 << 21
@@ -132,12 +132,12 @@ def blocks(frames: Array, measures: Measures) -> Iterator[Array]:
 # ---- all pairs of points ----
 
 
-def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
+def pair_cost(measure: Measure, *, unbiased: bool = False, even_weight: float = 1.0) -> Array:
     """SSW_2^2 to the uniform distribution: the double sum of K_d over all pairs of points."""
     xp = namespace(measure.points)
     points, shares = unit_points(measure.points), shares_of(measure)
-    sums = [block_sum(points, shares, rows) for rows in row_blocks(points)]
-    return cost_of_sum(xp.sum(xp.stack(sums)), shares, unbiased)
+    sums = [block_sum(points, shares, rows, even_weight) for rows in row_blocks(points)]
+    return cost_of_sum(xp.sum(xp.stack(sums)), shares, unbiased, even_weight)
 
 
 def unit_points(points: Array) -> Array:
@@ -163,7 +163,7 @@ def row_blocks(points: Array) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def block_sum(points: Array, shares: Array, rows: slice) -> Array:
+def block_sum(points: Array, shares: Array, rows: slice, even_weight: float) -> Array:
     """The weighted sum of K_d over the pairs (i, j) with i in a block of rows and j another point."""
     xp = namespace(points)
     n, dim = points.shape
@@ -173,12 +173,12 @@ def block_sum(points: Array, shares: Array, rows: slice) -> Array:
     else:
         squares = 0.5 - 0.5 * product(block, xp.permute_dims(points, (1, 0)))
     index = xp.arange(n, device=device(points))
-    values = kernel_value(squares, dim)
+    values = kernel_value(squares, dim, even_weight)
     others = xp.where(index[rows, None] == index[None, :], xp.zeros_like(values), values)
     return xp.sum(shares[rows] * xp.sum(others * shares[None, :], axis=-1))
 
 
-def cost_of_sum(off_diagonal: Array, shares: Array, unbiased: bool) -> Array:
-    """The cost from its terms i != j: those with i = j are K_d(0) = 1/12; without them it is scaled to weight 1."""
+def cost_of_sum(off_diagonal: Array, shares: Array, unbiased: bool, even_weight: float) -> Array:
+    """The cost from its terms i != j: those with i = j are known; without them it is scaled to weight 1."""
     diagonal = namespace(shares).sum(shares * shares)
-    return off_diagonal / (1.0 - diagonal) if unbiased else off_diagonal + LARGEST * diagonal
+    return off_diagonal / (1.0 - diagonal) if unbiased else off_diagonal + largest_value(even_weight) * diagonal

@@ -30,7 +30,7 @@ from sphereot._backends.array_api.backend import weight_gradients as weight_grad
 from sphereot._backends.array_api.circle import circle_cut, matched_pairs
 from sphereot._backends.jax import traced
 from sphereot._backends.native import backend as kernel
-from sphereot._backends.protocol import Measure, Measures, Plan, Wanted
+from sphereot._backends.protocol import Measure, Measures, PairOptions, Plan, Wanted
 
 T = TypeVar("T")
 Gradients = tuple[tuple[Array | None, Array | None], ...]
@@ -51,9 +51,9 @@ def mean_cost(measures: Measures, frames: Array, p: float, *, root: bool = False
     return take_root(_cost(measures, frames, p, None), p, root)
 
 
-def pair_cost(measure: Measure, *, unbiased: bool = False) -> Array:
+def pair_cost(measure: Measure, *, unbiased: bool = False, even_weight: float = 1.0) -> Array:
     """SSW_2^2 to the uniform distribution without slices: the double sum of K_d over all pairs of points."""
-    return _cost(on_every_device((measure,)), None, 2.0, unbiased)
+    return _cost(on_every_device((measure,)), None, 2.0, PairOptions(unbiased, even_weight))
 
 
 def pairwise_costs(measures: Measures, frames: Array, p: float, *, root: bool = False) -> Array:
@@ -82,12 +82,12 @@ def circle_plan(u: Measure, v: Measure, p: float) -> Plan:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _cost(measures: Measures, frames: Array | None, p: float, unbiased: bool | None) -> Array:
-    """`mean_cost`, or `circle_costs` without frames, or `pair_cost` if `unbiased` is not None."""
-    return _compute(measures, frames, p, unbiased, (Wanted(False, False),) * len(measures))[0]
+def _cost(measures: Measures, frames: Array | None, p: float, pairs: PairOptions | None) -> Array:
+    """`mean_cost`, or `circle_costs` without frames, or `pair_cost` if `pairs` is not None."""
+    return _compute(measures, frames, p, pairs, (Wanted(False, False),) * len(measures))[0]
 
 
-def _cost_jvp(p: float, unbiased: bool | None, primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> Any:
+def _cost_jvp(p: float, pairs: PairOptions | None, primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> Any:
     """JVP rule: value and gradients in one call; only gradients whose tangent may be nonzero are computed."""
     (measures, frames), (moves, _) = primals, tangents
 
@@ -95,7 +95,7 @@ def _cost_jvp(p: float, unbiased: bool | None, primals: tuple[Any, Any], tangent
         return tangent is not None and not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
     wanted = tuple(Wanted(may_move(x), may_move(a)) for x, a in moves)
-    value, gradients = _value_and_gradients(measures, frames, p, unbiased, wanted)
+    value, gradients = _value_and_gradients(measures, frames, p, pairs, wanted)
     slope = jnp.zeros_like(value)
     for pair, pair_moves in zip(gradients, moves, strict=True):
         for gradient, move in zip(pair, pair_moves, strict=True):
@@ -110,9 +110,9 @@ _cost.defjvp(_cost_jvp, symbolic_zeros=True)
 
 @partial(jax.jit, static_argnums=(2, 3, 4))
 def _compute(
-    measures: Measures, frames: Array | None, p: float, unbiased: bool | None, wanted: tuple[Wanted, ...]
+    measures: Measures, frames: Array | None, p: float, pairs: PairOptions | None, wanted: tuple[Wanted, ...]
 ) -> tuple[Array, Gradients]:
-    by_row = frames is None and unbiased is None
+    by_row = frames is None and pairs is None
     points = measures[0].points
     value = jax.ShapeDtypeStruct(points.shape[:1] if by_row else (), points.dtype)
     gradients = tuple(
@@ -120,7 +120,7 @@ def _compute(
         for (x, a), wants in zip(measures, wanted, strict=True)
     )
     functions = kernel.costs_and_gradients, traced.costs_and_gradients
-    return _on_platform(*functions, (value, gradients), measures, frames, p, unbiased, wanted, by_row=by_row)
+    return _on_platform(*functions, (value, gradients), measures, frames, p, pairs, wanted, by_row=by_row)
 
 
 _value_and_gradients = jax.custom_jvp(_compute, nondiff_argnums=(2, 3, 4))
@@ -128,16 +128,16 @@ _value_and_gradients = jax.custom_jvp(_compute, nondiff_argnums=(2, 3, 4))
 
 @_value_and_gradients.defjvp
 def _second_derivative(
-    p: float, unbiased: bool | None, wanted: tuple[Wanted, ...], primals: tuple[Any, Any], tangents: tuple[Any, Any]
+    p: float, pairs: PairOptions | None, wanted: tuple[Wanted, ...], primals: tuple[Any, Any], tangents: tuple[Any, Any]
 ) -> tuple[Any, Any]:
     """JVP rule of the gradients: `jax.numpy` code has derivatives of every order of the cost without slices."""
-    if unbiased is None:
+    if pairs is None:
         raise NotImplementedError(
             "Costs on great circles have first derivatives only, because the matching jumps, but a gradient was "
             "differentiated again (jax.hessian, or grad of grad). If the inner gradient is a constant, compute it at "
             "jax.lax.stop_gradient(x). sphereot.ssw_uniform(x, method='exact') has second derivatives."
         )
-    return jax.jvp(lambda *arrays: _traced_gradients(*arrays, p, unbiased, wanted), primals, tangents)
+    return jax.jvp(lambda *arrays: _traced_gradients(*arrays, p, pairs, wanted), primals, tangents)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))

@@ -26,21 +26,21 @@ from sphereot._backends.array_api.backend import (
     unit_points,
 )
 from sphereot._backends.array_api.circle import weight_gradients
-from sphereot._backends.protocol import Measure, Measures, Wanted, n_atoms
+from sphereot._backends.protocol import Measure, Measures, PairOptions, Wanted, n_atoms
 
 Gradients = tuple[tuple[Array | None, Array | None], ...]
 
 
 def costs_and_gradients(
-    measures: Measures, frames: Array | None, p: float, unbiased: bool | None, wanted: Sequence[Wanted]
+    measures: Measures, frames: Array | None, p: float, pairs: PairOptions | None, wanted: Sequence[Wanted]
 ) -> tuple[Array, Gradients]:
     """A cost and its gradients in points and weights of each measure; a gradient that is not wanted is None.
 
     The cost is the mean over the great circles of frames, or the costs of rows of turns if there are no frames, or the
-    cost of all pairs of points if `unbiased` is not None.
+    cost of all pairs of points if `pairs` is not None.
     """
-    if unbiased is not None:
-        return _with_gradients(partial(_pair_cost, unbiased=unbiased), measures, wanted)
+    if pairs is not None:
+        return _with_gradients(partial(_pair_cost, options=pairs), measures, wanted)
     if frames is None:
         return _row_gradients(measures, p, wanted)
 
@@ -103,11 +103,15 @@ def project(x: Array, frames: Array) -> Array:
 # ---- costs with gradients ----
 
 
-def _pair_cost(measures: Measures, unbiased: bool) -> Array:
+def _pair_cost(measures: Measures, options: PairOptions) -> Array:
     points, shares = unit_points(measures[0].points), shares_of(measures[0])
     # A block of rows is computed again for the derivative, so that memory never holds all pairs.
-    sums = [jax.checkpoint(partial(block_sum, rows=rows))(points, shares) for rows in row_blocks(points)]
-    return cost_of_sum(jnp.sum(jnp.stack(sums)), shares, unbiased)
+    even_weight = options.even_weight
+    sums = [
+        jax.checkpoint(partial(block_sum, rows=rows, even_weight=even_weight))(points, shares)
+        for rows in row_blocks(points)
+    ]
+    return cost_of_sum(jnp.sum(jnp.stack(sums)), shares, *options)
 
 
 def _row_gradients(measures: Measures, p: float, wanted: Sequence[Wanted]) -> tuple[Array, Gradients]:

@@ -11,8 +11,8 @@ from sphereot._arrays.libraries import take_root
 from sphereot._backends import native
 from sphereot._backends.array_api.circle import matched_pairs
 from sphereot._backends.native import Floats
-from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, Wanted, n_atoms
-from sphereot._backends.uniform_kernel import LARGEST, variance_polynomials
+from sphereot._backends.protocol import Labelings, Measure, Measures, PairOptions, Plan, Repeats, Wanted, n_atoms
+from sphereot._backends.uniform_kernel import largest_value, variance_polynomials
 
 # Points times permutations per call of the kernel: some seconds on one core, so that progress can be reported.
 POINTS_PER_CALL = 1_000_000_000
@@ -61,9 +61,9 @@ def mean_cost(measures: Measures, frames: Floats, p: float, *, root: bool = Fals
     return take_root(value, p, root) if root else value
 
 
-def pair_cost(measure: Measure, *, unbiased: bool = False) -> Any:
+def pair_cost(measure: Measure, *, unbiased: bool = False, even_weight: float = 1.0) -> Any:
     """SSW_2^2 to the uniform distribution: the double sum of K_d, in the dtype of the points."""
-    value, _ = pair_gradients(measure, Wanted(False, False), unbiased=unbiased)
+    value, _ = pair_gradients(measure, Wanted(False, False), PairOptions(unbiased, even_weight))
     return measure.points.dtype.type(value)
 
 
@@ -141,14 +141,14 @@ def resampled_costs(measures: Measures, repeats: Sequence[Repeats], frames: Floa
 
 
 def costs_and_gradients(
-    measures: Measures, frames: Floats | None, p: float, unbiased: bool | None, wanted: Sequence[Wanted]
+    measures: Measures, frames: Floats | None, p: float, pairs: PairOptions | None, wanted: Sequence[Wanted]
 ) -> tuple[Any, list[Gradient]]:
     """A cost and its gradients in points and weights of each measure; a gradient that is not wanted is None.
 
-    The cost is `mean_cost`, or `circle_costs` if there are no frames, or `pair_cost` if `unbiased` is not None.
+    The cost is `mean_cost`, or `circle_costs` if there are no frames, or `pair_cost` if `pairs` is not None.
     """
-    if unbiased is not None:
-        return pair_gradients(measures[0], wanted[0], unbiased=unbiased)
+    if pairs is not None:
+        return pair_gradients(measures[0], wanted[0], pairs)
     if any(map(any, wanted)):
         if frames is None:
             return circle_gradients(measures, p, wanted)
@@ -207,7 +207,7 @@ def _count_groups(n_slices: int, dim: int, measures: Measures, planar: bool) -> 
     return min(n_slices, max(2, min(MAX_GROUPS, by_length, GROUP_BYTES // size)))
 
 
-def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) -> tuple[float, list[Gradient]]:
+def pair_gradients(measure: Measure, wanted: Wanted, options: PairOptions) -> tuple[float, list[Gradient]]:
     """`pair_cost` and its gradients in points and weights, as the gradients of the only measure."""
     x = np.ascontiguousarray(measure.points)
     n, dim = x.shape
@@ -225,16 +225,16 @@ def pair_gradients(measure: Measure, wanted: Wanted, *, unbiased: bool = False) 
         by_memory = max(2, GROUP_BYTES_OF_PAIRS // x.nbytes)
         groups = min(max(2, tiles // 4), MAX_GROUPS, by_memory, tiles * (tiles + 1) // 2)
     threads = native.threads_for(n * n // PAIRS_PER_POINT)
-    cost = native.kernel.sum_pairs(x, weights, *polynomials, groups, threads, gradient, potentials)
+    cost = native.kernel.sum_pairs(x, weights, *polynomials, options.even_weight, groups, threads, gradient, potentials)
     shares = np.full(n, 1.0 / n) if weights is None else weights
     squares = float(np.sum(shares * shares))
     slope = None if potentials is None else 2 * potentials
-    if unbiased:
+    if options.unbiased:
         # Without the terms i = j, which are known, and scaled to a total weight of 1.
-        rest = 1.0 - squares
-        cost = (cost - LARGEST * squares) / rest
+        rest, at_zero = 1.0 - squares, largest_value(options.even_weight)
+        cost = (cost - at_zero * squares) / rest
         gradient = None if gradient is None else gradient / x.dtype.type(rest)
-        slope = None if slope is None else (slope - 2 * shares * (LARGEST - cost)) / rest
+        slope = None if slope is None else (slope - 2 * shares * (at_zero - cost)) / rest
     if slope is not None:  # from the gradient in weights of total 1
         slope = (slope - np.sum(shares * slope)) / total
     return cost, [(gradient, slope)]

@@ -25,7 +25,7 @@ from sphereot._backends.array_api.backend import project as project
 from sphereot._backends.array_api.circle import circle_cut, matched_pairs
 from sphereot._backends.array_api.circle import weight_gradients as weight_gradients_of_rows
 from sphereot._backends.native import backend as kernel
-from sphereot._backends.protocol import Labelings, Measure, Measures, Plan, Repeats, n_atoms
+from sphereot._backends.protocol import Labelings, Measure, Measures, PairOptions, Plan, Repeats, n_atoms
 from sphereot._backends.torch.derivatives import (
     differentiable_once,
     has_tangent,
@@ -97,14 +97,15 @@ def mean_cost(
     return torch.as_tensor(take_root(value, p, root))
 
 
-def pair_cost(measure: Measure, *, unbiased: bool = False) -> Tensor:
+def pair_cost(measure: Measure, *, unbiased: bool = False, even_weight: float = 1.0) -> Tensor:
     """SSW_2^2 to the uniform distribution without slices.
 
     It has derivatives of every order in points and weights, and forward-mode ones.
     """
+    options = PairOptions(unbiased, even_weight)
     if _kernel_serves(measure.points) and not (is_differentiated_again(measure) or has_tangent(measure)):
-        return kernel_cost([measure], None, 2.0, unbiased)
-    return portable_pair_cost(measure, unbiased=unbiased)
+        return kernel_cost([measure], None, 2.0, options)
+    return portable_pair_cost(measure, options)
 
 
 def weight_gradients(measures: Measures, frames: Tensor, p: float) -> Sequence[Tensor]:

@@ -2,7 +2,8 @@
 
 The operator works in eager code, autograd, torch.func and torch.compile. Its inputs are x, a, y, b (points and weights
 of two measures; y and b are None for one), frames (None if the points are rows of turns), the order p, `wanted` (which
-gradients to compute, in the order x, a, y, b), and `unbiased` (None except for the cost without great circles).
+gradients to compute, in the order x, a, y, b), and `pairs` (None except for the cost without great circles, where it
+holds `PairOptions` as two numbers).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from sphereot._arrays.libraries import aligned, is_torch_traced
 from sphereot._backends.array_api import backend as array_api
 from sphereot._backends.native import backend as native
-from sphereot._backends.protocol import Measure, Measures, Wanted
+from sphereot._backends.protocol import Measure, Measures, PairOptions, Wanted
 from sphereot._backends.torch.derivatives import (
     FORWARD_MODE_ERROR,
     differentiable_once,
@@ -29,15 +30,15 @@ from sphereot._backends.torch.derivatives import (
 _PLAIN_TYPES = {Tensor, torch.nn.Parameter, type(None)}
 
 
-def kernel_cost(measures: Measures, frames: Tensor | None, p: float, unbiased: bool | None = None) -> Tensor:
-    """`mean_cost`, or `circle_costs` without frames, or `pair_cost` if `unbiased` is not None.
+def kernel_cost(measures: Measures, frames: Tensor | None, p: float, pairs: PairOptions | None = None) -> Tensor:
+    """`mean_cost`, or `circle_costs` without frames, or `pair_cost` if `pairs` is not None.
 
     The cost is differentiable in points and weights; `pair_cost` also has second derivatives.
     """
     tensors = [tensor for measure in measures for tensor in measure] + [None] * (4 - 2 * len(measures))
     enabled = torch.is_grad_enabled()
     wanted = [enabled and t is not None and requires_grad(t) for t in tensors]
-    inputs = *tensors, frames, p, wanted, unbiased
+    inputs = *tensors, frames, p, wanted, None if pairs is None else [float(option) for option in pairs]
     # Eager tensors: no subclass, no tracer, no mode that intercepts operators.
     plain = all(type(t) in _PLAIN_TYPES for t in tensors) and not is_torch_traced()
     if plain and not torch._C._len_torch_dispatch_stack():
@@ -52,7 +53,7 @@ def kernel_cost(measures: Measures, frames: Tensor | None, p: float, unbiased: b
     return outputs[0]
 
 
-def portable_pair_cost(measure: Measure, *, unbiased: bool) -> Tensor:
+def portable_pair_cost(measure: Measure, options: PairOptions) -> Tensor:
     """`pair_cost` in array-API code; K_d has derivatives of every order, except at coincident points."""
     points, shares = array_api.unit_points(measure.points), array_api.shares_of(measure)
     block_sum: Callable[..., Any] = array_api.block_sum
@@ -60,8 +61,8 @@ def portable_pair_cost(measure: Measure, *, unbiased: bool) -> Tensor:
     if followed and not is_torch_traced() and not has_tangent(measure):
         # A block of rows is computed again in the backward pass, so that memory never holds all pairs.
         block_sum = partial(checkpoint, block_sum, use_reentrant=False, preserve_rng_state=False)
-    sums = [block_sum(points, shares, rows) for rows in array_api.row_blocks(points)]
-    return torch.as_tensor(array_api.cost_of_sum(torch.stack(sums).sum(), shares, unbiased))
+    sums = [block_sum(points, shares, rows, options.even_weight) for rows in array_api.row_blocks(points)]
+    return torch.as_tensor(array_api.cost_of_sum(torch.stack(sums).sum(), shares, *options))
 
 
 def as_numpy(*tensors: Tensor | None) -> Any:
@@ -69,14 +70,18 @@ def as_numpy(*tensors: Tensor | None) -> Any:
     return [None if t is None else aligned(t.detach().numpy()) for t in tensors]
 
 
+def _pair_options(pairs: Sequence[float] | None) -> Any:
+    return None if pairs is None else PairOptions(bool(pairs[0]), pairs[1])
+
+
 def _compute(*inputs: Any) -> list[Any]:
     """The cost, then the gradients in x, a, y and b, or None for those not wanted."""
-    x, a, y, b, frames, p, wanted, unbiased = inputs
+    x, a, y, b, frames, p, wanted, pairs = inputs
     measures = [Measure(*as_numpy(x, a))]
     if y is not None:
         measures.append(Measure(*as_numpy(y, b)))
     wants = [Wanted(*wanted[:2]), Wanted(*wanted[2:])][: len(measures)]
-    value, gradients = native.costs_and_gradients(measures, *as_numpy(frames), p, unbiased, wants)
+    value, gradients = native.costs_and_gradients(measures, *as_numpy(frames), p, _pair_options(pairs), wants)
     dtype = np.float32 if x.dtype == torch.float32 else np.float64
     arrays = [value, *(array for pair in gradients for array in pair), None, None][:5]
     # By way of NumPy, in a third of the time of torch.tensor.
@@ -144,7 +149,7 @@ def _input_gradients(ctx: Any, upstream: Tensor | None, *_: Any) -> tuple[Tensor
     gradients, inputs = saved[:4], saved[4:]
     if ctx.smooth and torch.is_grad_enabled() and not torch.compiler.is_compiling():
         followed = [t is not None and t.requires_grad for t in inputs]
-        cost = portable_pair_cost(Measure(*inputs[:2]), unbiased=ctx.constants[-1])
+        cost = portable_pair_cost(Measure(*inputs[:2]), _pair_options(ctx.constants[-1]))
         sources = [t for t, follows in zip(inputs, followed, strict=True) if follows]
         found = iter(torch.autograd.grad(cost, sources, upstream, create_graph=True))
         return *(next(found) if follows else None for follows in followed), *of_constants
@@ -177,7 +182,7 @@ def _times(gradient: Tensor, upstream: Tensor) -> Tensor:
     "sphereot::kernel_cost",
     mutates_args=(),
     device_types="cpu",
-    schema="(Tensor x, Tensor? a, Tensor? y, Tensor? b, Tensor? frames, float p, bool[] wanted, bool? unbiased)"
+    schema="(Tensor x, Tensor? a, Tensor? y, Tensor? b, Tensor? frames, float p, bool[] wanted, float[]? pairs)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 def cost_operator(*inputs: Any) -> tuple[Tensor, ...]:
@@ -197,8 +202,8 @@ def cost_operator(*inputs: Any) -> tuple[Tensor, ...]:
 
 @cost_operator.register_fake
 def _make_empty_outputs(*inputs: Any) -> tuple[Tensor, ...]:
-    x, _, y, _, frames, _, wanted, unbiased = inputs
-    by_row = frames is None and unbiased is None
+    x, _, y, _, frames, _, wanted, pairs = inputs
+    by_row = frames is None and pairs is None
     shapes = [x.shape[:1] if by_row else ()]
     for points in (x, x if y is None else y):
         shapes += [points.shape, points.shape if by_row else points.shape[:1]]
@@ -230,10 +235,10 @@ def _with_linear_terms(*inputs: Any) -> Tensor:
     The derivative comes from added terms whose value is 0 and whose slope is the gradient. The power 3/2 has value and
     slope 0 too, and makes second derivatives NaN, which would silently be 0 without it.
     """
-    tensors, (frames, p, _, unbiased) = inputs[:4], inputs[4:]
+    tensors, (frames, p, _, pairs) = inputs[:4], inputs[4:]
     constants = [None if t is None else t.detach() for t in tensors]
     # All gradients: while torch.compile traces, nothing says in which tensors a transform differentiates.
-    value, *gradients = cost_operator(*constants, frames, p, [t is not None for t in tensors], unbiased)
+    value, *gradients = cost_operator(*constants, frames, p, [t is not None for t in tensors], pairs)
     for tensor, gradient in zip(tensors, gradients, strict=True):
         if tensor is not None:
             zero = tensor - tensor.detach()
