@@ -6,8 +6,9 @@ from sphereot._support.lazy_modules import import_on_use
 from sphereot.compat import pot
 
 if TYPE_CHECKING:
+    from sphereot.compat import bonet as bonet
     from sphereot.compat import sklearn as sklearn
 
 __all__ = ["pot"]
 
-__getattr__ = import_on_use(__name__, "sklearn")
+__getattr__ = import_on_use(__name__, "bonet", "sklearn")
