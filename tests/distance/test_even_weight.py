@@ -71,6 +71,7 @@ def test_gradients_in_torch(dim, force):
         assert_allclose(float(cost(x, a).detach()), expected, rtol=1e-12)
         assert torch.autograd.gradcheck(cost, (x, a), atol=1e-7)
         assert torch.autograd.gradgradcheck(cost, (x, a), atol=1e-6)
+        torch.compiler.reset()
         compiled = torch.compile(cost, backend="aot_eager", fullgraph=True)
         assert_allclose(float(compiled(x, a).detach()), expected, rtol=1e-12)
 

@@ -96,8 +96,8 @@ def fit(
     Train the flow of the paper on one of its data sets, with early stopping:
         sphereot density fit flood --model expmap --validation 0.1 --patience 500
     """
-    has_folder = not is_stream(out)  # other files cannot be written next to a device or a FIFO
     require_writable("--out", [out], [data])
+    has_folder = not is_stream(out)  # other files cannot be written next to a device or a FIFO
     state, curve = out.with_name(f"{out.name}.unfinished"), out.with_suffix(".curve.png")
     if has_folder:
         require_writable("--out", [state, curve], [data])

@@ -37,8 +37,8 @@ def sliced_wasserstein_sphere(
     torch.Size([])
     """
     circles = _draw_as_program(num_projections, Xs.shape[1], device)
-    weights = {"x_weights": u_weights, "y_weights": v_weights}
-    return ssw(normalize(Xs), normalize(Xt), p=p, projections=circles.to(Xs), **weights)
+    x, y = normalize(Xs), normalize(Xt)
+    return ssw(x, y, p=p, x_weights=u_weights, y_weights=v_weights, projections=circles.to(Xs))
 
 
 def sliced_wasserstein_sphere_unif(Xs: Tensor, num_projections: int, device: torch.device | str) -> Tensor:

@@ -89,7 +89,7 @@ class _SlicedLoss(nn.Module):
         """Return the options that are not the default."""
         shown = {"p": f"{self.p:g}"} | ({} if self.method == "exact" else {"n_projections": self.n_projections})
         shown["method"] = repr(self.method)
-        defaults = {"fixed": False, "seed": None, "normalize": False, "root": False, "reduction": "mean"}
+        defaults: dict[str, Any] = {"fixed": False, "seed": None, "normalize": False, "root": False, "reduction": "mean"}
         defaults |= {
             "gather": False,
             "block_size": None,
