@@ -26,7 +26,7 @@ from sphereot._arrays.validation import (
 from sphereot._backends import torch_backend as backend
 from sphereot._backends.protocol import Measure
 from sphereot.distance.ssw import require_exact_options
-from sphereot.slicing.circles import define_torch_operators, draw_next_great_circles, great_circles
+from sphereot.slicing.circles import define_torch_operators, draw_great_circles, draw_next_great_circles
 from sphereot.torch.distributed import gather_batch, local_frames, mean_over_ranks, require_equal_batches, world_size
 
 define_torch_operators()  # exported programs need them before the first draw
@@ -165,12 +165,12 @@ class _SlicedLoss(nn.Module):
         dim, method = x.shape[-1], self.method
         if self.fixed or self.seed is None:
             seed = self._fixed_seed if seed is None else seed
-            frames = great_circles(self.n_projections, dim, method=method, seed=seed, like=x)
+            frames = draw_great_circles(self.n_projections, dim, method, seed, x)
         elif is_torch_traced():  # counted by the operator: torch.func forbids `+=` on a tensor from outside
             frames = draw_next_great_circles(self.n_projections, dim, method, self.seed, self._draws, x)
         else:
             drawn = seed_of_draw(self.seed, int(self._draws))
-            frames = great_circles(self.n_projections, dim, method=method, seed=drawn, like=x)
+            frames = draw_great_circles(self.n_projections, dim, method, drawn, x)
             self._draws += 1
         if self.fixed:
             self.frames = _take_out_of_transforms(frames)
