@@ -88,7 +88,7 @@ def test_links_inside(page):
 
 # Public modules that no `__all__` lists: they are imported by their full name.
 SUBMODULES = (
-    "sphereot.compat.sklearn", "sphereot.sketch.dask", "sphereot.sketch.spark",
+    "sphereot.compat.bonet", "sphereot.compat.sklearn", "sphereot.sketch.dask", "sphereot.sketch.spark",
     "sphereot.torch.euclidean", "sphereot.torch.metrics",
 )  # fmt: skip
 

@@ -102,7 +102,7 @@ test_bad_input = refusal_test(
         "slices": (
             lambda: sphereot.ssw_uniform(np.eye(3), even_weight=2),
             ValueError,
-            "even_weight: got 2.* Pass method='exact'",
+            "unbiased and even_weight: got a value with method='iid'. Pass method='exact'",
         ),
     }
 )

@@ -156,7 +156,7 @@ FAULTS = {
     "length": ({"x": 2 * X}, "x: row 0 has length 2"),
     "sliced": (
         {"method": "iid", "unbiased": True},
-        "unbiased: got True with method='iid'. Pass method='exact'",
+        "unbiased and even_weight: got a value with method='iid'. Pass method='exact'",
     ),
 }
 

@@ -23,9 +23,6 @@ UniformMethod: TypeAlias = Literal["iid", "orthogonal", "quasi", "exact"]
 EstimateMethod: TypeAlias = Literal["iid", "orthogonal", "quasi", "importance"]
 """Methods for estimates; "importance" draws great circles near the poles of tight samples more often."""
 
-Bandwidth: TypeAlias = float | Literal["cv", "rule-of-thumb"]
-"""Bandwidth of a kernel estimate in radians, or how it is chosen; see `sphereot.density.SphericalKDE`."""
-
 
 class SupportsArray(Protocol):
     """An object with `__array__`: arrays of NumPy, tensors of PyTorch on the CPU, DataFrames, Series, DataArrays."""
@@ -63,13 +60,6 @@ class SkyCoordinates(Protocol):
 
     def transform_to(self, frame: Any, /) -> Any:
         """Return the same locations in another frame."""
-
-
-class DaskCollection(Protocol):
-    """An array, a dataframe or a bag of Dask."""
-
-    def to_delayed(self) -> Any:
-        """Return one delayed object per partition."""
 
 
 class SupportsPoints(Protocol):

@@ -9,9 +9,8 @@ and D_d solves a differential equation with a power series on either side of sin
 docs/background/uniformity.md for the proofs. The variable is the square of the half chord, h^2 = |x - y|^2 / 4 =
 (1 - cos gamma) / 2: from differences of coordinates it is precise for close points, where the cosine is not.
 
-K_d is the sum of an odd part 1/16 - gamma / (8 pi), which changes its sign with one of the points, and an even part
-(K_d(gamma) + K_d(pi - gamma)) / 2. A weight of the even part makes differences that are symmetric under x -> -x count
-more.
+K_d is the sum of an odd part 1/16 - gamma / (8 pi) and an even part (K_d(gamma) + K_d(pi - gamma)) / 2. A weight of the
+even part makes departures that are symmetric under x -> -x count more.
 """
 
 import math

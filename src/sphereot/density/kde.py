@@ -12,14 +12,14 @@ of a kernel of bandwidth h is near the distance h sqrt(d - 1), so c is about 1 i
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import Array
 from sphereot._arrays.random import numpy_generator
-from sphereot._arrays.types import Bandwidth, Numbers, Points
+from sphereot._arrays.types import Numbers, Points
 from sphereot._arrays.validation import as_int, as_positive
 from sphereot.density._estimator import ComponentModel, DensityModel
 from sphereot.density.components import (
@@ -37,6 +37,9 @@ from sphereot.density.components import (
     sample_around,
     scaled_log_normalizer,
 )
+
+Bandwidth: TypeAlias = float | Literal["cv", "rule-of-thumb"]
+"""Bandwidth of a kernel estimate in radians, or how it is chosen; see `SphericalKDE`."""
 
 _CV_POINTS = 1000
 WIDEST = 3.0  # radians: a kernel of this width is flat

@@ -220,11 +220,9 @@ def ssw_uniform(
     if method == "exact":
         given = {"n_projections": n_projections, "projections": projections, "seed": seed}
         require_exact_options(p, points.shape[0], root, unbiased, given)
-        cost = backend_for(points).pair_cost(measure, unbiased=unbiased, even_weight=even_weight)
-        return take_root(cost, p, root)
+        return take_root(backend_for(points).pair_cost(measure, unbiased=unbiased, even_weight=even_weight), p, root)
     if unbiased or even_weight != 1:
-        name, value = ("unbiased", unbiased) if unbiased else ("even_weight", even_weight)
-        raise ValueError(f"{name}: got {value} with method={method!r}. Pass method='exact'.")
+        raise ValueError(f"unbiased and even_weight: got a value with method={method!r}. Pass method='exact'.")
     frames = frames_for(points, n_projections, projections, seed, method)
     return backend_for(points).mean_cost((measure,), frames, p, root=root)
 

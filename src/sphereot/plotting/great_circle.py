@@ -10,9 +10,10 @@ from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
 
 from sphereot._arrays.libraries import to_numpy
-from sphereot._arrays.types import Bandwidth, Frame, Frames, Points
+from sphereot._arrays.types import Frame, Frames, Points
 from sphereot._arrays.validation import as_frames, require_same_dim
 from sphereot._support.text import plural
+from sphereot.density.kde import Bandwidth
 from sphereot.plotting._axes import named_samples, new_axes, require_axes
 from sphereot.plotting.styling import GRID_COLOR, INK, PALETTE, style
 from sphereot.slicing import project

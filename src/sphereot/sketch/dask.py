@@ -1,11 +1,10 @@
 """Sketches of Dask arrays, dataframes and bags: one sketch per partition, merged in a tree."""
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sphereot._arrays.types import DaskCollection
 from sphereot._arrays.validation import as_int
 from sphereot._backends import threads_limited_to
 from sphereot._support.extras import require
@@ -16,6 +15,13 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
 __all__ = ["sketch"]
+
+
+class DaskCollection(Protocol):
+    """An array, a dataframe or a bag of Dask."""
+
+    def to_delayed(self) -> Any:
+        """Return one delayed object per partition."""
 
 
 def sketch(

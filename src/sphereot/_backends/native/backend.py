@@ -251,8 +251,7 @@ def blocks(
     The number of slices per block depends only on the sizes of the arrays, never on the number of threads.
     """
     n_slices, first = len(frames), measures[0].points
-    dim = first.shape[1]
-    atoms = n_atoms(measures)
+    dim, atoms = first.shape[1], n_atoms(measures)
     weights = [weight_rows(a) for _, a in measures]
     by_slice = dim <= LARGEST_DIM_BY_SLICE
     by_tile = not by_slice and dim * atoms <= MAX_COORDINATES_BY_TILE
