@@ -89,9 +89,9 @@ class _SlicedLoss(nn.Module):
         """Return the options that are not the default."""
         shown = {"p": f"{self.p:g}"} | ({} if self.method == "exact" else {"n_projections": self.n_projections})
         shown["method"] = repr(self.method)
-        options = ("fixed", "normalize", "root", "gather", "nan_on_invalid", "unbiased")
-        defaults: dict[str, Any] = dict.fromkeys(options, False) | {"seed": None, "block_size": None}
-        defaults |= {"reduction": "mean", "even_weight": 1.0}
+        defaults: dict[str, Any] = {"fixed": False, "seed": None, "normalize": False, "root": False}
+        defaults |= {"reduction": "mean", "gather": False, "block_size": None, "nan_on_invalid": False}
+        defaults |= {"unbiased": False, "even_weight": 1.0}
         for name, default in defaults.items():
             if getattr(self, name) != default:
                 shown[name] = repr(getattr(self, name))
