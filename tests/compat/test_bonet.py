@@ -38,7 +38,7 @@ def test_two_samples(p):
 
 
 def test_uniform():
-    """Equation 15 of the paper on every great circle."""
+    """Equation 13 of the paper on every great circle."""
     x = points(8, 5)
     with torch.random.fork_rng():
         torch.manual_seed(3)
