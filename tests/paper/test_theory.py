@@ -159,6 +159,8 @@ def test_cost_is_convex_in_the_cut(p):
 
 def test_presets_are_as_printed():
     """Appendices C.3 to C.5."""
+    for package in ("torch", "matplotlib"):
+        pytest.importorskip(package)
     earth = paper.find("earth").presets["paper"]
     assert (earth.n_blocks, earth.n_components, earth.epochs, earth.splits) == (48, 100, 20_000, 5)
     flow = paper.find("flow_mixture").presets["paper"]
