@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["sketch"]
 
 
-class DaskCollection(Protocol):
+class _DaskCollection(Protocol):
     """An array, a dataframe or a bag of Dask."""
 
     def to_delayed(self) -> Any:
@@ -25,14 +25,14 @@ class DaskCollection(Protocol):
 
 
 def sketch(
-    x: DaskCollection,
-    by: str | DaskCollection | None = None,
+    x: _DaskCollection,
+    by: str | _DaskCollection | None = None,
     *,
     columns: str | Sequence[str] | None = None,
     lonlat: bool = False,
     normalize: bool = False,
-    weights: str | DaskCollection | None = None,
-    groups: str | DaskCollection | None = None,
+    weights: str | _DaskCollection | None = None,
+    groups: str | _DaskCollection | None = None,
     split_every: int = 8,
     **options: Any,
 ) -> "Delayed":
