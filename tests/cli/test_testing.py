@@ -145,19 +145,21 @@ def test_groups(stations):
 
 
 def test_many_repeated_locations_are_noted(stations, files):
+    """The text and the JSON of a command contain the note of the result, and so does a report."""
     lonlat = ("--lonlat", "--permutations", 99, *FEW)
     pair = (stations / "first.csv", stations / "second.csv")
-    note = "Note: 300 of the 300 points of"
-    for command in ("test", "drift"):
-        done = run(command, *pair, *lonlat)
-        assert note in done.stderr
-        assert "Name the column of the group of each row with --groups." in done.stderr
-        assert note not in run(command, *pair, *lonlat, "--groups", "station").stderr
-    done = run("uniformity", pair[0], "--lonlat", "--json")
-    assert note in done.stderr
-    assert "Keep one row of each group" in done.stderr
-    assert json.loads(done.stdout)["p_value"] < 1e-3
-    assert "Note" not in run("test", files / "a.npy", files / "b.npy", *FEW).stderr
+    report = stations / "report.html"
+    for command, name in (("test", "the first sample"), ("drift", "the reference")):
+        note = f"300 of the 300 points of {name} have the same location as another point."
+        assert note in run(command, *pair, *lonlat).stdout
+        assert note in json.loads(run(command, *pair, *lonlat, "--json").stdout)["note"]
+        assert note not in run(command, *pair, *lonlat, "--groups", "station").stdout
+    run("drift", *pair, *lonlat, "--report", report)
+    assert note in report.read_text(encoding="utf-8")
+    found = json.loads(run("uniformity", pair[0], "--lonlat", "--json").stdout)
+    assert found["p_value"] < 1e-3
+    assert "Keep one point of each group" in found["note"]
+    assert answer("test", files / "a.npy", files / "b.npy", *FEW)["note"] is None
 
 
 def test_one_point_is_singular(tmp_path):

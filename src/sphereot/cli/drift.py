@@ -139,8 +139,6 @@ def drift(
                 title = f"Drift from the first {every} of {reference.name}"
             first, parts, labels = reader.divide_by_time(sets[0], sets[1:], time, every)
             sets = [first, *parts]
-        if groups is None:
-            reader.note_repeated_locations(sets)
         result = drift_test(
             sets[0].points, [window.points for window in sets[1:]], labels=labels,
             groups=None if groups is None else [reader.read_labels(points, groups) for points in sets],

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import typer
-
 from sphereot._arrays.validation import require_labels, require_same_dim
 from sphereot._support.text import natural_order, plural, printable
 from sphereot.cli.options import ReadOptions
@@ -25,8 +23,6 @@ SKETCH_NOTE = (
     "of great circles and from the sampling of the points."
 )
 """Explanation of the error of a distance between sketches."""
-
-_MANY_REPEATED = 0.1  # of the points of a file
 
 
 def read_files(
@@ -137,26 +133,6 @@ def file_summary(points: "PointSet") -> str:
     name = printable(address_of(points.path) or str(points.path))
     files = "" if points.n_files == 1 else f", of {points.n_files} files"
     return f"{name}: {plural(n, 'point')} in dimension {dim}{weighted}{dropped}{files}"
-
-
-def note_repeated_locations(
-    sets: "Sequence[PointSet]", remedy: str = "Name the column of the group of each row with --groups."
-) -> None:
-    """Print a note if many points of a file have the location of another one: tests need independent points."""
-    import numpy as np
-
-    for points in sets:
-        hashes = np.fromiter((hash(row.tobytes()) for row in points.points), np.int64, len(points))
-        counts = np.unique(hashes, return_counts=True)[1]
-        repeated = int(counts[counts > 1].sum())
-        if repeated > _MANY_REPEATED * len(points):
-            typer.echo(
-                f"Note: {repeated:,} of the {plural(len(points), 'point')} of {printable(str(points.path))} have the "
-                "same location as another point. The test assumes independent points. If rows of one location depend "
-                f"on each other (one station, document or user), the p-value is too small. {remedy}",
-                err=True,
-            )
-            return
 
 
 def status(message: str) -> AbstractContextManager[object]:

@@ -180,7 +180,10 @@ def two_sample_text(result: "TwoSampleResult", lengths: Lengths) -> str:
     for circle in result.circles[:1]:
         expected = lengths.with_deviation(circle.null_mean, circle.null_deviation, 4)
         lines.append(f"  largest difference on one great circle: {lengths.text(circle.cost)} (expected {expected})")
-    return for_reader("\n".join([*lines, f"  {lengths.meaning}"]))
+    lines.append(f"  {lengths.meaning}")
+    if result.note is not None:
+        lines.append(f"  {result.note}")
+    return for_reader("\n".join(lines))
 
 
 def drift_text(result: "DriftResult", lengths: Lengths) -> str:

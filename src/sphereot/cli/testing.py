@@ -8,7 +8,7 @@ import typer
 
 from sphereot._arrays.validation import as_method
 from sphereot._support.text import cost_unit, name_sky, plural, printable, shorten
-from sphereot._support.units import Lengths, finite_or_none
+from sphereot._support.units import Lengths
 from sphereot.cli import files as reader
 from sphereot.cli import options as opt
 from sphereot.cli import show
@@ -79,8 +79,6 @@ def two_samples(
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
     x, y = reader.read_files([a, b], reading, labels=() if groups is None else (groups,))
     lengths = show.lengths_for(p, x.points.shape[1], unit)
-    if groups is None:
-        reader.note_repeated_locations([x, y])
     result = two_sample_test(
         x.points,
         y.points,
@@ -94,14 +92,13 @@ def two_samples(
     )
     shown = None if picture is None else draw_difference(picture, x, y, result, seed)
     if as_json:
-        record: dict[str, Any] = {"excess": result.excess, "circles": []}
-        for circle in result.circles:
-            found = {"cost": circle.cost, "null_mean": circle.null_mean, "effect": finite_or_none(circle.effect)}
-            record["circles"].append(found | {"frame": circle.frame.tolist()} if frames else found)
-        record |= {"permutations": result.permutations, "n_groups": result.n_groups}
+        record = result.as_record()
+        if frames:
+            for circle, fields in zip(result.circles, record["circles"], strict=True):
+                fields["frame"] = circle.frame.tolist()
         if picture is not None:
             record["map"] = str(picture)
-        _print_test(result, lengths, seed, [x, y], record)
+        _print_test(record, lengths, seed, [x, y])
         return
     typer.echo(show.two_sample_text(result, lengths))
     if len(x.columns) == result.dim and result.circles:
@@ -179,7 +176,6 @@ def uniformity(
         typer.echo("A test with a p-value needs the data file, not a sketch.")
         return
     (x,) = reader.read_files([a], reading)
-    reader.note_repeated_locations([x], "Keep one row of each group, such as one of each location.")
     lengths = show.lengths_for(p, x.points.shape[1], unit)
     result = uniformity_test(
         x.points,
@@ -192,24 +188,17 @@ def uniformity(
         progress=True,
     )
     if as_json:
-        tests = {test.name: {"statistic": test.statistic, "p_value": test.p_value} for test in result.classical}
-        names = ("method", "null_method", "standard_error", "simulations")
-        record = {"classical": tests, **{name: getattr(result, name) for name in names}}
-        _print_test(result, lengths, seed, [x], record)
+        _print_test(result.as_record(), lengths, seed, [x])
         return
     roots = f"SSW_{p:g} = {lengths.roots(lengths.turns(result.statistic))}"
     text = f"{result}\n  {lengths.name} of the table is in {cost_unit(p)}; {roots}\n  {lengths.meaning}"
     typer.echo(f"{show.for_reader(text)}\n{reader.file_summary(x)}")
 
 
-def _print_test(result: Any, lengths: Lengths, seed: int, sets: "Sequence[PointSet]", others: dict[str, Any]) -> None:
-    """Print the result of a test as JSON, with other fields of this test."""
-    record = {"statistic": result.statistic, **lengths.record(lengths.turns(result.statistic))}
-    record |= {"p_value": result.p_value, "effect": finite_or_none(result.effect)}
-    record |= {"ratio": finite_or_none(result.ratio), **others}
-    record |= {"p": result.p, "n_projections": result.n_projections, "seed": seed, "dim": result.dim}
+def _print_test(record: dict[str, Any], lengths: Lengths, seed: int, sets: "Sequence[PointSet]") -> None:
+    """Print the record of a test as JSON, with its distance in units, the seed and the files."""
     files = [{"path": str(points.path), "points": len(points), "dropped": points.dropped} for points in sets]
-    show.print_json({**record, "files": files})
+    show.print_json({**record, **lengths.record(lengths.turns(record["statistic"])), "seed": seed, "files": files})
 
 
 # ---- pictures ----

@@ -6,6 +6,8 @@ significance level. The tolerances are far below the spread of a null sample, so
 """
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -17,6 +19,8 @@ from sphereot._arrays.libraries import Array, to_numpy
 from sphereot._arrays.random import is_own_generator, numpy_generator
 from sphereot._arrays.types import Points
 from sphereot._arrays.validation import as_samples
+from sphereot._support.text import plural, printable
+from sphereot._support.units import finite_or_none
 from sphereot.slicing.circles import frames_for
 
 
@@ -34,6 +38,7 @@ class NullTestResult:
     n: int
     dim: int
     p: float
+    note: str | None = None
 
     @property
     def n_projections(self) -> int:
@@ -49,6 +54,31 @@ class NullTestResult:
     def ratio(self) -> float:
         """The statistic divided by its expected value: about 1 if the null hypothesis is true."""
         return ratio_to_mean(self.statistic, self.null_mean)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the result as one object of JSON."""
+        record = {name: getattr(self, name) for name in ("statistic", "p_value", "p", "n_projections", "dim", "note")}
+        return record | {"effect": finite_or_none(self.effect), "ratio": finite_or_none(self.ratio)}
+
+
+_MANY_REPEATED = 0.1  # of the points of a sample
+
+
+def note_repeated_locations(
+    names: Sequence[str],
+    samples: Sequence[NDArray[Any]],
+    remedy: str = "Use the option groups, which permutes whole groups of points.",
+) -> str | None:
+    """Return a note if many points of a sample have the location of another one: tests need independent points."""
+    for name, points in zip(names, samples, strict=True):
+        repeated = sum(count for count in Counter(hash(row.tobytes()) for row in points).values() if count > 1)
+        if repeated > _MANY_REPEATED * len(points):
+            return (
+                f"{repeated:,} of the {plural(len(points), 'point')} of {printable(name)} have the same location as "
+                "another point. The test assumes independent points. If points of one location depend on each other "
+                f"(one station, document or user), the p-value is too small. {remedy}"
+            )
+    return None
 
 
 def ratio_to_mean(value: float, mean: float) -> float:

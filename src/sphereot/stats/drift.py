@@ -15,7 +15,7 @@ from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import plural, printable, shorten
 from sphereot._support.units import TURNS, Lengths, format_number
 from sphereot.sketch import Sketch
-from sphereot.stats._testing import choose_frames, independent_generator, standardize
+from sphereot.stats._testing import choose_frames, independent_generator, note_repeated_locations, standardize
 from sphereot.stats.sketch_tests import (
     ROUNDING,
     DriftWindow,
@@ -53,6 +53,9 @@ class DriftResult:
         Numbers of permutations and great circles of each test.
     reference : array, shape (n_reference, d), or None
         The points of the reference; None for sketches.
+    note : str or None
+        A remark if more than 10 % of the points of the reference, or of a window, have the same location as another
+        point of it, and no groups are given. None for sketches, which have groups.
     """
 
     windows: tuple[DriftWindow, ...]
@@ -63,6 +66,7 @@ class DriftResult:
     permutations: int
     n_projections: int
     reference: NDArray[Any] | None = field(default=None, repr=False)
+    note: str | None = None
 
     @property
     def drifted(self) -> bool:
@@ -92,14 +96,14 @@ class DriftResult:
 
     def as_record(self) -> dict[str, Any]:
         """Return the result as one object of JSON."""
-        names = ("drifted", "summary", "alpha", "p", "n_projections", "permutations", "dim")
+        names = ("drifted", "summary", "alpha", "p", "n_projections", "permutations", "dim", "note")
         record = {name: getattr(self, name) for name in names}
         return record | {"windows": [window.as_record() for window in self.windows]}
 
     def table(self, lengths: Lengths, typeset: Callable[[str], str] = str) -> str:
         """Return a table of the windows as text, with distances in the units of `lengths`, and a line on the reference.
 
-        `typeset` is applied to the names of distances and units.
+        The note, if there is one, follows. `typeset` is applied to the names of distances and units.
         """
         unit = lengths.units[-1]
         roots = [] if unit.name == lengths.power_unit else [unit]
@@ -125,6 +129,8 @@ class DriftResult:
             f"  reference: {plural(self.n_reference, 'point')} in dimension {self.dim}; "
             f"{plural(self.n_projections, 'great circle')}, {plural(self.permutations, 'permutation')}"
         )
+        if self.note is not None:
+            lines.append(f"  {self.note}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -224,6 +230,7 @@ def drift_test(
         raise ValueError(f"labels must be a list of {plural(len(windows), 'label')}, one per window, got {got}.")
     least = math.ceil(4 * len(windows) / alpha) - 1
     permutations = as_permutations(permutations, max(_PERMUTATIONS, least), len(windows), alpha)
+    note: str | None = None
     samples: list[NDArray[Any]] = []
     of_points: list[NDArray[np.intp]] | None = None
     frames: NDArray[np.floating[Any]]
@@ -245,7 +252,10 @@ def drift_test(
         generator = independent_generator(seed, points[0])
         frames = choose_frames(n_projections, projections, points[0], seed, generator, method)
         samples = [to_numpy(sample) for sample in points]
-        of_points = None if groups is None else as_groups(groups, list(named), [len(sample) for sample in samples])
+        if groups is None:
+            note = note_repeated_locations(["the reference", *map(str, labels)], samples)
+        else:
+            of_points = as_groups(groups, list(named), [len(sample) for sample in samples])
     # Every window starts from the same state, so its permutations do not depend on the windows before it. Holm's
     # correction is valid for any dependence of the windows.
     state = generator.integers(2**32, size=4, dtype=np.uint32)
@@ -284,7 +294,7 @@ def drift_test(
         for k, test in enumerate(tests)
     )
     n, before = tests[0].n, samples[0] if samples else None
-    return DriftResult(results, alpha, n, tests[0].dim, p, permutations, len(frames), before)
+    return DriftResult(results, alpha, n, tests[0].dim, p, permutations, len(frames), before, note)
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:

@@ -1,7 +1,7 @@
 """Two-sample permutation test on SSW. The pool of both samples is projected and sorted once per great circle."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +14,13 @@ from sphereot._backends import backend_for
 from sphereot._backends.protocol import Labelings
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import cost_name, plural
+from sphereot._support.units import finite_or_none
 from sphereot.stats._testing import (
     NullTestResult,
     choose_frames,
     cost_tolerance,
     independent_generator,
+    note_repeated_locations,
     p_value,
     standardize,
     two_samples,
@@ -57,6 +59,10 @@ class DifferingCircle:
         """(cost - null_mean) / null_deviation: how far the cost is above its expected value."""
         return float(standardize(self.cost, self.null_mean, self.null_deviation))
 
+    def as_record(self) -> dict[str, Any]:
+        """Return the result as one object of JSON, without the frame."""
+        return {"cost": self.cost, "null_mean": self.null_mean, "effect": finite_or_none(self.effect)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class TwoSampleResult(NullTestResult):
@@ -86,6 +92,9 @@ class TwoSampleResult(NullTestResult):
         Dimension d of the space around the sphere.
     p : float
         Order of the distance.
+    note : str or None
+        A remark if more than 10 % of the points of a sample have the same location as another point of this sample,
+        and no groups are given.
     """
 
     circles: tuple[DifferingCircle, ...] = field(repr=False)
@@ -102,6 +111,11 @@ class TwoSampleResult(NullTestResult):
         """The statistic minus its expected value `null_mean`; it may be negative."""
         return self.statistic - self.null_mean
 
+    def as_record(self) -> dict[str, Any]:
+        """Return the result as one object of JSON, without the frames of the circles."""
+        record = {name: getattr(self, name) for name in ("excess", "permutations", "n_groups")}
+        return {**super().as_record(), **record, "circles": [circle.as_record() for circle in self.circles]}
+
     def __str__(self) -> str:
         of_groups = "" if self.n_groups is None else f" of {self.n_groups[0]} and {self.n_groups[1]} groups"
         lines = [
@@ -116,6 +130,8 @@ class TwoSampleResult(NullTestResult):
         for circle in self.circles[:1]:
             expected = f"{circle.null_mean:.4g} ± {circle.null_deviation:.2g}"
             lines.append(f"  largest difference on one great circle: {circle.cost:.4g} (expected {expected})")
+        if self.note is not None:
+            lines.append(f"  {self.note}")
         return "\n".join(lines)
 
 
@@ -202,9 +218,11 @@ def two_sample_test(
     generator = independent_generator(seed, first)
     frames = choose_frames(n_projections, projections, first, seed, generator, method)
     labels = None if groups is None else as_groups(groups, ("x", "y"), (len(first), len(second)))
-    return permutation_result(
-        to_numpy(first), to_numpy(second), p, frames, permutations, generator, labels, n_circles, progress
-    )
+    samples = to_numpy(first), to_numpy(second)
+    result = permutation_result(*samples, p, frames, permutations, generator, labels, n_circles, progress)
+    if groups is not None:
+        return result
+    return replace(result, note=note_repeated_locations(("the first sample", "the second sample"), samples))
 
 
 def permutation_result(

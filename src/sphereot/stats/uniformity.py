@@ -29,6 +29,7 @@ from sphereot.stats._testing import (
     choose_frames,
     cost_tolerance,
     independent_generator,
+    note_repeated_locations,
     p_value,
     with_ties,
 )
@@ -94,6 +95,8 @@ class UniformityResult(NullTestResult):
         Number of points, and dimension d of the space around the sphere.
     p : float
         Order of the distance.
+    note : str or None
+        A remark if more than 10 % of the points of a sample have the same location as another point of this sample.
     """
 
     classical: tuple[ClassicalTest, ...]
@@ -105,6 +108,12 @@ class UniformityResult(NullTestResult):
     def simulations(self) -> int:
         """Number of simulated samples."""
         return len(self.null)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the result as one object of JSON."""
+        names = ("method", "null_method", "standard_error", "simulations")
+        tests = {test.name: {"statistic": test.statistic, "p_value": test.p_value} for test in self.classical}
+        return {**super().as_record(), **{name: getattr(self, name) for name in names}, "classical": tests}
 
     def __str__(self) -> str:
         circles = plural(self.n_projections, "great circle")
@@ -125,6 +134,8 @@ class UniformityResult(NullTestResult):
                 f"  standard error of {name}: {self.standard_error:.2g}, {share:.2g} of its standard deviation "
                 "for uniform samples"
             )
+        if self.note is not None:
+            lines.append(f"  {self.note}")
         return "\n".join(lines)
 
 
@@ -291,6 +302,9 @@ def uniformity_test(
         n=n,
         dim=dim,
         p=p,
+        note=note_repeated_locations(
+            ["the sample"], [sample], "Keep one point of each group, such as one of each location."
+        ),
     )
 
 
