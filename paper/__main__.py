@@ -1,6 +1,7 @@
 """`python -m paper`: run the experiments of the paper, and compare their results with what the paper reports."""
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,8 @@ from rich.table import Table as RichTable
 
 import paper
 from paper import overview
-from paper.experiment import Experiment, replot, run_experiment
+from paper.experiment import Experiment, Result, replot, run_experiment
+from paper.run_context import join_logs
 from sphereot.cli.options import NonnegativeSeed
 from sphereot.cli.show import command, warnings_in_one_line
 
@@ -75,6 +77,12 @@ def run(
         Path | None, typer.Option(help="Folder for the results.", show_default="out/paper/NAME-PRESET")
     ] = None,
     fresh: Fresh = False,
+    start: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Where to begin among the units of each part, for several processes: see join."
+        ),
+    ] = 0.0,
     redraw: Annotated[bool, typer.Option("--replot", help="Only draw the figures of a finished run.")] = False,
 ) -> None:
     """Run an experiment."""
@@ -84,15 +92,43 @@ def run(
         files = replot(folder, experiment)
         Console().print(f"Written: {', '.join(map(str, files))}", highlight=False)
     else:
-        _run(experiment, preset, seed, folder, fresh)
+        _run(experiment, preset, seed, folder, fresh, start)
 
 
-@app.command("all", help="Run all experiments one after the other, each into out/paper/NAME-PRESET.")
+@app.command(
+    "all",
+    help="Run all experiments one after the other, each into out/paper/NAME-PRESET, and show a verdict on each. The "
+    "exit code is 1 if one of the verdicts is bad.",
+)
 @command("paper")
 def run_all(preset: Preset = "quick", seed: NonnegativeSeed = 0, fresh: Fresh = False) -> None:
     """Run all experiments."""
+    rows = []
     for name in paper.NAMES:
-        _run(paper.find(name), preset, seed, Path("out", "paper", f"{name}-{preset}"), fresh)
+        folder = Path("out", "paper", f"{name}-{preset}")
+        result = _run(paper.find(name), preset, seed, folder, fresh)
+        rows.append((name, *overview.judge_run(result, folder), f"{result.seconds:.0f}"))
+    note = "The checks are those of the command compare that make sense at this size; numbers must be finite."
+    Console().print(_table(("experiment", "checked", "verdict", "seconds"), rows, note))
+    if {overview.NOT_MET, overview.NOT_FINITE} & {verdict for _, _, verdict, _ in rows}:
+        raise typer.Exit(1)
+
+
+@app.command(
+    help="Join the finished units of interrupted runs of one experiment, which several processes ran in different "
+    "folders with different values of --start. The command run with the same --out continues from the joined units.",
+)
+@command("paper")
+def join(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of the runs, of the same preset, seed and version.")],
+    out: Annotated[Path, typer.Option(help="Folder for the joined run.")],
+) -> None:
+    """Join the logs of several processes."""
+    units, differing = join_logs(folders, out)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(f"{out}: {units} finished units.")
+    for unit in differing:
+        console.print(f"The first of several different results is kept: {unit}", markup=False)
 
 
 @app.command(
@@ -127,15 +163,15 @@ def compare(
     console.print(f"[bold]The paper:[/bold] {experiment.paper}")
 
 
-def _run(experiment: Experiment, preset: str, seed: int, folder: Path, fresh: bool) -> None:
+def _run(experiment: Experiment, preset: str, seed: int, folder: Path, fresh: bool, start: float = 0.0) -> Result:
     console, errors = Console(), Console(stderr=True)
     heading = f"[bold]{experiment.title}[/bold]\n{experiment.section}; preset {preset}, seed {seed}"
     with Progress(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=errors, transient=True, disable=not errors.is_terminal,
-    ) as progress, warnings_in_one_line():  # fmt: skip
+    ) as progress, warnings_in_one_line(), _Reporter(progress, heading) as reporter:  # fmt: skip
         result = run_experiment(
-            experiment, preset=preset, seed=seed, out=folder, reporter=_Reporter(progress, heading), fresh=fresh
+            experiment, preset=preset, seed=seed, out=folder, reporter=reporter, fresh=fresh, start=start
         )
     if result.earlier is not None:
         console.print(f"{heading}\nThis run was finished on {result.earlier}. Compute it again with --fresh.")
@@ -143,16 +179,31 @@ def _run(experiment: Experiment, preset: str, seed: int, folder: Path, fresh: bo
     console.print(f"[bold]The paper:[/bold] {experiment.paper}")
     verb = "Written" if result.earlier is None else "Files"
     console.print(f"{result.seconds:.1f} s. {verb}: {', '.join(map(str, result.files))}", highlight=False)
+    return result
 
 
 class _Reporter:
-    """Progress of an experiment on stderr: one bar per part on a terminal; elsewhere a line every 30 seconds.
+    """Progress of an experiment on stderr: one bar per part on a terminal; elsewhere a line every minute.
 
     The heading is printed when the first part begins, so that an error about the arguments stands alone.
     """
 
+    interval = 60.0
+    """Seconds between two lines. A thread prints them, because a unit can take many minutes."""
+
     def __init__(self, progress: Progress, heading: str):
-        self._progress, self._heading, self._task, self._printed = progress, heading, TaskID(0), 0.0
+        self._progress, self._heading, self._task, self._start = progress, heading, TaskID(0), time.monotonic()
+        self._ended, self._clock = threading.Event(), threading.Thread(target=self._print_lines, daemon=True)
+
+    def __enter__(self) -> "_Reporter":
+        if self._progress.disable:
+            self._clock.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._progress.disable:
+            self._clock.join()
 
     def begin(self, label: str, total: int, done: int) -> None:
         if self._heading:
@@ -163,14 +214,19 @@ class _Reporter:
 
     def advance(self) -> None:
         self._progress.advance(self._task)
-        if self._progress.tasks[self._task].finished or time.monotonic() - self._printed >= 30:
+        if self._progress.tasks[self._task].finished:
             self._print_line()
 
+    def _print_lines(self) -> None:
+        while not self._ended.wait(self.interval):
+            if self._progress.tasks:
+                self._print_line()
+
     def _print_line(self) -> None:
-        self._printed = time.monotonic()
         task = self._progress.tasks[self._task]
         if self._progress.disable:
-            typer.echo(f"{task.description}: {task.completed:.0f} of {task.total:.0f}", err=True)
+            minutes = (time.monotonic() - self._start) / 60
+            typer.echo(f"{task.description}: {task.completed:.0f} of {task.total:.0f}, {minutes:.0f} min", err=True)
 
 
 def _table(columns: Any, rows: Any, note: str) -> RichTable:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from paper.common import summary
-from paper.run_context import Reporter, Row, RunContext, UnitLog
+from paper.run_context import LOG_NAME, Reporter, Row, RunContext, UnitLog
 from sphereot._backends import info
 from sphereot._support.atomic_write import hold_lock, reason_of, write_text
 
-_LOG_NAME, _LOCK_NAME = "unfinished.jsonl", "unfinished.lock"
+_LOCK_NAME = "unfinished.lock"
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ def run_experiment(
     out: str | os.PathLike[str],
     reporter: Reporter | None = None,
     fresh: bool = False,
+    start: float = 0.0,
 ) -> Result:
     """Run an experiment and write its results into a folder.
 
@@ -113,6 +114,8 @@ def run_experiment(
         Called with the progress.
     fresh : bool
         Start again: discard an interrupted run, or remove the files of a finished run.
+    start : float, default 0
+        Where to begin among the units of each part, from 0 to 1; the numbers do not depend on it.
 
     Raises
     ------
@@ -127,11 +130,17 @@ def run_experiment(
     folder.mkdir(parents=True, exist_ok=True)
     busy = f"{folder}: another run is at work in this folder; choose another folder, or wait until it ends."
     with hold_lock(folder / _LOCK_NAME, busy):
-        return _run(experiment, preset, seed, folder, reporter, fresh)
+        return _run(experiment, preset, seed, folder, reporter, fresh, start)
 
 
 def _run(
-    experiment: Experiment, preset: str, seed: int, folder: Path, reporter: Reporter | None, fresh: bool
+    experiment: Experiment,
+    preset: str,
+    seed: int,
+    folder: Path,
+    reporter: Reporter | None,
+    fresh: bool,
+    start: float,
 ) -> Result:
     config = experiment.presets[preset]
     header = {"experiment": experiment.name, "configuration": asdict(config), "seed": seed}
@@ -140,8 +149,8 @@ def _run(
         _remove_finished(folder)
     elif (folder / "result.json").exists():
         return _read_finished(experiment, preset, header, folder)
-    log = UnitLog(folder / _LOG_NAME, header, fresh=fresh)
-    rows = experiment.run(config, RunContext(seed, log, reporter))
+    log = UnitLog(folder / LOG_NAME, header, fresh=fresh)
+    rows = experiment.run(config, RunContext(seed, log, reporter, start=start))
     seconds = log.seconds
     plain = _without_lists(rows)
     table = experiment.summarize(rows, config)
@@ -182,7 +191,7 @@ def _read_finished(experiment: Experiment, preset: str, header: Row, folder: Pat
     if is_other:
         raise ValueError(f"{folder}: holds the results of another run ({found}). {remedy}")
     # A kill between the last two steps of a run leaves the log of a run that is finished.
-    UnitLog(folder / _LOG_NAME, header, fresh=True).remove()
+    UnitLog(folder / LOG_NAME, header, fresh=True).remove()
     table = experiment.summarize(rows, experiment.presets[preset])
     return Result(experiment, preset, rows, table, [file for file in files if file.exists()], seconds, date)
 

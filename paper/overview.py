@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from paper.common import means, select
-from paper.experiment import read_rows
+from paper.experiment import Result, read_rows
 from paper.run_context import Row
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("in the paper", "subject", "paper run ..., or test", "scale here (in the paper)", "verdict", "minutes")
 MET, SMALLER, NOT_MET, NOT_COMPARABLE = "met", "met at smaller scale", "not met", "not comparable"
+FINITE, NOT_FINITE = "finite numbers", "not finite"
 _TESTS = "tests/paper/test_theory.py"
 
 
@@ -45,8 +46,8 @@ class Item:
         Ours, and the paper's in brackets where it differs.
     records : tuple of str
         Folders of `paper/results`.
-    check : callable () -> bool, optional
-        Whether the records show what the paper reports.
+    check : callable (folder) -> bool, optional
+        Whether the first record shows what the paper reports.
     verdict : str
         The verdict if the check is true; NOT_MET if it is false.
     where : str
@@ -57,7 +58,7 @@ class Item:
     subject: str
     scale: str = ""
     records: tuple[str, ...] = ()
-    check: Callable[[], bool] | None = None
+    check: Callable[[str], bool] | None = None
     verdict: str = MET
     where: str = ""
 
@@ -67,9 +68,15 @@ class Item:
         if not where:
             record = _record(self.records[0])
             where = f"{record['experiment']} --preset {record['preset']}"
-        verdict = NOT_MET if self.check is not None and not self.check() else self.verdict
+        verdict = NOT_MET if self.check is not None and not self.check(self.records[0]) else self.verdict
         seconds = sum(map(_seconds, self.records))
         return self.number, self.subject, where, self.scale, verdict, f"{seconds / 60:.0f}" if seconds else ""
+
+    def fits(self, name: str, preset: str) -> bool:
+        """Return whether the check makes sense for a run of an experiment with a preset."""
+        if self.check is None or _record(self.records[0])["experiment"] != name:
+            return False
+        return preset == _record(self.records[0])["preset"] or (preset == "quick" and self.check in _QUICK)
 
 
 def _seconds(folder: str) -> float:
@@ -89,6 +96,26 @@ def markdown() -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
+def judge_run(result: Result, folder: Path) -> tuple[str, str]:
+    """Judge a run in any folder by the items whose check makes sense for it.
+
+    Returns
+    -------
+    checked : str
+        The numbers of these items in the paper.
+    verdict : str
+        One of MET, NOT_MET, FINITE (no item has a check for this preset) and NOT_FINITE.
+    """
+    values = [value for row in result.rows for value in row.values() if isinstance(value, int | float | list)]
+    items = [item for item in ITEMS if item.fits(result.experiment.name, result.preset)]
+    verdict = MET if items else FINITE
+    if not all(np.isfinite(np.asarray(value, dtype=float)).all() for value in values):
+        verdict = NOT_FINITE
+    elif not all(item.check(str(folder.resolve())) for item in items if item.check is not None):
+        verdict = NOT_MET
+    return ", ".join(item.number for item in items), verdict
+
+
 # ---- checks ----
 
 
@@ -96,42 +123,42 @@ def _grows(values: Any) -> bool:
     return bool(np.all(np.diff(values) > 0))
 
 
-def _kappa() -> bool:
+def _kappa(folder: str) -> bool:
     """SSW grows with kappa in every dimension, and falls with the dimension at the largest kappa."""
-    dims = sorted({row["dim"] for row in _rows("kappa")})
-    curves = [means(select(_rows("kappa"), dim=dim), "kappa", "ssw")[1] for dim in dims]
+    dims = sorted({row["dim"] for row in _rows(folder)})
+    curves = [means(select(_rows(folder), dim=dim), "kappa", "ssw")[1] for dim in dims]
     # At small kappa and large d the values are those of two samples of one distribution, with their noise.
     return all(_grows(curve[curve > 2e-3]) for curve in curves) and _grows([-curve[-1] for curve in curves])
 
 
-def _rotation() -> bool:
+def _rotation(folder: str) -> bool:
     """All curves have their maximum at 180 degrees."""
-    return all(cell.endswith("at 180°") for row in _record("rotation")["table"]["rows"] for cell in row[1:])
+    return all(cell.endswith("at 180°") for row in _record(folder)["table"]["rows"] for cell in row[1:])
 
 
-def _projections() -> bool:
+def _projections(folder: str) -> bool:
     """The standard deviation with 100 independent circles is below a tenth of the value."""
-    rows = [row for row in _record("projections")["table"]["rows"] if row[1] == "iid"]
+    rows = [row for row in _record(folder)["table"]["rows"] if row[1] == "iid"]
     return all(float(row[3].removesuffix("%")) < 10 for row in rows)
 
 
-def _samples() -> bool:
+def _samples(folder: str) -> bool:
     """SSW has the exponent -1/2 in every dimension."""
-    return all(abs(float(row[1]) + 0.5) < 0.03 for row in _record("samples")["table"]["rows"])
+    return all(abs(float(row[1]) + 0.5) < 0.03 for row in _record(folder)["table"]["rows"])
 
 
-def _runtime() -> bool:
+def _runtime(folder: str) -> bool:
     """SSW is faster than W and Sinkhorn at every common size of 1,000 points or more."""
-    rows = _record("runtime")["table"]["rows"]
+    rows = _record(folder)["table"]["rows"]
     times = {row[0]: [float(cell) if cell else np.inf for cell in row[2:]] for row in rows}
     ours = [values for name, values in times.items() if name.startswith("SSW") and "POT" not in name]
     peers = [values for name, values in times.items() if name.startswith(("W ", "Sinkhorn"))]
     return all(a < b for own in ours for peer in peers for a, b in zip(own, peer, strict=True))
 
 
-def _runtime_of_circles() -> bool:
+def _runtime_of_circles(folder: str) -> bool:
     """Time grows at most in proportion to the number of great circles, and to n log n."""
-    rows = _rows("runtime")
+    rows = _rows(folder)
     slopes = []
     for part, name, bound in (("projections", "count", 1.0), ("samples", "n", 1.15)):
         of_part = [row for row in rows if row["part"] == part]
@@ -141,19 +168,19 @@ def _runtime_of_circles() -> bool:
     return bool(slopes) and all(slopes)
 
 
-def _flow_mixture() -> bool:
+def _flow_mixture(folder: str) -> bool:
     """Particles and network are as near to the target as two samples of it, within a factor of two."""
-    return all(float(row[3]) < 2 for row in _record("flow_mixture")["table"]["rows"])
+    return all(float(row[3]) < 2 for row in _record(folder)["table"]["rows"])
 
 
-def _flow_vmf() -> bool:
+def _flow_vmf(folder: str) -> bool:
     """At the end the particles are as near to the target as another sample of it."""
-    return float(_record("flow_vmf")["table"]["rows"][-1][2]) < 2
+    return float(_record(folder)["table"]["rows"][-1][2]) < 2
 
 
-def _likelihood() -> bool:
+def _likelihood(folder: str) -> bool:
     """SSW is at most the paper's mean plus its spread, and below SW, on all three data sets."""
-    cells = {row[0]: row[1:] for row in _record("earth_table")["table"]["rows"]}
+    cells = {row[0]: row[1:] for row in _record(folder)["table"]["rows"]}
     ours = [float(cell.split(" ")[0]) for cell in cells["SSW"]]
     paper = [cell.partition("[")[2].rstrip("]").split(" ± ") for cell in cells["SSW"]]
     others = [float(cell.split(" ")[0]) for cell in cells["SW"]]
@@ -161,40 +188,41 @@ def _likelihood() -> bool:
     return within and all(own < other for own, other in zip(ours, others, strict=True))
 
 
-def _power_spherical() -> bool:
+def _power_spherical(folder: str) -> bool:
     """The mean is found within a degree, and kappa = 10 within 5 %."""
-    end = select(_rows("vi_power_spherical"), part="fit", step=2000)
+    end = select(_rows(folder), part="fit", step=2000)
     return all(row["degrees"] < 1 and abs(row["kappa"] - 10) < 0.5 for row in end)
 
 
-def _modes() -> bool:
+def _modes(folder: str) -> bool:
     """Every run has all four modes, each with a share between 0.2 and 0.3."""
-    fits = [row for row in _rows("vi_mixture") if "least_share" in row]
+    fits = [row for row in _rows(folder) if "least_share" in row]
     return bool(fits) and all(row["least_share"] > 0.2 and row["greatest_share"] < 0.3 for row in fits)
 
 
-def _ess() -> bool:
+def _ess(folder: str) -> bool:
     """SSWVI has the larger effective sample size."""
-    cells = {row[0]: float(row[3].split(" ")[0]) for row in _record("vi_mixture")["table"]["rows"]}
+    cells = {row[0]: float(row[3].split(" ")[0]) for row in _record(folder)["table"]["rows"]}
     return cells["SSWVI"] > cells["SWVI"]
 
 
-def _fid_order() -> bool:
+def _fid_order(folder: str) -> bool:
     """SSWAE is ahead of SWAE, MMD and SAE on the two sets of gray images, by our features."""
-    rows = _record("autoencoders")["table"]["rows"]
+    rows = _record(folder)["table"]["rows"]
     value = {(row[0], row[1]): float(row[2].split(" ")[0]) for row in rows}
     others = ("SWAE", "WAE-MMD IMQ", "WAE-MMD RBF", "SAE")
     return all(value[data, "SSWAE"] < value[data, name] for data in ("MNIST", "FashionMNIST") for name in others)
 
 
-def _self_supervised() -> bool:
+def _self_supervised(folder: str) -> bool:
     """SSW is ahead of SW and not behind align-uniform on S^2, as in the paper."""
-    rows = {
-        row[1]: float(row[2].split(" ")[0]) for row in _record("self_supervised")["table"]["rows"] if row[0] == "S^2"
-    }
+    rows = {row[1]: float(row[2].split(" ")[0]) for row in _record(folder)["table"]["rows"] if row[0] == "S^2"}
     ours = rows["SSW-SSL, L = 10"]
     return ours > rows["SW-SSL, L = 10"] and ours > rows["align-uniform"] - 1
 
+
+_QUICK = (_kappa, _rotation, _projections, _samples, _flow_mixture, _flow_vmf, _power_spherical, _modes)
+"""The checks that also hold at the size of the preset "quick"."""
 
 _FLOWS_SCALE = "as printed; the step is ours, since none is printed"
 ITEMS = (

@@ -3,7 +3,7 @@
 import json
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,9 @@ from sphereot._support.checkpoints import StateFile, WriteWarning
 
 Row = dict[str, Any]
 """One row of measurements: numbers, strings and flags by name, as JSON has them."""
+
+LOG_NAME = "unfinished.jsonl"
+"""The log in the folder of a run that is not finished."""
 
 
 class Reporter(Protocol):
@@ -54,8 +57,8 @@ class UnitLog:
             self.remove()
         self.resumed = _checkpoint_path(path).exists()
         self.known: dict[str, Row] = {}
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        entries = [entry for entry in map(_entry, text.splitlines()) if entry is not None]
+        text = _read(path)
+        entries = _parse(text)
         if text.strip() and (not entries or entries[0] != self.header):
             raise ValueError(
                 f"{path.parent}: holds an unfinished run with other settings, or a damaged log ({path.name}); "
@@ -65,7 +68,7 @@ class UnitLog:
         self.known = {_key(entry["unit"]): entry["result"] for entry in units}
         self._earlier, self._start = max((entry["seconds"] for entry in units), default=0.0), time.perf_counter()
         self.resumed = self.resumed or bool(self.known)
-        whole = "".join(json.dumps(entry) + "\n" for entry in [self.header, *units])
+        whole = _as_lines([self.header, *units])
         if text != whole:  # new, or with a line that a kill may have torn
             write_text(path, whole)
         self._end, self._waiting = path.stat().st_size, b""
@@ -109,6 +112,58 @@ class UnitLog:
         for path in self.path.parent.glob(f"{self.path.stem}.*.pt"):
             Checkpoint(path).remove()
         self.path.unlink(missing_ok=True)
+
+
+def join_logs(folders: Sequence[Path], out: Path) -> tuple[int, list[str]]:
+    """Write the log with the units of several unfinished runs of the same experiment; `out` continues from it.
+
+    A unit takes the seconds that its log shows, so that the sum counts all processes. Of a unit in several logs the
+    first result is kept.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        The folders of the runs. Units that are not finished, and their checkpoints, are left out.
+    out : Path
+        A folder without results; created if missing.
+
+    Returns
+    -------
+    units : int
+        The number of units in the new log.
+    differing : list of str
+        The units with different results in several logs, as JSON.
+    """
+    if len(folders) < 2:
+        raise ValueError(f"folders must be at least 2, got {len(folders)}.")
+    target = out / LOG_NAME
+    if target.exists() or (out / "result.json").exists():
+        raise ValueError(f"{out}: holds results already; choose another folder with --out.")
+    header: Row = {}
+    joined: dict[str, Row] = {}
+    differing, seconds = [], 0.0
+    for folder in folders:
+        path = folder / LOG_NAME
+        entries = _parse(_read(path))
+        if not entries or not {"experiment", "configuration", "seed", "version"} <= set(entries[0]):
+            raise ValueError(f"{folder}: holds no unfinished run ({path.name} is missing or damaged).")
+        header = header or entries[0]
+        if entries[0] != header:
+            raise ValueError(
+                f"{folder}: is a run with another experiment, configuration, seed or version than {folders[0]}."
+            )
+        before = 0.0
+        for entry in filter(_is_unit, entries[1:]):
+            key = _key(entry["unit"])
+            if key not in joined:
+                seconds += entry["seconds"] - before
+                joined[key] = entry | {"seconds": round(seconds, 3)}
+            elif joined[key]["result"] != entry["result"]:
+                differing.append(key)
+            before = entry["seconds"]
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(target, _as_lines([header, *joined.values()]))
+    return len(joined), differing
 
 
 def _checkpoint_path(log: Path) -> Path:
@@ -170,6 +225,8 @@ class RunContext:
         Log of finished units; none by default.
     reporter : Reporter, optional
         Receiver of progress reports; none by default.
+    start : float, default 0
+        Share of the units of each part that come last: several processes begin at different units.
 
     Examples
     --------
@@ -178,8 +235,8 @@ class RunContext:
     [{'part': 'squares', 'n': 2, 'square': 4}, {'part': 'squares', 'n': 3, 'square': 9}]
     """
 
-    def __init__(self, seed: int, log: UnitLog | None = None, reporter: Reporter | None = None):
-        self.seed, self._log, self._reporter = seed, log, reporter or _Silent()
+    def __init__(self, seed: int, log: UnitLog | None = None, reporter: Reporter | None = None, *, start: float = 0.0):
+        self.seed, self._log, self._reporter, self._start = seed, log, reporter or _Silent(), start
         self._shared: dict[str, Any] = {}
 
     def measure(
@@ -207,8 +264,9 @@ class RunContext:
         todo = [{"part": part, **unit} for unit in units]
         known = {} if self._log is None else self._log.known
         self._reporter.begin(part, len(todo), sum(_key(unit) in known for unit in todo))
-        rows = []
-        for unit in todo:
+        rows: dict[str, Row] = {}
+        first = int(self._start * len(todo))
+        for unit in todo[first:] + todo[:first]:
             result = known.get(_key(unit))
             if result is None:
                 arguments = {name: value for name, value in unit.items() if name != "part"}
@@ -220,8 +278,8 @@ class RunContext:
                     self._log.add(unit, result)
                 checkpoint.remove()
                 self._reporter.advance()
-            rows.append(unit | result)
-        return rows
+            rows[_key(unit)] = unit | result
+        return [rows[_key(unit)] for unit in todo]
 
     def shared(self, name: str, make: Callable[[int], Any]) -> Any:
         """State that several units need, such as a trained network: `make(seed)`, computed once per run.
@@ -252,6 +310,19 @@ class RunContext:
 
 def _key(unit: Row) -> str:
     return json.dumps(unit, sort_keys=True)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _parse(text: str) -> list[Row]:
+    """The whole lines of a log; a kill may have torn the last one."""
+    return [entry for entry in map(_entry, text.splitlines()) if entry is not None]
+
+
+def _as_lines(entries: Iterable[Row]) -> str:
+    return "".join(json.dumps(entry) + "\n" for entry in entries)
 
 
 def _entry(line: str) -> Row | None:

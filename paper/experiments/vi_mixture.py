@@ -29,7 +29,8 @@ class Config:
     """The fit, how often and with how many points it is evaluated, the flow, and runs of each method.
 
     The paper gives steps, Langevin steps and their size, learning rate, blocks and components. The number of points is
-    that of its other example; slices and the initial flow are ours: equal weights 1 / (components + 1).
+    that of its other example, and the authors' program has 1,000 great circles (preset "circles"); slices and the
+    initial flow are ours: equal weights 1 / (components + 1).
     `exact_runs` are with the Metropolis correction, which the paper suggests and does not try.
     """
 
@@ -219,6 +220,8 @@ EXPERIMENT = Experiment(
         ),
         "cpu": Config(runs=2, exact_runs=1),
         "paper": Config(),
+        # The great circles of the authors' program; fewer runs, because a run takes longer.
+        "circles": Config(n_projections=1000, runs=3, exact_runs=1),
     },
     run=run,
     plot=plot,
