@@ -22,6 +22,7 @@ NAMES = (
     "earth_training",
     "autoencoders",
     "self_supervised",
+    "uniformity_study",
 )
 """The experiments, in the order of the paper's appendix."""
 

@@ -46,19 +46,13 @@ _PAPER = {
 
 
 @dataclass(frozen=True)
-class Config:
-    """Data, network, length of training, and what is compared on which sphere.
+class Training:
+    """Data, network, and length of training.
 
     Attributes
     ----------
     data : str
         Data set, as in `load_images`.
-    methods : tuple of str
-        Methods of the table on S^2, one training run each; "supervised" and "random start" besides the losses.
-    compared : tuple of str
-        Losses that are compared on S^{compared_dim - 1}, their parameter chosen on a validation split.
-    grid : tuple of (str, tuple of float)
-        The values that are tried for each of them.
     curve_every : int
         Epochs between two measurements of the accuracy of nearest neighbors.
     image_limit : int or None
@@ -72,6 +66,27 @@ class Config:
     lr: float = 0.05
     momentum: float = 0.9
     weight_decay: float = 1e-3
+    linear_epochs: int = 100
+    decay_epochs: tuple[int, ...] = (60, 80)
+    curve_every: int = 10
+    neighbors: int = 20
+    image_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Config(Training):
+    """Also what is compared on which sphere.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        Methods of the table on S^2, one training run each; "supervised" and "random start" besides the losses.
+    compared : tuple of str
+        Losses that are compared on S^{compared_dim - 1}, their parameter chosen on a validation split.
+    grid : tuple of (str, tuple of float)
+        The values that are tried for each of them.
+    """
+
     methods: tuple[str, ...] = ("supervised", *_LOSSES, "random start")
     compared: tuple[str, ...] = ("SSW-SSL, L = 10", "SSW-SSL without slices", "align-uniform", "SimCLR")
     compared_dim: int = 10
@@ -82,15 +97,10 @@ class Config:
         ("align-uniform", (0.5, 1.0, 2.0)),
         ("SimCLR", (0.1, 0.2, 0.5)),
     )
-    linear_epochs: int = 100
-    decay_epochs: tuple[int, ...] = (60, 80)
-    curve_every: int = 10
-    neighbors: int = 20
     drawn: int = 2000
     batches: tuple[int, ...] = (256, 1024, 4096, 16384, 32768)
     term_dim: int = 128
     timed_steps: int = 3
-    image_limit: int | None = None
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
@@ -106,8 +116,10 @@ def run(config: Config, context: RunContext) -> list[Row]:
         seed = context.unit_seed({"dim": 3, "run": run})
         images = load_subset(config.data, config.image_limit)
         value = _PRINTED.get(method, _SSW_WEIGHT)
-        encoder, row = _train(method, value, 3, images.train, images.test, config, seed, checkpoint)
-        row |= _evaluate(encoder, images.train, images.test, config, seed)
+        encoder, row = train_encoder(
+            _make_loss(method, value, seed), 3, images.train, images.test, config, seed, checkpoint
+        )
+        row |= evaluate(encoder, images.train, images.test, config, seed)
         points = embed_all(encoder, images.test.images[: config.drawn])
         row["codes"] = [round(coordinate, 4) for coordinate in points.flatten().tolist()]
         row["labels"] = images.test.labels[: config.drawn].tolist()
@@ -115,15 +127,17 @@ def run(config: Config, context: RunContext) -> list[Row]:
 
     def try_value(method: str, value: float, seed: int, checkpoint: Any) -> Row:
         seed = context.unit_seed({"dim": config.compared_dim, "run": "validation"})
-        train_set, validation_set = _split(load_subset(config.data, config.image_limit).train, seed)
-        encoder, row = _train(method, value, config.compared_dim, train_set, validation_set, config, seed, checkpoint)
-        return row | _evaluate(encoder, train_set, validation_set, config, seed)
+        sets = split_images(load_subset(config.data, config.image_limit).train, seed)
+        loss = _make_loss(method, value, seed)
+        encoder, row = train_encoder(loss, config.compared_dim, *sets, config, seed, checkpoint)
+        return row | evaluate(encoder, *sets, config, seed)
 
     def train_chosen(method: str, value: float, run: int, seed: int, checkpoint: Any) -> Row:
         seed = context.unit_seed({"dim": config.compared_dim, "run": run})
         images = load_subset(config.data, config.image_limit)
-        encoder, row = _train(method, value, config.compared_dim, images.train, images.test, config, seed, checkpoint)
-        return row | _evaluate(encoder, images.train, images.test, config, seed)
+        loss = _make_loss(method, value, seed)
+        encoder, row = train_encoder(loss, config.compared_dim, images.train, images.test, config, seed, checkpoint)
+        return row | evaluate(encoder, images.train, images.test, config, seed)
 
     rows = context.measure("share", [{"method": method} for method in _LOSSES], measure_share)
     terms = [{"term": term, "n": n} for term in term_cost.TERMS for n in config.batches]
@@ -144,8 +158,13 @@ def run(config: Config, context: RunContext) -> list[Row]:
     return rows + tried + context.measure("comparison", units, train_chosen, checkpoints=True)
 
 
-def _split(images: ImageSet, seed: int) -> tuple[ImageSet, ImageSet]:
-    """A fifth of the training images for validation."""
+def _make_loss(method: str, value: float, seed: int) -> nn.Module | str:
+    """The loss of a method, or its name if it has none."""
+    return _LOSSES[method](value, seed) if method in _LOSSES else method
+
+
+def split_images(images: ImageSet, seed: int) -> tuple[ImageSet, ImageSet]:
+    """Split off a fifth of the training images for validation."""
     order = np.random.default_rng(seed).permutation(len(images))
     held_out = len(images) // 5
     return tuple(  # type: ignore[return-value]
@@ -153,24 +172,26 @@ def _split(images: ImageSet, seed: int) -> tuple[ImageSet, ImageSet]:
     )
 
 
-def _train(
-    method: str,
-    value: float,
+def train_encoder(
+    loss: nn.Module | str,
     dim: int,
     train_set: ImageSet,
     test_set: ImageSet,
-    config: Config,
+    config: Training,
     seed: int,
     checkpoint: Any,
 ) -> tuple[ResNet18, Row]:
-    """A trained encoder, and the row of its training with the accuracy of nearest neighbors along it."""
+    """Train an encoder; also return the row of its training, with the accuracy of nearest neighbors along it.
+
+    The loss is a module for two views, or the name of a baseline: "supervised" or "random start".
+    """
     encoder = ResNet18(dim, config.width, seed=seed)
-    if method == "random start":
+    if loss == "random start":
         return encoder, {"epochs": 0}
     curve = Curve(checkpoint, "epoch", "accuracy")
     reference, test = _few(train_set, 2000), _few(test_set, 1000)
 
-    def follow(epoch: int, loss: float, encoder: ResNet18) -> None:
+    def follow(epoch: int, mean_loss: float, encoder: ResNet18) -> None:
         if epoch % config.curve_every == 0 or epoch == config.epochs:
             curve.add(epoch=epoch, accuracy=_neighbor_accuracy(encoder, reference, test, config.neighbors))
 
@@ -186,10 +207,10 @@ def _train(
         "callback": follow,
     }
     images = torch.from_numpy(train_set.images)
-    if method == "supervised":
+    if isinstance(loss, str):
         history = train_classifier(encoder, images, torch.from_numpy(train_set.labels), **options)
     else:
-        history = pretrain(encoder, images, _LOSSES[method](value, seed), **options)
+        history = pretrain(encoder, images, loss, **options)
     row: Row = {"epochs": config.epochs, "train_loss": history.loss[-1]}
     return encoder, row | {"curve_epochs": curve.values["epoch"], "curve": curve.values["accuracy"]}
 
@@ -209,8 +230,8 @@ def _neighbor_accuracy(
     return float(knn_accuracy(points, test[1], others, reference[1], k=k))
 
 
-def _evaluate(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, config: Config, seed: int) -> Row:
-    """Linear evaluation on features and on the sphere; uniformity and effective rank of the test embeddings."""
+def evaluate(encoder: ResNet18, train_set: ImageSet, test_set: ImageSet, config: Training, seed: int) -> Row:
+    """Evaluate linear classifiers on features and on the sphere, and uniformity and rank of the test embeddings."""
     labels, test_labels = (torch.from_numpy(part.labels) for part in (train_set, test_set))
     row: Row = {}
     for name, function in (("features", encoder.features), ("sphere", encoder)):

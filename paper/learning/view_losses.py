@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sphereot._arrays.libraries import product
 from sphereot._arrays.random import seed_of_draw, torch_generator
@@ -176,3 +176,58 @@ class SWUniformityLoss(EmbeddingLoss):
                 raise
             value = make_nan(whole)
         return self._average(value)
+
+
+def koleo(x: Tensor) -> Tensor:
+    """Compute the KoLeo loss of unit vectors (n, d): minus the mean log distance to the nearest other point.
+
+    Sablayrolles et al. (2019), "Spreading vectors for similarity search", with the offset of 1e-8 of DINOv2.
+    """
+    itself = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    nearest = product(x, x.T).detach().masked_fill(itself, -torch.inf).argmax(1)
+    return -((x - x[nearest]).norm(dim=1) + 1e-8).log().mean()
+
+
+class SIGRegLoss(nn.Module):
+    """Test statistic of Epps and Pulley along random directions, for points on the sphere of radius sqrt(d).
+
+    The mean over directions of n times the squared distance between the characteristic functions of the projections
+    and of the standard normal distribution. Balestriero and LeCun (2025), "LeJEPA", arXiv 2511.08544.
+
+    Parameters
+    ----------
+    n_directions, n_points : int
+        The number of directions, new in every call, and of points of the characteristic function in [-5, 5].
+    seed : int
+        Makes the directions reproducible; the number of draws is part of `state_dict`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from paper.learning.view_losses import SIGRegLoss
+    >>> z = torch.nn.functional.normalize(torch.randn(64, 8, generator=torch.Generator().manual_seed(0)))
+    >>> loss = SIGRegLoss(seed=0)
+    >>> bool(loss(z) < loss(z.abs() / z.norm(dim=1, keepdim=True)))
+    True
+    """
+
+    def __init__(self, n_directions: int = 1024, n_points: int = 17, *, seed: int) -> None:
+        super().__init__()
+        self.n_directions, self.n_points, self.seed = n_directions, n_points, seed
+        self.register_buffer("draws", torch.zeros((), dtype=torch.int64))
+
+    def extra_repr(self) -> str:
+        """Return the options."""
+        return f"{self.n_directions}, {self.n_points}, seed={self.seed}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute the loss of unit vectors (n, d)."""
+        n, dim = x.shape
+        generator = torch_generator(seed_of_draw(self.seed, int(self.draws)), x.device)
+        self.draws += 1
+        directions = random_uniform(self.n_directions, dim, seed=generator, like=x)
+        t = torch.linspace(-5.0, 5.0, self.n_points, dtype=x.dtype, device=x.device)
+        normal = torch.exp(-(t**2) / 2)
+        phases = (math.sqrt(dim) * x @ directions.T)[..., None] * t
+        distances = (phases.cos().mean(0) - normal) ** 2 + phases.sin().mean(0) ** 2
+        return n * torch.trapezoid(normal * distances, t).mean()

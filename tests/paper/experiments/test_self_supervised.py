@@ -118,17 +118,17 @@ def test_the_best_value_on_the_validation_split_is_taken(small, tmp_path, monkey
     """The parameter of the comparison is that of the most accurate trial."""
     accuracies = {20.0: 0.2, 60.0: 0.5, 200.0: 0.3}
 
-    def trained(method, value, dim, train_set, test_set, config, seed, checkpoint):
+    def trained(loss, dim, train_set, test_set, config, seed, checkpoint):
         encoder = self_supervised.ResNet18(dim, config.width, seed=0)
-        encoder.value = value
+        encoder.value = loss.weight
         return encoder, {"epochs": 1, "curve_epochs": [1], "curve": [0.1]}
 
     def evaluated(encoder, train_set, test_set, config, seed):
         names = ("accuracy_features", "accuracy_sphere", "best_features", "best_sphere")
         return dict.fromkeys(names, accuracies.get(encoder.value, 0.1)) | {"uniformity": 0.0, "effective_rank": 1.0}
 
-    monkeypatch.setattr(self_supervised, "_train", trained)
-    monkeypatch.setattr(self_supervised, "_evaluate", evaluated)
+    monkeypatch.setattr(self_supervised, "train_encoder", trained)
+    monkeypatch.setattr(self_supervised, "evaluate", evaluated)
     config = replace(
         small.presets["small"],
         compared=("SSW-SSL without slices",),
@@ -140,7 +140,7 @@ def test_the_best_value_on_the_validation_split_is_taken(small, tmp_path, monkey
 
 def test_validation_images_are_not_trained_on():
     images = synthetic("noise").train
-    train_set, held_out = self_supervised._split(images, 3)
+    train_set, held_out = self_supervised.split_images(images, 3)
     assert (len(train_set), len(held_out)) == (48, 12)
     together = np.concatenate([train_set.images, held_out.images]).reshape(60, -1)
     assert len(np.unique(together, axis=0)) == 60
