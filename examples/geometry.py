@@ -16,7 +16,7 @@ from sphereot.radon import integration_set
 
 BLUE, ORANGE, GREEN = plotting.PALETTE[:3]
 ENDS = "orthogonal to the plane: no projection, weight 0"
-VIEW = {"elev": 18.0, "azim": 20.0}
+VIEW = {"elev": 24.0, "azim": 20.0}
 _ELEV, _AZIM = np.deg2rad([VIEW["elev"], VIEW["azim"]])
 TOWARD = np.array([np.cos(_ELEV) * np.cos(_AZIM), np.cos(_ELEV) * np.sin(_AZIM), np.sin(_ELEV)])  # to the viewer
 
@@ -52,14 +52,14 @@ def draw_points(ax: Any, points: np.ndarray, **options: Any) -> None:
     plotting.scatter_sphere(points, ax=ax, fade=0.3, **options)
 
 
-def projections(ax: Any, n: int = 14) -> float:
+def projections(ax: Any, n: int = 10) -> float:
     """Points, their projections on the great circle, and the geodesics between (Lemma 1).
 
     Returns how much nearer to a point, in cosine, some other place on the circle is than the projection: 0 if right.
     """
     frame = tilted_frame()
-    # More points on the near side than behind, where they are faint.
-    x = sphereot.sphere.normalize(np.random.default_rng(5).normal(size=(n, 3)) + 0.9 * TOWARD)
+    # More points on the near side than behind, where they are faint; this seed keeps their projections apart.
+    x = sphereot.sphere.normalize(np.random.default_rng(1641).normal(size=(n, 3)) + 1.2 * TOWARD)
     projected = on_circle(frame, sphereot.project(x, frame[None])[0])
     plotting.sphere_axes(ax, **VIEW)
     draw_line(ax, on_circle(frame, np.linspace(0, 1, 361)), color="black", width=1.6, label="great circle of $U$")
@@ -77,7 +77,7 @@ def radon_set(ax: Any) -> float:
 
     Returns how far from that turn the drawn points project: 0 if right.
     """
-    frame, turn = tilted_frame(), 0.8
+    frame, turn = tilted_frame(), 0.92
     found = integration_set(frame, turn, n_nodes=90)
     pole = on_circle(frame, np.array(turn))
     normal = np.cross(frame[:, 0], frame[:, 1])
@@ -106,7 +106,7 @@ def draw(out: Path) -> tuple[list[Path], float, float]:
         errors = projections(left), radon_set(right)
         for ax in (left, right):
             ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=1)
-        return plotting.save(figure, out / "geometry"), *errors
+        return plotting.save(figure, out / "geometry", dpi=150), *errors
 
 
 def main() -> None:
