@@ -129,20 +129,30 @@ def test_half_types_are_computed_in_single(points):
         assert_allclose(float(got), expected, rtol=rtol)
 
 
-def test_bad_values_are_an_error_in_every_library(library, points):
-    x, y, _, _ = points
-    with pytest.raises(ValueError, match="y: row 4 has length 3"):
-        sphereot.ssw(library.array(x), library.array(np.where(np.arange(30)[:, None] == 4, 3 * y, y)))
-    with pytest.raises(ValueError, match="x_weights: at least one weight must be positive, got zeros"):
-        sphereot.ssw(library.array(x), library.array(y), x_weights=library.array(np.zeros(40)))
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda array, x, y: sphereot.ssw(array(x), array(np.where(np.arange(30)[:, None] == 4, 3 * y, y))),
+         "y: row 4 has length 3"),
+        (lambda array, x, y: sphereot.ssw(array(x), array(y), x_weights=array(np.zeros(40))),
+         "x_weights: at least one weight must be positive, got zeros"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_an_error_in_every_library(library, points, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(library.array, *points[:2])
 
 
-def test_devices_do_not_mix():
-    torch = pytest.importorskip("torch")
-    x = torch.tensor([[1.0, 0.0]])
-    with pytest.raises(ValueError, match="x and y must be on the same device, got cpu and meta"):
-        require_same_kind(x=x, y=x.to("meta"))
-    with pytest.raises(TypeError, match="y is on the meta device, which has shapes without values"):
-        sphereot.ssw(x, x.to("meta"))
-    with pytest.raises(TypeError, match="like is on the meta device"):
-        sphereot.great_circles(4, 3, like=x.to("meta"))
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: require_same_kind(x=x, y=x.to("meta")), ValueError,
+         "x and y must be on the same device, got cpu and meta"),
+        (lambda x: sphereot.ssw(x, x.to("meta")), TypeError,
+         "y is on the meta device, which has shapes without values"),
+        (lambda x: sphereot.great_circles(4, 3, like=x.to("meta")), TypeError, "like is on the meta device"),
+    ],
+)  # fmt: skip
+def test_devices_do_not_mix(call, error, message):
+    with pytest.raises(error, match=message):
+        call(pytest.importorskip("torch").tensor([[1.0, 0.0]]))
