@@ -103,8 +103,9 @@ def near_pairs() -> Iterator[tuple[str, Points, Points, dict[str, object]]]:
     yield "d = 3, 30 points and 60 near them", x, moved(np.repeat(x, 2, axis=0), 1e-3), {}
     x = np.repeat(sample(12, 16), 8, axis=0)
     yield "d = 16, 12 clusters of 8 points, moved by 1e-4", moved(x, 1e-4), moved(x, 1e-4), {}
-    x = sample(40, 6)
-    yield "d = 6, moved by 1e-5, p = 1", x, moved(x, 1e-5), {"p": 1}
+    for dim, p, size in ((6, 1, 1e-5), (4, 1, 1e-5), (100, 1, 1e-5), (3, 1.3, 1e-2)):
+        x = sample(40, dim)
+        yield f"d = {dim}, moved by {size:g}, p = {p}", x, moved(x, size), {"p": p}
 
 
 def coverage(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import generators
 from helpers.generators import sphere_sample
+from helpers.unit_length import count_unit_length_checks
 from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch")
@@ -162,6 +163,15 @@ def test_a_seed_makes_a_fit_reproducible():
     assert first.shares_ == second.shares_
     assert np.array_equal(first.sample(5, seed=1), second.sample(5, seed=1))
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_points_are_checked_once(monkeypatch):
+    """The folds and the points outside of them are parts of points that were checked."""
+    x = generators.cloud(80, [1.0, 0.0, 0.0], spread=0.6, seed=0)
+    flow = FlowDensity(n_blocks=2, n_components=5, epochs=5)
+    checks = count_unit_length_checks(monkeypatch)
+    AverageDensity(candidates=("kernels", "mixtures", "flow"), flow=flow, seed=0).fit(x)
+    assert checks == {x.shape: 1}
 
 
 def test_progress_is_shown_to_the_end():

@@ -16,6 +16,7 @@ even part makes departures that are symmetric under x -> -x count more.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def _variance(sine_squares: Array, dim: int) -> Array:
     """D_d at z = sin^2 gamma in (0, 1]."""
     if dim == 2:
         return 0.0 * sine_squares
-    smooth, logarithmic = variance_polynomials(dim, is_double(sine_squares))
+    smooth, logarithmic = variance_polynomials(index(dim), is_double(sine_squares))  # no symbol of torch.compile
     u = 2.0 * sine_squares - 1.0
     log = namespace(sine_squares).log(sine_squares)
     return sine_squares * (_power_series(smooth, u) + _power_series(logarithmic, u) * log)
@@ -107,8 +108,7 @@ def _variance_by_series(sine_squares: NDArray[np.float64], dim: int) -> NDArray[
     low = np.minimum(z, 0.5)
     below = low * (_power_series(smooth, low) + _power_series(logarithmic, low) * np.log(low))
     above = constant + _power_series(near_one, np.minimum(1.0 - z, 0.5))
-    variance: NDArray[np.float64] = np.where(z <= 0.5, below, above)
-    return variance
+    return np.asarray(np.where(z <= 0.5, below, above))
 
 
 def _series_at_zero(dim: int) -> tuple[list[float], list[float]]:

@@ -26,7 +26,7 @@ from sphereot.density.components import (
     group_by_location,
     kernel_log_densities,
 )
-from sphereot.density.kde import WIDEST, AdaptiveKDE, SphericalKDE, adaptive_bandwidths
+from sphereot.density.kde import WIDEST, AdaptiveKDE, SphericalKDE, adaptive_bandwidths, cross_validated_bandwidth
 from sphereot.density.mixture import VonMisesFisherMixture
 from sphereot.sphere import normalize
 
@@ -126,7 +126,11 @@ class AverageDensity(ComponentModel):
             for k in range(n_folds):
                 parts = self._fit_candidates(candidates, subset[fold != k], seed, advance)
                 kernels, test = parts[:n_kernels], subset[fold == k]
-                columns = [part.log_density(test)[:, None] for part in parts[n_kernels:]]
+                others = [
+                    part._log_density if isinstance(part, DensityModel) else part.log_density
+                    for part in parts[n_kernels:]
+                ]
+                columns = [log_density(test)[:, None] for log_density in others]
                 if kernels:
                     kappas = [kernel.concentrations for kernel in kernels]
                     columns.insert(0, kernel_log_densities(test, kernels[0].means, kappas))
@@ -167,23 +171,24 @@ class AverageDensity(ComponentModel):
     ) -> list[Any]:
         """Fit all candidates to points: each becomes a `VonMisesFisherComponents`, or a `FlowDensity`."""
         n, dim = points.shape
+        equal = np.full(n, 1 / n)
         widths = [np.full(n, one.setting) for one in candidates if one.kind == "bandwidth"]
         if pairs := [one.setting for one in candidates if one.kind == "neighbors"]:
             widths += adaptive_bandwidths(points, pairs)
-        parts: list[Any] = [VonMisesFisherComponents(points, width**-2, np.full(n, 1 / n)) for width in widths]
+        parts: list[Any] = [VonMisesFisherComponents(points, width**-2, equal) for width in widths]
         if parts:
             advance()
         for one in candidates[len(parts) : -1]:
             if one.kind == "mixture":
                 n_components = min(one.setting, len(group_by_location(points)[0]))
-                parts.append(VonMisesFisherMixture(n_components, seed=seed).fit(points).components_)
+                parts.append(VonMisesFisherMixture(n_components, seed=seed)._fit_sample(points, equal).components_)
             else:
                 from sphereot.density.flow import FlowDensity
 
                 settings = {} if self.flow is None else self.flow.get_params(deep=False)
                 defaults = {"loss": "nll", "validation_fraction": 0.1, "patience": 300}
                 settings |= {name: settings.get(name) or value for name, value in defaults.items()}
-                parts.append(FlowDensity(**settings | {"seed": seed, "progress": False}).fit(points))
+                parts.append(FlowDensity(**settings | {"seed": seed, "progress": False})._fit_sample(points))
             advance()
         uniform = VonMisesFisherComponents(np.eye(1, dim), np.zeros(1), np.ones(1))
         return [*parts, uniform]
@@ -297,7 +302,7 @@ def _list_candidates(points: Floats, wanted: tuple[str, ...]) -> list[_Candidate
     n_locations = len(group_by_location(points)[0])
     found: list[_Candidate] = []
     if "kernels" in wanted:
-        best = SphericalKDE("cv").fit(points).bandwidth_
+        best = cross_validated_bandwidth(points, np.full(len(points), 1 / len(points)))
         widths = [min(factor * best, WIDEST) for factor in _BANDWIDTH_FACTORS]
         pairs = [pair for pair in _ADAPTIVE if pair[0] < n_locations / 2] or [(1, 1.0)]
         found += [_Candidate(f"kernel, bandwidth {width:.3g}", "bandwidth", width) for width in widths]

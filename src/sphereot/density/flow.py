@@ -204,7 +204,16 @@ class FlowDensity(DensityModel):
         DivergenceError
             If the loss becomes NaN or infinite.
         """
-        data = torch.as_tensor(to_numpy(as_points("x", x)).astype(np.float32))
+        return self._fit_sample(to_numpy(as_points("x", x)), checkpoint, callback)
+
+    def _fit_sample(
+        self,
+        points: NDArray[Any],
+        checkpoint: str | os.PathLike[str] | CheckpointStore | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Train the flow on validated points."""
+        data = torch.as_tensor(points.astype(np.float32))
         self._check_parameters()
         self.n_features_in_ = int(data.shape[1])
         store = StateFile(Path(checkpoint)) if isinstance(checkpoint, str | os.PathLike) else checkpoint

@@ -111,7 +111,7 @@ class SphericalKDE(DensityModel):
         self.n_features_in_ = self.points_.shape[1]
         rule = "cv" if self.bandwidth is None else self.bandwidth
         if isinstance(rule, str) and rule in ("cv", "rule-of-thumb"):
-            choose = _cross_validate if rule == "cv" else _rule_of_thumb
+            choose = cross_validated_bandwidth if rule == "cv" else _rule_of_thumb
             self.bandwidth_ = choose(self.points_, self.weights_)
         elif isinstance(rule, Real) and not isinstance(rule, bool) and 0 < float(rule) < math.inf:
             self.bandwidth_ = float(rule)
@@ -162,7 +162,7 @@ def _rule_of_thumb(points: Floats, weights: Floats) -> float:
     return math.exp((top - bottom) / (4 + q))
 
 
-def _cross_validate(points: Floats, weights: Floats) -> float:
+def cross_validated_bandwidth(points: Floats, weights: Floats) -> float:
     """Find the bandwidth of largest leave-one-out likelihood, on a subset of the points if there are many."""
     n, dim = points.shape
     size = 1.0

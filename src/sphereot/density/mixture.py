@@ -94,7 +94,10 @@ class VonMisesFisherMixture(ComponentModel):
 
         `sample_weight` is as in `SphericalKDE.fit`. `y` is ignored.
         """
-        points, weights = self._weighted_sample(x, self.weights, sample_weight)
+        return self._fit_sample(*self._weighted_sample(x, self.weights, sample_weight))
+
+    def _fit_sample(self, points: Floats, weights: Floats) -> Self:
+        """Fit the mixture to validated points with weights of a total of 1."""
         tol = as_positive("tol", self.tol, "the smallest increase in a step")
         max_iter = as_int("max_iter", self.max_iter, 1, "the number of steps")
         first, location = group_by_location(points)

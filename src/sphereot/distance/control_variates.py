@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sphereot._arrays.libraries import to_numpy
 from sphereot._backends import backend_for
 from sphereot._backends.protocol import Measure, Measures
 
@@ -33,13 +32,12 @@ class ControlVariates:
         """Compute the control variates for one or two validated measures."""
         vectors, parts = [], []
         for measure in measures:
-            points = to_numpy(measure.points)
-            weights = None if measure.weights is None else to_numpy(measure.weights)
+            points, weights = measure.in_numpy()
             vectors.append(np.average(points, axis=0, weights=weights).astype(np.float64))
             if len(points) > _MAX_POINTS:
                 points, weights = points[draw_rows(len(points), weights, _MAX_POINTS, generator)], None
             # In double precision: D is a small difference of costs, and its mean must be as precise.
-            parts.append(Measure(points.astype(np.float64), None if weights is None else weights.astype(np.float64)))
+            parts.append(Measure(points.astype(np.float64), weights))
         exact = [np.asarray(backend_for(measure.points).pair_cost(measure)) for measure in _with_pool(parts)]
         means = np.concatenate([[_combine_costs(*exact)], *_product_means(np.stack(vectors))])
         return cls(parts, np.stack(vectors), means)

@@ -3,7 +3,6 @@
 See :doc:`/background/accuracy` for the variances.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +35,6 @@ _LARGEST_CONTROLLED_ORDER = 4.0
 _HEAVY_TAIL = 4.0
 _CENTER_POINTS = 128
 _PILOT_CIRCLES = 128, 512
-_HIGHEST_RELIABLE_ORDER = 2.0
-_LEAST_SHARE_OF_RARE = 1 / 80  # of the standard error, compared with that of the rare great circles alone
 
 _REPLICATES = 8
 # With control variates in high dimension the gain does not come from the arrangement within a replicate, and more
@@ -57,15 +54,14 @@ class CircleSampling:
     controls: ControlVariates | None
     near: DisplacedPoints | None = None
 
-    def misses_rare_circles(self, value: float, error: float, count: int, p: float) -> bool:
-        """Whether rare great circles, which `count` draws may not meet, carry much of the value or of its error."""
+    def misses_rare_circles(self, value: float, p: float) -> bool:
+        """Whether rare great circles, which the draws may not meet, carry much of the value or of its error."""
         if self.near is None:
             return False
         if self.mixture is not None:
             # The mixture does not know the directions of displacements, which decide for higher orders.
-            return p > _HIGHEST_RELIABLE_ORDER
-        # Control variates can explain all but the rare great circles: draws without one have a tiny spread.
-        return self.near.is_rare(value, UNRELIABLE) or error < _LEAST_SHARE_OF_RARE * math.sqrt(self.near.rare / count)
+            return p > 2
+        return self.near.is_rare(value ** max(1.0, 2 / p), UNRELIABLE)  # at most the value of order 2
 
     def draw(self, sizes: list[int], generator: np.random.Generator) -> tuple[Floats, Floats | None]:
         """Draw the frames of replicates, one after the other, and their weights, None if all are equal."""
@@ -82,14 +78,17 @@ def choose_sampling(
 ) -> CircleSampling:
     """Choose the method that was asked for, or the best one for the data."""
     dim = measures[0].points.shape[1]
-    near = near_points(measures, p, count)
+    # Rare great circles show in costs of order 2. For p < 2 they carry what control variates leave of the error.
+    order, limit = (2.0, UNRELIABLE) if p < 2 else (p, NEARLY_EQUAL)
+    near = near_points(measures, order, count)
     if method in ("iid", "orthogonal", "quasi"):
         return CircleSampling(method, dim, None, None, near)
-    has_all_points = near is not None and len(near.mixture.centers) == n_atoms(measures)
-    if near is not None and has_all_points and near.is_rare(0.0, NEARLY_EQUAL):
-        costs, weights, _ = _run_pilot(near.mixture, measures, p, _PILOT_CIRCLES[0], generator)
-        if near.is_rare(float(np.mean(weights * costs)), NEARLY_EQUAL):
-            return CircleSampling("importance", dim, near.mixture, None, near)
+    if near is not None and len(near.mixture.centers) == n_atoms(measures) and near.is_rare(0.0, limit):
+        costs, weights, _ = _run_pilot(near.mixture, measures, order, _PILOT_CIRCLES[0], generator)
+        near = near._replace(mean=max(near.mean, float(np.mean(weights * costs))))
+        if near.is_rare(0.0, limit):
+            controls = ControlVariates.of(measures, generator) if p < 2 else None
+            return CircleSampling("importance", dim, near.mixture, controls, near)
     mixture = centers_of(_sample_points(measures, generator), generator)
     if mixture is None and method == "importance":
         reason = (
@@ -99,8 +98,8 @@ def choose_sampling(
         )
         raise ValueError(f"method: got 'importance', but {reason}. Leave method out.")
     if mixture is not None:
-        least, most = _PILOT_CIRCLES
-        costs, weights, strata = _run_pilot(mixture, measures, p, min(max(count // 4, least), most), generator)
+        n_pilot = int(np.clip(count // 4, *_PILOT_CIRCLES))
+        costs, weights, strata = _run_pilot(mixture, measures, p, n_pilot, generator)
         costs = costs / (float(np.max(costs)) or 1.0)  # squares of costs of order 16 would underflow
         mean = float(np.mean(weights * costs))
         relative_variance = float(np.mean(weights * costs**2)) / mean**2 - 1 if mean > 0 else 0.0

@@ -67,6 +67,35 @@ def test_compiled():
 
 
 @pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_for_several_dimensions(dynamic, portable):
+    """torch.compile follows the second dimension as a symbol, and its coefficients are constants of a graph."""
+    torch.compiler.reset()
+    loss = UniformityLoss(method="exact")
+    with array_api_backend(force=portable):
+        compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        for d in (9, 12, 3, 4):
+            x = normalize(points(5, d)).requires_grad_()
+            assert_allclose(compiled(x).detach(), loss(x).detach(), rtol=1e-13)
+            gradients = (torch.autograd.grad(one(x), x)[0] for one in (compiled, loss))
+            assert_allclose(*gradients, atol=1e-15)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("settings", [{"method": "exact"}, {"n_projections": 10, "seed": 0, "fixed": True}], ids=str)
+def test_one_graph_for_every_number_of_points(settings, portable):
+    torch.compiler.reset()
+    loss = UniformityLoss(**settings)
+    with array_api_backend(force=portable), torch._dynamo.config.patch(recompile_limit=1):
+        compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+        for n in (20, 21, 40):
+            x = normalize(points(n, 9))
+            expected = loss(x)  # draws the great circles once
+            torch._dynamo.mark_dynamic(x, 0)
+            assert_allclose(compiled(x), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("portable", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_coincident_points_have_finite_second_derivatives(dtype, portable):
     """There K_d has none; a pair of equal points then contributes 0, as to the gradient."""

@@ -124,9 +124,10 @@ def on_circles(measures: Measures, frames: Array) -> Measures:
 
 def blocks(frames: Array, measures: Measures) -> Iterator[Array]:
     """Split the frames into blocks of at most `TURNS_PER_BLOCK` turns over all measures."""
-    size = max(1, TURNS_PER_BLOCK // n_atoms(measures))
-    for start in range(0, frames.shape[0], size):
+    start, size = 0, max(1, TURNS_PER_BLOCK // n_atoms(measures))
+    while start < frames.shape[0]:  # for torch.compile, `range` would need a constant number of points
         yield frames[start : min(start + size, frames.shape[0]), ...]
+        start += size
 
 
 # ---- all pairs of points ----
@@ -149,18 +150,18 @@ def unit_points(points: Array) -> Array:
 def shares_of(measure: Measure) -> Array:
     """The weights with a total of 1, shape (n,)."""
     xp = namespace(measure.points)
-    n = measure.points.shape[0]
     if measure.weights is None:
-        return xp.full((n,), 1.0 / n, dtype=measure.points.dtype, device=device(measure.points))
+        return xp.full_like(measure.points[:, 0], 1.0 / measure.points.shape[0])
     return measure.weights / xp.sum(measure.weights)
 
 
 def row_blocks(points: Array) -> Iterator[slice]:
     """Rows of the matrix of pairs in blocks of at most `PAIRS_PER_BLOCK` pairs."""
-    n = points.shape[0]
+    start, n = 0, points.shape[0]
     size = max(1, PAIRS_PER_BLOCK // n)
-    for start in range(0, n, size):
+    while start < n:  # see `blocks`
         yield slice(start, min(start + size, n))
+        start += size
 
 
 def block_sum(points: Array, shares: Array, rows: slice, even_weight: float) -> Array:
