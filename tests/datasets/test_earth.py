@@ -101,10 +101,18 @@ def test_size_of_the_test_set_is_rounded_up_but_not_by_rounding_errors(n, share,
     assert len(locations(n).split(0, test_size=share).test) == expected
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan"), "0.3"])
-def test_bad_shares(share):
-    with pytest.raises(ValueError, match="test_size must be strictly between 0 and 1, got"):
-        locations(10).split(0, test_size=share)
+@pytest.mark.parametrize(
+    ("n", "options", "message"),
+    [
+        *((10, {"test_size": share}, "test_size must be strictly between 0 and 1, got")
+          for share in (0, 1, -0.1, float("nan"), "0.3")),
+        (2, {"test_size": 0.9}, "must not leave an empty training set of 2 locations"),
+        (10, {"by": "place"}, "by must be 'row' or 'location', got 'place'"),
+    ],
+)  # fmt: skip
+def test_bad_splits(n, options, message):
+    with pytest.raises(ValueError, match=message):
+        locations(n).split(0, **options)
 
 
 def test_a_split_by_location_has_no_location_in_both_parts():
@@ -119,8 +127,6 @@ def test_a_split_by_location_has_no_location_in_both_parts():
     assert by_row[0] & by_row[1]
     distinct = locations(20)
     assert len(distinct.split(0, by="location").test) == 6
-    with pytest.raises(ValueError, match="by must be 'row' or 'location', got 'place'"):
-        data.split(0, by="place")
 
 
 def test_splits_by_row_are_those_of_version_0_1():
@@ -130,11 +136,6 @@ def test_splits_by_row_are_those_of_version_0_1():
     train, test = data.split(7)
     assert np.array_equal(test.lonlat, data.lonlat[np.sort(order[:4])])
     assert np.array_equal(train.lonlat, data.lonlat[np.sort(order[4:])])
-
-
-def test_a_split_with_nothing_in_it():
-    with pytest.raises(ValueError, match="must not leave an empty training set of 2 locations"):
-        locations(2).split(0, test_size=0.9)
 
 
 def test_unknown_name():
@@ -170,9 +171,8 @@ def test_download_with_a_wrong_checksum_is_refused_and_not_kept(nowhere, server)
 
 
 def test_neither_file_nor_network(nowhere, server):
-    with pytest.raises(
-        OSError, match=r"fire.csv: is neither in SPHEREOT_DATA \(not set\) nor in .*cannot be downl"
-    ) as no:
+    message = r"fire.csv: is neither in SPHEREOT_DATA \(not set\) nor in .*cannot be downl"
+    with pytest.raises(OSError, match=message) as no:
         datasets.load("fire")
     assert "set SPHEREOT_DATA" in str(no.value)
     assert "raw.githubusercontent.com" in str(no.value)
@@ -187,9 +187,8 @@ def test_a_folder_of_ones_own(nowhere, monkeypatch):
     (own / "fire.csv").write_bytes(TEXT)
     monkeypatch.setenv("SPHEREOT_DATA", str(own))
     assert earth.fetch("earth/fire.csv", "http://127.0.0.1:9/", SHA) == own / "fire.csv"
-    with pytest.raises(
-        ValueError, match=r"own/fire.csv: the sha256 must be .*put the right file there, or unset SPHEREOT_DATA"
-    ):
+    message = r"own/fire.csv: the sha256 must be .*put the right file there, or unset SPHEREOT_DATA"
+    with pytest.raises(ValueError, match=message):
         datasets.load("fire")
     with pytest.raises(OSError, match=r"flood.csv: is neither in SPHEREOT_DATA \(.*own\)"):
         datasets.load("flood")

@@ -14,6 +14,8 @@ from numpy.testing import assert_allclose
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+from safetensors.torch import save_file
+
 from sphereot import DivergenceError, plotting, sphere
 from sphereot._support.checkpoints import StateFile
 from sphereot.density import AverageDensity, DensityModel, FlowDensity, SphericalKDE, load
@@ -164,8 +166,6 @@ def test_a_callback_is_told_of_every_epoch_and_may_stop_the_fit(tmp_path):
     assert len(small(epochs=3).fit(cloud(40), callback=lambda *told: 1.0).history_.losses) == 3
     again = load(estimator.save(tmp_path / "model.safetensors"))  # a function is not written
     assert again.progress is False
-    with pytest.raises(TypeError, match=r"progress must be True.*got 'yes'"):
-        small(progress="yes").fit(cloud(40))
 
 
 def test_patience_goes_back_to_the_best_parameters():
@@ -188,17 +188,15 @@ def test_a_model_file_holds_everything(model, tmp_path):
 
 def test_bad_model_files_get_their_message(tmp_path):
     whole = small(model="kde").fit(cloud()).save(tmp_path / "whole.safetensors")
-    torn = tmp_path / "torn.safetensors"
-    torn.write_bytes(whole.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"torn\.safetensors: this is not a complete model file"):
-        load(torn)
-    from safetensors.torch import save_file
-
+    (tmp_path / "torn.safetensors").write_bytes(whole.read_bytes()[:-100])
     save_file({"x": torch.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(ValueError, match="not a density model of sphereot"):
-        load(tmp_path / "other.safetensors")
-    with pytest.raises(OSError, match="no such model file"):
-        load(tmp_path / "missing")
+    for name, error, message in [
+        ("torn.safetensors", ValueError, r"torn\.safetensors: this is not a complete model file"),
+        ("other.safetensors", ValueError, "not a density model of sphereot"),
+        ("missing", OSError, "no such model file"),
+    ]:
+        with pytest.raises(error, match=message):
+            load(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -221,6 +219,21 @@ def test_bad_model_files_get_their_message(tmp_path):
 def test_bad_parameters_are_named(changes, said):
     with pytest.raises(ValueError, match=said):
         small(**changes).fit(cloud())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: small(progress="yes").fit(cloud(40)), TypeError, r"progress must be True.*got 'yes'"),
+        (lambda: small().set_params(depth=3), ValueError, "Invalid parameter 'depth'"),
+        (lambda: small().score(cloud()), ValueError, "not fitted"),
+        (lambda: small(epochs=5).fit(cloud()).score(sphere.random_uniform(5, 4, seed=0)), ValueError, "dimension"),
+        (lambda: sliced_wasserstein(torch.eye(3), torch.eye(3), 5, seed=True), TypeError, r"seed: .*, got bool"),
+    ],
+)
+def test_bad_calls(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 @pytest.mark.parametrize("changes", [{"loss": "ssw"}, {"loss": "nll"}, {"loss": "ssw+nll"}, {"method": "exact"}])
@@ -254,13 +267,6 @@ def test_the_conventions_of_estimators():
     assert estimator.set_params(epochs=5) is estimator
     assert estimator.get_params()["epochs"] == 5
     assert repr(estimator).startswith("FlowDensity(epochs=5, n_blocks=3")
-    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
-        estimator.set_params(depth=3)
-    with pytest.raises(ValueError, match="not fitted"):
-        estimator.score(cloud())
-    estimator.fit(cloud())
-    with pytest.raises(ValueError, match="dimension"):
-        estimator.score(sphere.random_uniform(5, 4, seed=0))
 
 
 def test_euclidean_sliced_distance_equals_pot():
@@ -288,8 +294,6 @@ def test_euclidean_sliced_distance_and_seeds():
             values.append(float(sliced_wasserstein(x, y, 5)))
     assert values[0] != values[1]
     assert torch.equal(torch.random.get_rng_state(), state)
-    with pytest.raises(TypeError, match=r"seed: .*, got bool"):
-        sliced_wasserstein(x, y, 5, seed=True)
 
 
 def test_seeds_of_a_fitted_model():
@@ -438,11 +442,7 @@ def test_a_state_is_taken_up_by_its_own_fit_only(tmp_path):
         (small(lr=0.2), cloud(), r"\(lr was 0\.1, now 0\.2\)"),
         (small(final_lr=0.01), cloud(), r"\(final_lr was None, now 0\.01\)"),
         (small(epochs=31, loss="nll"), cloud(), r"\(epochs was 30, now 31; loss was 'ssw', now 'nll'\)"),
-        (
-            small(validation_fraction=0.1, patience=5),
-            cloud(),
-            "patience was None, now 5; validation_fraction was 0.0",
-        ),
+        (small(validation_fraction=0.1, patience=5), cloud(), "patience was None, now 5; validation_fraction was 0.0"),
         (small(model="stereo"), cloud(), "model was 'expmap', now 'stereo'"),
     ]:
         with pytest.raises(ValueError, match=said):
@@ -473,7 +473,6 @@ def test_a_diverged_fit_leaves_no_state_that_bars_a_smaller_step(tmp_path):
 
 
 def test_states_of_something_else_are_refused(tmp_path):
-
     kept = tmp_path / "state"
     for state in [{"flow": {}}, 5, {"work": None, "seed": 0, "training": {}}]:
         StateFile(kept, every=0.0).save(lambda state=state: state)
@@ -484,7 +483,6 @@ def test_states_of_something_else_are_refused(tmp_path):
 @pytest.mark.usefixtures("state_after_each_epoch")
 @pytest.mark.parametrize("part", ["flow", "optimizer", "generator", "losses", "epoch", "validation"])
 def test_states_with_a_wrong_part_are_refused(part, tmp_path):
-
     kept = tmp_path / "state"
     broken_off(small(), cloud(), kept)
     held = StateFile(kept).load()
@@ -652,7 +650,6 @@ def test_a_model_goes_through_a_pipe_without_files_beside_it(command, data, tmp_
 def rewritten(path, folder, name="damaged.safetensors", **changes):
     """A copy of a model file with another description (or a text in its place), or other tensors."""
     from safetensors import safe_open
-    from safetensors.torch import save_file
 
     with safe_open(path, "pt") as file:
         metadata = file.metadata()

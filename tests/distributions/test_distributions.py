@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,6 +31,10 @@ def direction(*shape, seed=0, dtype=torch.float64):
 
 def tensor(values):
     return torch.tensor(values, dtype=torch.float64)
+
+
+def one_of_each(dim):
+    return [*(distribution(direction(dim), 3.0) for distribution in DISTRIBUTIONS), HypersphericalUniform(dim)]
 
 
 def log_angle_density(distribution, dim, kappa):
@@ -251,12 +256,9 @@ def test_reflection_at_the_axes(distribution):
 @pytest.mark.parametrize("draw", ["sample", "rsample"])
 def test_generators_and_seeds(draw):
     """An int gives what a generator of that seed gives; a generator goes on; no seed gives new points."""
-    for distribution in (
-        *(distribution(direction(6), 3.0) for distribution in DISTRIBUTIONS),
-        HypersphericalUniform(6),
-    ):
+    for distribution in one_of_each(6):
         points = getattr(distribution, draw)
-        a, b = (points((7,), seed=3) for _ in range(2))
+        a, b = (points((7,), seed=seed) for seed in (3, np.int64(3)))
         assert torch.equal(a, b)
         generator = torch.Generator().manual_seed(3)
         assert torch.equal(a, points((7,), seed=generator))
@@ -267,10 +269,7 @@ def test_generators_and_seeds(draw):
 
 @pytest.mark.parametrize("draw", ["sample", "rsample"])
 def test_the_global_random_state_is_neither_read_nor_changed(draw):
-    for distribution in (
-        *(distribution(direction(6), 3.0) for distribution in DISTRIBUTIONS),
-        HypersphericalUniform(6),
-    ):
+    for distribution in one_of_each(6):
         points = getattr(distribution, draw)
         state = torch.random.get_rng_state()
         points((7,), seed=3)
@@ -284,28 +283,23 @@ def test_the_global_random_state_is_neither_read_nor_changed(draw):
             assert not torch.equal(a, points((7,)))
 
 
-def test_bad_seeds():
-    for distribution in (
-        *(distribution(direction(3), 3.0) for distribution in DISTRIBUTIONS),
-        HypersphericalUniform(3),
-    ):
-        for seed, error, message in [
-            (True, TypeError, "seed: the seed must be an int, a torch.Generator, or None, got bool"),
-            (1.5, TypeError, "seed: .*, got float"),
-            ("0", TypeError, "seed: .*, got str"),
-            (
-                np.random.default_rng(0),
-                TypeError,
-                "seed: the seed must be an int, a torch.Generator, or None, got Generator",
-            ),
-            (-1, ValueError, "seed: the seed must be at least 0 and below 2.64, got -1"),
-            (2**64, ValueError, "seed: .*, got 18446744073709551616"),
-        ]:
-            with pytest.raises(error, match=message):
-                distribution.sample((2,), seed=seed)
-            with pytest.raises(error, match=message):
-                distribution.rsample((2,), seed=seed)
-    assert HypersphericalUniform(3).sample((2,), seed=np.int64(1)).shape == (2, 3)
+@pytest.mark.parametrize("draw", ["sample", "rsample"])
+@pytest.mark.parametrize(
+    ("seed", "error", "message"),
+    [
+        (True, TypeError, "seed: the seed must be an int, a torch.Generator, or None, got bool"),
+        (1.5, TypeError, "seed: .*, got float"),
+        ("0", TypeError, "seed: .*, got str"),
+        (np.random.default_rng(0), TypeError,
+         "seed: the seed must be an int, a torch.Generator, or None, got Generator"),
+        (-1, ValueError, "seed: the seed must be at least 0 and below 2.64, got -1"),
+        (2**64, ValueError, "seed: .*, got 18446744073709551616"),
+    ],
+)  # fmt: skip
+def test_bad_seeds(seed, error, message, draw):
+    for distribution in one_of_each(3):
+        with pytest.raises(error, match=message):
+            getattr(distribution, draw)((2,), seed=seed)
 
 
 def test_a_generator_on_another_device_is_refused():
@@ -596,55 +590,57 @@ def test_half_types_are_computed_in_float32(distribution):
 # ---- bad input ----
 
 
+NORTH = direction(3)
+FAULTS = [
+    ((NORTH * 1.1, 1.0), ValueError, r"loc: row 0 has length 1.1, .*sphereot.sphere.normalize\(loc\)"),
+    ((NORTH * 0, 1.0), ValueError, "loc: row 0 is the zero vector"),
+    ((NORTH * math.nan, 1.0), ValueError, "loc: row 0 holds NaN"),
+    ((tensor([1.0]), 1.0), ValueError, "loc: points have 1 coordinate, but a sphere needs at least 2"),
+    ((tensor(1.0), 1.0), ValueError, r"loc must contain unit vectors, shape \(\.\.\., d\), got a single number"),
+    (([1.0, 0.0], 1.0), TypeError, "loc must be a torch tensor .*, got list"),
+    ((torch.tensor([1, 0]), 1.0), TypeError, "loc must have a real floating dtype, got torch.int64"),
+    ((NORTH, -0.5), ValueError, "concentration must be finite and at least 0, got -0.5"),
+    ((NORTH, math.nan), ValueError, "concentration must be finite and at least 0, got nan"),
+    ((NORTH, tensor([1.0, math.inf])), ValueError, "concentration must be finite and at least 0, got inf"),
+    ((NORTH, torch.tensor(1j)), TypeError,
+     "concentration must be a real number or tensor, got dtype torch.complex64"),
+    ((direction(2, 3), torch.ones(3)), ValueError, r"loc must have .* concentration \(3,\), got \(2,\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("distribution", "arguments", "error", "message"),
+    [
+        *((distribution, *fault) for distribution in DISTRIBUTIONS for fault in FAULTS),
+        (HypersphericalUniform, (1,), ValueError, r"dim must be at least 2 \(the circle S\^1\), got 1"),
+        (HypersphericalUniform, (3.0,), TypeError, "dim must be an int of at least 2, got float"),
+        (partial(HypersphericalUniform, dtype=torch.float16), (3,), TypeError, r"dtype must be .*, got torch\.float16"),
+    ],
+)
+def test_bad_parameters(distribution, arguments, error, message):
+    with pytest.raises(error, match=message):
+        distribution(*arguments)
+
+
+@pytest.mark.parametrize("distribution", one_of_each(3))
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.stack([NORTH, 2 * NORTH]), r"value: row 1 has length 2, .*sphereot.sphere.normalize\(value\)"),
+        (0.5 * NORTH, r"value: row 0 has length 0\.5"),
+        (direction(4), "value has points in dimension 4 and the distribution in dimension 3"),
+    ],
+)
+def test_bad_values(distribution, value, message):
+    with pytest.raises(ValueError, match=message):
+        distribution.log_prob(value)
+
+
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_bad_input(distribution):
-    north = direction(3)
-    cases = [
-        ((north * 1.1, 1.0), ValueError, r"loc: row 0 has length 1.1, .*sphereot.sphere.normalize\(loc\)"),
-        ((north * 0, 1.0), ValueError, "loc: row 0 is the zero vector"),
-        ((north * math.nan, 1.0), ValueError, "loc: row 0 holds NaN"),
-        ((tensor([1.0]), 1.0), ValueError, "loc: points have 1 coordinate, but a sphere needs at least 2"),
-        ((tensor(1.0), 1.0), ValueError, r"loc must contain unit vectors, shape \(\.\.\., d\), got a single number"),
-        (([1.0, 0.0], 1.0), TypeError, "loc must be a torch tensor .*, got list"),
-        ((torch.tensor([1, 0]), 1.0), TypeError, "loc must have a real floating dtype, got torch.int64"),
-        ((north, -0.5), ValueError, "concentration must be finite and at least 0, got -0.5"),
-        ((north, math.nan), ValueError, "concentration must be finite and at least 0, got nan"),
-        ((north, tensor([1.0, math.inf])), ValueError, "concentration must be finite and at least 0, got inf"),
-        (
-            (north, torch.tensor(1j)),
-            TypeError,
-            "concentration must be a real number or tensor, got dtype torch.complex64",
-        ),
-        (
-            (direction(2, 3), torch.ones(3)),
-            ValueError,
-            r"loc must have .* concentration \(3,\), got \(2,\)",
-        ),
-    ]
-    for arguments, error, message in cases:
-        with pytest.raises(error, match=message):
-            distribution(*arguments)
-    exact = distribution(north, 1.0)
-    with pytest.raises(ValueError, match=r"value: row 1 has length 2, .*sphereot.sphere.normalize\(value\)"):
-        exact.log_prob(torch.stack([north, 2 * north]))
-    with pytest.raises(ValueError, match="value has points in dimension 4 and the distribution in dimension 3"):
-        exact.log_prob(direction(4))
-    # Without validation nothing is looked at, and no round of rejection goes on for ever.
+def test_without_validation_nothing_is_checked(distribution):
+    """No round of rejection goes on for ever."""
     assert distribution(direction(4), math.nan, validate_args=False).sample((3,)).shape == (3, 4)
-    assert torch.isfinite(distribution(north * 1.1, 1.0, validate_args=False).log_prob(2 * north))
-
-
-def test_bad_input_of_the_uniform_distribution():
-    with pytest.raises(ValueError, match=r"dim must be at least 2 \(the circle S\^1\), got 1"):
-        HypersphericalUniform(1)
-    with pytest.raises(TypeError, match="dim must be an int of at least 2, got float"):
-        HypersphericalUniform(3.0)
-    with pytest.raises(TypeError, match=r"dtype must be .*, got torch\.float16"):
-        HypersphericalUniform(3, dtype=torch.float16)
-    with pytest.raises(ValueError, match="value has points in dimension 4 and the distribution in dimension 3"):
-        HypersphericalUniform(3).log_prob(direction(4))
-    with pytest.raises(ValueError, match=r"value: row 0 has length 0\.5"):
-        HypersphericalUniform(3).log_prob(0.5 * direction(3))
+    assert torch.isfinite(distribution(NORTH * 1.1, 1.0, validate_args=False).log_prob(2 * NORTH))
 
 
 def test_validates_whatever_the_default_of_torch():

@@ -195,45 +195,31 @@ def test_many_frames_and_many_turns():
 
 
 MEAN, FRAME = np.array([0.0, 0.6, 0.8]), np.eye(3)[:, :2]
-FAULTS = {
-    "turns nan": ((np.array([np.nan]), MEAN, 1.0, FRAME), ValueError, "turns holds NaN"),
-    "mean not unit": ((TURNS, 2 * MEAN, 1.0, FRAME), ValueError, "mean_direction: row 0 has length 2"),
-    "mean of two axes": (
-        (TURNS, MEAN[None], 1.0, FRAME),
-        ValueError,
-        r"mean_direction must be one unit vector, shape \(d,\), got shape \(1, 3\)",
-    ),
-    "one dimension": ((TURNS, np.ones(1), 1.0, np.ones((1, 2))), ValueError, "mean_direction: points have 1 coord"),
-    "frame of another dimension": (
-        (TURNS, MEAN, 1.0, np.eye(4)[:, :2]),
-        ValueError,
-        r"frame must have shape \(3, 2\) or \(L, 3, 2\) for a mean direction in dimension 3, got \(4, 2\)",
-    ),
-    "frame not orthonormal": ((TURNS, MEAN, 1.0, np.ones((3, 2))), ValueError, "frame: the frames are not orthonormal"),
-    "frame of integers": (
-        (TURNS, MEAN, 1.0, np.eye(3, dtype=int)[:, :2]),
-        TypeError,
-        "frame must have a real floating dtype, got int64",
-    ),
-    "negative": ((TURNS, MEAN, -1.0, FRAME), ValueError, r"concentration must be finite and at least 0, got -1\.0"),
-    "infinite": ((TURNS, MEAN, np.inf, FRAME), ValueError, "concentration must be finite and at least 0, got inf"),
-    "several": (
-        (TURNS, MEAN, np.ones(2), FRAME),
-        TypeError,
-        r"concentration must be one number of at least 0, got array\(\[1\., 1\.\]\)",
-    ),
-    "text": ((TURNS, MEAN, "1", FRAME), TypeError, "concentration must be one number of at least 0, got '1'"),
-    "turns of other frames": (
-        (np.zeros((2, 5)), MEAN, 1.0, np.stack([FRAME] * 3)),
-        ValueError,
-        r"turns must have shape \(n,\) or \(3, n\) with 3 frames, got \(2, 5\)",
-    ),
-}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input(fault):
-    arguments, error, message = FAULTS[fault]
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((np.array([np.nan]), MEAN, 1.0, FRAME), ValueError, "turns holds NaN"),
+        ((TURNS, 2 * MEAN, 1.0, FRAME), ValueError, "mean_direction: row 0 has length 2"),
+        ((TURNS, MEAN[None], 1.0, FRAME), ValueError,
+         r"mean_direction must be one unit vector, shape \(d,\), got shape \(1, 3\)"),
+        ((TURNS, np.ones(1), 1.0, np.ones((1, 2))), ValueError, "mean_direction: points have 1 coord"),
+        ((TURNS, MEAN, 1.0, np.eye(4)[:, :2]), ValueError,
+         r"frame must have shape \(3, 2\) or \(L, 3, 2\) for a mean direction in dimension 3, got \(4, 2\)"),
+        ((TURNS, MEAN, 1.0, np.ones((3, 2))), ValueError, "frame: the frames are not orthonormal"),
+        ((TURNS, MEAN, 1.0, np.eye(3, dtype=int)[:, :2]), TypeError,
+         "frame must have a real floating dtype, got int64"),
+        ((TURNS, MEAN, -1.0, FRAME), ValueError, r"concentration must be finite and at least 0, got -1\.0"),
+        ((TURNS, MEAN, np.inf, FRAME), ValueError, "concentration must be finite and at least 0, got inf"),
+        ((TURNS, MEAN, np.ones(2), FRAME), TypeError,
+         r"concentration must be one number of at least 0, got array\(\[1\., 1\.\]\)"),
+        ((TURNS, MEAN, "1", FRAME), TypeError, "concentration must be one number of at least 0, got '1'"),
+        ((np.zeros((2, 5)), MEAN, 1.0, np.stack([FRAME] * 3)), ValueError,
+         r"turns must have shape \(n,\) or \(3, n\) with 3 frames, got \(2, 5\)"),
+    ],
+)  # fmt: skip
+def test_bad_input(arguments, error, message):
     with pytest.raises(error, match=message):
         projected_von_mises_fisher_density(*arguments)
 

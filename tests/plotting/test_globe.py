@@ -69,55 +69,29 @@ def test_colors_of_samples():
         globe_figure(points=[np.eye(3), np.eye(3)], colors=["#000000"], coastlines=False)
 
 
-FAULTS = {
-    "nothing": ({}, ValueError, "density or points must be given, got neither"),
-    "labels": (
-        {"points": np.eye(3), "labels": ["a", "b"]},
-        ValueError,
-        "labels must be a list with one label for each of 1 sample, got 2",
-    ),
-    "one label": (
-        {"points": np.eye(3), "labels": "a"},
-        ValueError,
-        "labels must be a list with one label for each of 1 sample, got the string 'a'",
-    ),
-    "dimension": (
-        {"points": np.eye(4)},
-        ValueError,
-        r"points must have points on S\^2, shape \(n, 3\), got dimension 4",
-    ),
-    "second sample": ({"points": [np.eye(3), 2 * np.eye(3)]}, ValueError, r"points\[1\]: row 0 has length 2"),
-    "density": (
-        {"density": np.ones(8)},
-        ValueError,
-        r"density must have shape \(n_lat, n_lon\), or be a function of unit vectors, got shape \(8,\)",
-    ),
-    "center": (
-        {"points": np.eye(3), "center": (0, 100)},
-        ValueError,
-        "lonlat must have latitudes from -90 to 90, got 100 degrees from the equator",
-    ),
-    "norm": (
-        {"density": np.ones((4, 8)), "norm": BoundaryNorm([0, 1, 2], 256)},
-        ValueError,
-        r"norm must have an inverse and a range, .*, got BoundaryNorm",
-    ),
-    "regions": (
-        {"density": np.ones((4, 8)), "regions": np.ones(8)},
-        ValueError,
-        r"regions must have shape \(n_lat, n_lon\), got \(8,\)",
-    ),
-    "region": (
-        {"density": np.ones((4, 8)), "regions": np.full((4, 8), 2)},
-        ValueError,
-        r"regions must be from -1 to 1, got 2. Use 1 and -1 in regions, and 0 elsewhere",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input(fault):
-    arguments, error, message = FAULTS[fault]
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, ValueError, "density or points must be given, got neither"),
+        ({"points": np.eye(3), "labels": ["a", "b"]}, ValueError,
+         "labels must be a list with one label for each of 1 sample, got 2"),
+        ({"points": np.eye(3), "labels": "a"}, ValueError,
+         "labels must be a list with one label for each of 1 sample, got the string 'a'"),
+        ({"points": np.eye(4)}, ValueError, r"points must have points on S\^2, shape \(n, 3\), got dimension 4"),
+        ({"points": [np.eye(3), 2 * np.eye(3)]}, ValueError, r"points\[1\]: row 0 has length 2"),
+        ({"density": np.ones(8)}, ValueError,
+         r"density must have shape \(n_lat, n_lon\), or be a function of unit vectors, got shape \(8,\)"),
+        ({"points": np.eye(3), "center": (0, 100)}, ValueError,
+         "lonlat must have latitudes from -90 to 90, got 100 degrees from the equator"),
+        ({"density": np.ones((4, 8)), "norm": BoundaryNorm([0, 1, 2], 256)}, ValueError,
+         r"norm must have an inverse and a range, .*, got BoundaryNorm"),
+        ({"density": np.ones((4, 8)), "regions": np.ones(8)}, ValueError,
+         r"regions must have shape \(n_lat, n_lon\), got \(8,\)"),
+        ({"density": np.ones((4, 8)), "regions": np.full((4, 8), 2)}, ValueError,
+         r"regions must be from -1 to 1, got 2. Use 1 and -1 in regions, and 0 elsewhere"),
+    ],
+)  # fmt: skip
+def test_bad_input(arguments, error, message):
     with pytest.raises(error, match=message):
         globe_figure(**arguments)
 

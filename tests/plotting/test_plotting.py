@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers.absent_modules import import_error
-from helpers.bad_input import refusal_test
 from helpers.colors import contrast, middle_of
 from helpers.generators import location, sphere_sample
 from helpers.processes import run_python
@@ -353,106 +352,57 @@ def test_torch_and_jax_arrays():
 # ---- bad input ----
 
 X = np.eye(3)
-FAULTS = {
-    "map on plain axes": (
-        lambda: plotting.scatter_map(X, ax=Figure().add_subplot()),
-        TypeError,
-        r"ax must be geographic Axes, got Axes with projection 'rectilinear'.*projection=\"mollweide\"",
-    ),
-    "density on a ball": (
-        lambda: plotting.density_map(np.ones((4, 8)), ax=Figure().add_subplot(projection="3d")),
-        TypeError,
-        "ax must be geographic Axes, got Axes with projection '3d'",
-    ),
-    "ball on a map": (
-        lambda: plotting.scatter_sphere(X, ax=Figure().add_subplot(projection="mollweide")),
-        TypeError,
-        r"ax must be three-dimensional Axes, got Axes with projection 'mollweide'.*projection=\"3d\"",
-    ),
-    "circle on a ball": (
-        lambda: plotting.circle_projections(X, np.eye(3)[:, :2], ax=Figure().add_subplot(projection="3d")),
-        TypeError,
-        "ax must be plain Axes, got Axes with projection '3d'",
-    ),
-    "curve on a figure": (
-        lambda: plotting.evolution([0, 1], [1, 2], ax=Figure()),
-        TypeError,
-        "ax must be plain Axes, got Figure",
-    ),
-    "four dimensions": (
-        lambda: plotting.scatter_map(np.eye(4)),
-        ValueError,
-        r"points must have points on S\^2, shape \(n, 3\), got dimension 4",
-    ),
-    "not unit": (lambda: plotting.scatter_sphere(2 * X), ValueError, "points: row 0 has length 2"),
-    "nan density": (
-        lambda: plotting.density_map(np.full((4, 8), np.nan)),
-        ValueError,
-        "density must be finite, got NaN or infinite values",
-    ),
-    "density of rows": (
-        lambda: plotting.density_map(np.ones(8)),
-        ValueError,
-        r"density must have shape \(n_lat, n_lon\), or be a function of unit vectors, got shape \(8,\)",
-    ),
-    "density of the wrong size": (
-        lambda: plotting.density_map(lambda x: x),
-        ValueError,
-        r"density must return one value per point, got shape \(64800, 3\) for 64800 points",
-    ),
-    "resolution": (lambda: plotting.map_points(0), ValueError, "resolution: .*, got 0"),
-    "fade": (lambda: plotting.scatter_sphere(X, fade=2), ValueError, "fade must be from 0 to 1, got 2"),
-    "frames": (
-        lambda: plotting.circle_projections(X, np.ones((2, 3, 2))),
-        ValueError,
-        "frame must be one frame, got 2 frames",
-    ),
-    "skew frame": (lambda: plotting.circle_projections(X, np.ones((3, 2))), ValueError, "not orthonormal"),
-    "labels": (
-        lambda: plotting.circle_projections(X, np.eye(3)[:, :2], labels=["a", "b"]),
-        ValueError,
-        "labels must have one entry for each of 1 sample, got 2",
-    ),
-    "samples": (
-        lambda: plotting.circle_projections([X, np.eye(4)], np.eye(3)[:, :2]),
-        ValueError,
-        "dimension 3 and .* dimension 4",
-    ),
-    "runs": (
-        lambda: plotting.evolution([0, 1, 2], np.ones((3, 2))),
-        ValueError,
-        r"runs must have shape \(n_runs, n\) for x of shape \(n,\), got \(3, 2\) and \(3,\)",
-    ),
-    "nan runs": (lambda: plotting.evolution([0], [[np.nan]]), ValueError, "runs holds NaN"),
-    "log of zero": (
-        lambda: plotting.evolution([0], [[0.0]], log=True),
-        ValueError,
-        "runs must be positive for a logarithmic axis, got 0",
-    ),
-    "band": (
-        lambda: plotting.evolution([0], [[1.0]], band="sd"),
-        ValueError,
-        "band must be one of 'std', 'stderr', 'quantile', 'range', None, got 'sd'",
-    ),
-    "log": (
-        lambda: plotting.evolution([0], [[1.0]], log="z"),
-        ValueError,
-        "log must be one of False, True, 'x', 'y', 'both', got 'z'",
-    ),
-    "format": (
-        lambda: plotting.save(Figure(), "f", ["gif"]),
-        ValueError,
-        "formats must be among pdf, svg, eps, png, got 'gif'",
-    ),
-    "formats": (
-        lambda: plotting.save(Figure(), "f", "png"),
-        TypeError,
-        r"formats must be a sequence, e\.g\. \('png',\), got the string 'png'",
-    ),
-    "figure": (lambda: plotting.save(None, "f"), TypeError, "fig must be a matplotlib Figure or Axes, got NoneType"),
-}
 
-test_bad_input = refusal_test(FAULTS)
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: plotting.scatter_map(X, ax=Figure().add_subplot()), TypeError,
+         r"ax must be geographic Axes, got Axes with projection 'rectilinear'.*projection=\"mollweide\""),
+        (lambda: plotting.density_map(np.ones((4, 8)), ax=Figure().add_subplot(projection="3d")), TypeError,
+         "ax must be geographic Axes, got Axes with projection '3d'"),
+        (lambda: plotting.scatter_sphere(X, ax=Figure().add_subplot(projection="mollweide")), TypeError,
+         r"ax must be three-dimensional Axes, got Axes with projection 'mollweide'.*projection=\"3d\""),
+        (lambda: plotting.circle_projections(X, np.eye(3)[:, :2], ax=Figure().add_subplot(projection="3d")), TypeError,
+         "ax must be plain Axes, got Axes with projection '3d'"),
+        (lambda: plotting.evolution([0, 1], [1, 2], ax=Figure()), TypeError, "ax must be plain Axes, got Figure"),
+        (lambda: plotting.scatter_map(np.eye(4)), ValueError,
+         r"points must have points on S\^2, shape \(n, 3\), got dimension 4"),
+        (lambda: plotting.scatter_sphere(2 * X), ValueError, "points: row 0 has length 2"),
+        (lambda: plotting.density_map(np.full((4, 8), np.nan)), ValueError,
+         "density must be finite, got NaN or infinite values"),
+        (lambda: plotting.density_map(np.ones(8)), ValueError,
+         r"density must have shape \(n_lat, n_lon\), or be a function of unit vectors, got shape \(8,\)"),
+        (lambda: plotting.density_map(lambda x: x), ValueError,
+         r"density must return one value per point, got shape \(64800, 3\) for 64800 points"),
+        (lambda: plotting.map_points(0), ValueError, "resolution: .*, got 0"),
+        (lambda: plotting.scatter_sphere(X, fade=2), ValueError, "fade must be from 0 to 1, got 2"),
+        (lambda: plotting.circle_projections(X, np.ones((2, 3, 2))), ValueError,
+         "frame must be one frame, got 2 frames"),
+        (lambda: plotting.circle_projections(X, np.ones((3, 2))), ValueError, "not orthonormal"),
+        (lambda: plotting.circle_projections(X, np.eye(3)[:, :2], labels=["a", "b"]), ValueError,
+         "labels must have one entry for each of 1 sample, got 2"),
+        (lambda: plotting.circle_projections([X, np.eye(4)], np.eye(3)[:, :2]), ValueError,
+         "dimension 3 and .* dimension 4"),
+        (lambda: plotting.evolution([0, 1, 2], np.ones((3, 2))), ValueError,
+         r"runs must have shape \(n_runs, n\) for x of shape \(n,\), got \(3, 2\) and \(3,\)"),
+        (lambda: plotting.evolution([0], [[np.nan]]), ValueError, "runs holds NaN"),
+        (lambda: plotting.evolution([0], [[0.0]], log=True), ValueError,
+         "runs must be positive for a logarithmic axis, got 0"),
+        (lambda: plotting.evolution([0], [[1.0]], band="sd"), ValueError,
+         "band must be one of 'std', 'stderr', 'quantile', 'range', None, got 'sd'"),
+        (lambda: plotting.evolution([0], [[1.0]], log="z"), ValueError,
+         "log must be one of False, True, 'x', 'y', 'both', got 'z'"),
+        (lambda: plotting.save(Figure(), "f", ["gif"]), ValueError,
+         "formats must be among pdf, svg, eps, png, got 'gif'"),
+        (lambda: plotting.save(Figure(), "f", "png"), TypeError,
+         r"formats must be a sequence, e\.g\. \('png',\), got the string 'png'"),
+        (lambda: plotting.save(None, "f"), TypeError, "fig must be a matplotlib Figure or Axes, got NoneType"),
+    ],
+)  # fmt: skip
+def test_bad_input(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_no_window_library_was_loaded():

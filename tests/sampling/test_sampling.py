@@ -126,11 +126,8 @@ def test_seed_decides_and_global_state_is_left_alone():
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        (
-            {"start": np.eye(3)},
-            TypeError,
-            r"start must be a torch tensor of unit vectors, shape \(\.\.\., d\), got ndarray",
-        ),
+        ({"start": np.eye(3)}, TypeError,
+         r"start must be a torch tensor of unit vectors, shape \(\.\.\., d\), got ndarray"),
         ({"start": 2 * torch.eye(3)}, ValueError, "normalize"),
         ({"steps": 0}, ValueError, "steps"),
         ({"step_size": -0.1}, ValueError, "step_size: .*, got -0.1"),
@@ -138,16 +135,13 @@ def test_seed_decides_and_global_state_is_left_alone():
         ({"keep_every": 0}, ValueError, "keep_every"),
         ({"potential": lambda x: x}, ValueError, "one value per point"),
         ({"potential": lambda x: x.detach().sum(-1)}, ValueError, "without a gradient"),
-        (
-            {"potential": lambda x: x.sum(-1) / 0},
-            ValueError,
-            r"potential must have finite values and gradients at the points of start, got NaN or infinity.*Start",
-        ),
+        ({"potential": lambda x: x.sum(-1) / 0}, ValueError,
+         r"potential must have finite values and gradients at the points of start, got NaN or infinity.*Start"),
         ({"seed": -1}, ValueError, "seed: .*, got -1"),
         ({"seed": False}, TypeError, "seed: .*, got bool"),
         ({"seed": np.random.default_rng(0)}, TypeError, "seed: .*, got Generator"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_of_langevin(change, error, said):
     arguments = {"potential": vmf_potential, "start": torch.eye(3), "steps": 2, "step_size": 0.1} | change
     with pytest.raises(error, match=said):
@@ -277,8 +271,13 @@ def test_loss_sw_is_that_of_pot():
 
 
 def short_fit(sampler, **change):
-    arguments = {"steps": 12, "n_particles": 40, "mcmc_steps": 3, "step_size": 0.02, "n_projections": 8, "lr": 0.05}
-    return fit_sampler(vmf_potential, sampler, **arguments | {"seed": 0} | change)
+    arguments = {"potential": vmf_potential, "steps": 12, "n_particles": 40, "mcmc_steps": 3, "step_size": 0.02}
+    return fit_sampler(sampler=sampler, **arguments | {"n_projections": 8, "lr": 0.05, "seed": 0} | change)
+
+
+def interrupt(step, loss, sampler):
+    if step == 6:
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("loss", ["ssw", "sw"])
@@ -307,18 +306,6 @@ def test_a_broken_fit_goes_on_with_the_same_numbers(loss, tmp_path):
     assert [step for step, _ in fit.records] == [0, 3, 6, 9, 12]
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
     assert not file.exists()
-
-
-def test_checkpoint_of_other_settings_is_refused(tmp_path):
-    def killed(step, loss, sampler):
-        if step == 6:
-            raise KeyboardInterrupt
-
-    file = tmp_path / "state.pt"
-    with pytest.raises(KeyboardInterrupt):
-        short_fit(PowerSphericalSampler(torch.ones(3), 1.0), callback=killed, checkpoint=StateFile(file, every=0.0))
-    with pytest.raises(ValueError, match="other settings"):
-        short_fit(PowerSphericalSampler(torch.ones(3), 1.0), n_projections=9, checkpoint=file)
 
 
 def test_a_callback_is_told_of_every_step_and_may_stop_the_fit(tmp_path):
@@ -385,6 +372,11 @@ def test_fit_repeats_and_leaves_global_state_alone():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+class Frozen(PowerSphericalSampler):
+    def rsample(self, sample_shape=(), *, seed=None):
+        return super().rsample(sample_shape, seed=seed).detach()
+
+
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
@@ -399,25 +391,15 @@ def test_fit_repeats_and_leaves_global_state_alone():
         ({"lr": -1.0}, ValueError, "lr"),
         ({"optimizer": []}, TypeError, "optimizer"),
         ({"sampler": torch.nn.Linear(3, 3)}, TypeError, "NetworkSampler"),
-        (
-            {"sampler": HypersphericalUniform(3)},
-            ValueError,
-            "optimizer must be given if the sampler is not a torch module with parameters, got None",
-        ),
+        ({"sampler": HypersphericalUniform(3)}, ValueError,
+         "optimizer must be given if the sampler is not a torch module with parameters, got None"),
+        ({"sampler": Frozen(torch.ones(3), 1.0)}, ValueError,
+         "sampler must have a differentiable rsample, got points without a gradient"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_of_fit(change, error, said):
     with pytest.raises(error, match=said):
         short_fit(**{"sampler": PowerSphericalSampler(torch.ones(3), 1.0)} | change)
-
-
-def test_sampler_without_gradient_is_refused():
-    class Frozen(PowerSphericalSampler):
-        def rsample(self, sample_shape=(), *, seed=None):
-            return super().rsample(sample_shape, seed=seed).detach()
-
-    with pytest.raises(ValueError, match="sampler must have a differentiable rsample, got points without a gradient"):
-        short_fit(Frozen(torch.ones(3), 1.0))
 
 
 def test_samplers_draw_by_their_seed_alone():
@@ -449,23 +431,18 @@ def test_concentration_is_turned_back_at_zero():
         ({"lr": 0.01}, "optimizer was"),
         ({"loss": "sw"}, r"\(loss was 'ssw', now 'sw'\)"),
         ({"steps": 3}, "after 5 steps"),
+        ({"n_projections": 9}, "other settings"),
         ({"potential": lambda x: -3.0 * x[:, 0]}, "another target"),
         ({"sampler": PowerSphericalSampler(torch.ones(4), 1.0)}, r"\(parameters was"),
     ],
 )
 def test_a_state_is_taken_up_by_its_own_fit_only(change, said, tmp_path):
-    def killed(step, loss, sampler):
-        if step == 6:
-            raise KeyboardInterrupt
-
-    file = tmp_path / "state.pt"
+    file, sampler = tmp_path / "state.pt", PowerSphericalSampler(torch.ones(3), 1.0)
     with pytest.raises(KeyboardInterrupt):
-        short_fit(PowerSphericalSampler(torch.ones(3), 1.0), callback=killed, checkpoint=StateFile(file, every=0.0))
-    arguments = {"steps": 12, "n_particles": 40, "mcmc_steps": 3, "step_size": 0.02, "n_projections": 8, "lr": 0.05}
-    arguments |= {"potential": vmf_potential, "sampler": PowerSphericalSampler(torch.ones(3), 1.0), "seed": 0}
+        short_fit(PowerSphericalSampler(torch.ones(3), 1.0), callback=interrupt, checkpoint=StateFile(file, every=0.0))
     with pytest.raises(ValueError, match=said):
-        fit_sampler(**arguments | change, checkpoint=file)
-    assert fit_sampler(**arguments, checkpoint=file).steps == 12
+        short_fit(**{"sampler": sampler} | change, checkpoint=file)
+    assert short_fit(sampler, checkpoint=file).steps == 12
 
 
 def test_a_random_potential_is_not_taken_for_another_target(tmp_path):
@@ -475,12 +452,8 @@ def test_a_random_potential_is_not_taken_for_another_target(tmp_path):
     def noisy(x):
         return vmf_potential(x) + torch.rand(1, generator=source, dtype=x.dtype)
 
-    def killed(step, loss, sampler):
-        if step == 6:
-            raise KeyboardInterrupt
-
     file, arguments = tmp_path / "state.pt", {"steps": 8, "n_particles": 20, "mcmc_steps": 1, "n_projections": 8}
     sampler = PowerSphericalSampler(torch.ones(3), 1.0)
     with pytest.raises(KeyboardInterrupt):
-        fit_sampler(noisy, sampler, callback=killed, checkpoint=StateFile(file, every=0.0), **arguments)
+        fit_sampler(noisy, sampler, callback=interrupt, checkpoint=StateFile(file, every=0.0), **arguments)
     assert fit_sampler(noisy, PowerSphericalSampler(torch.ones(3), 1.0), checkpoint=file, **arguments).steps == 8

@@ -206,10 +206,9 @@ def test_cifar_round_trip(tmp_path):
     ],
 )
 def test_bad_idx(tmp_path, content, message):
-    path = tmp_path / "labels.gz"
-    path.write_bytes(gzip.compress(content))
+    (tmp_path / "labels.gz").write_bytes(gzip.compress(content))
     with pytest.raises(ValueError, match=rf"labels\.gz: {message}.*; get it again\."):
-        image_files.read_idx(path, 1)
+        image_files.read_idx(tmp_path / "labels.gz", 1)
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b"x" + b, lambda b: b[:20] + b"\0\0\0" + b[23:]])
@@ -401,18 +400,12 @@ def test_floats_are_taken_as_they_are(tmp_path, dtype, trailing):
     ("changed", "message"),
     [
         ({"x_train": np.zeros((6, 20), np.uint8)}, r"x_train has shape \(6, 20\), but x_test \(2, 5, 4\)"),
-        (
-            {"x_train": np.zeros((6, 20), np.uint8), "x_test": np.zeros((2, 20), np.uint8)},
-            r"x_train has shape \(6, 20\), but \(n, height, width\) .*reorder its axes",
-        ),
-        (
-            {"x_train": np.zeros((6, 3, 5, 4), np.uint8), "x_test": np.zeros((2, 3, 5, 4), np.uint8)},
-            r"x_train has shape \(6, 3, 5, 4\), but .*\(n, height, width, 3\) for color",
-        ),
-        (
-            {"x_test": np.zeros((2, 5, 5), np.uint8)},
-            r"x_train has shape \(6, 5, 4\), but x_test \(2, 5, 5\); images of one size",
-        ),
+        ({"x_train": np.zeros((6, 20), np.uint8), "x_test": np.zeros((2, 20), np.uint8)},
+         r"x_train has shape \(6, 20\), but \(n, height, width\) .*reorder its axes"),
+        ({"x_train": np.zeros((6, 3, 5, 4), np.uint8), "x_test": np.zeros((2, 3, 5, 4), np.uint8)},
+         r"x_train has shape \(6, 3, 5, 4\), but .*\(n, height, width, 3\) for color"),
+        ({"x_test": np.zeros((2, 5, 5), np.uint8)},
+         r"x_train has shape \(6, 5, 4\), but x_test \(2, 5, 5\); images of one size"),
         ({"x_test": np.zeros((0, 5, 4), np.uint8)}, r"x_test has shape \(0, 5, 4\), which is empty"),
         ({"x_train": np.zeros((6, 5, 4), np.int64)}, r"x_train has dtype int64; save uint8, or floats in \[0, 1\]"),
         ({"x_train": np.full((6, 5, 4), "a")}, r"x_train has dtype <U1; save uint8"),
@@ -425,7 +418,7 @@ def test_floats_are_taken_as_they_are(tmp_path, dtype, trailing):
         ({"y_test": np.array([1, -1])}, "y_test has the label -1; save the classes counted from 0"),
         ({"x_train": np.array([{}])}, "holds Python objects, which are never unpickled"),
     ],
-)
+)  # fmt: skip
 def test_bad_arrays(tmp_path, changed, message):
     with pytest.raises(ValueError, match=rf"own\.npz: {message}") as refused:
         images.read_images(save(tmp_path / "own.npz", **grays(**changed)))
@@ -435,10 +428,8 @@ def test_bad_arrays(tmp_path, changed, message):
 @pytest.mark.parametrize("missing", [["y_train"], ["y_train", "y_test"], ["x_train", "y_train", "x_test", "y_test"]])
 def test_missing_arrays(tmp_path, missing):
     arrays = {name: array for name, array in grays().items() if name not in missing}
-    with pytest.raises(
-        ValueError,
-        match=rf"own\.npz: has no {', '.join(missing)}; it needs the arrays x_train, y_train, x_test, y_test\.",
-    ):
+    message = rf"own\.npz: has no {', '.join(missing)}; it needs the arrays x_train, y_train, x_test, y_test\."
+    with pytest.raises(ValueError, match=message):
         images.read_images(save(tmp_path / "own.npz", other=np.zeros(1), **arrays))
 
 
