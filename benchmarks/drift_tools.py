@@ -60,13 +60,14 @@ class Samples:
 # ---- the tools: whether each calls drift ----
 
 
-def ssw(samples: Samples, rng: Rng, *, p: float, grouped: bool) -> bool:
-    """`drift_test` of points, or of whole documents."""
+def ssw(samples: Samples, rng: Rng, *, p: float | None, grouped: bool) -> bool:
+    """`drift_test` of points, or of whole documents, on SSW_p only, or the combined test without `p`."""
     groups = [samples.reference_documents, samples.window_documents] if grouped else None
     frames = sphereot.great_circles(SLICES, samples.reference.shape[1], method="quasi", seed=rng, like=samples.window)
     result = drift_test(
         samples.reference,
         [samples.window],
+        statistic="combined" if p is None else "ssw",
         p=p,
         groups=groups,
         alpha=LEVEL,
@@ -135,6 +136,8 @@ def centroid(samples: Samples, rng: Rng) -> bool:
 
 Tool = Callable[[Samples, Rng], bool]
 TOOLS: dict[str, Tool] = {
+    "combined, points": lambda samples, rng: ssw(samples, rng, p=None, grouped=False),
+    "combined, groups": lambda samples, rng: ssw(samples, rng, p=None, grouped=True),
     "SSW_1, points": lambda samples, rng: ssw(samples, rng, p=1, grouped=False),
     "SSW_1, groups": lambda samples, rng: ssw(samples, rng, p=1, grouped=True),
     "SSW_2, groups": lambda samples, rng: ssw(samples, rng, p=2, grouped=True),

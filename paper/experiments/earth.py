@@ -151,8 +151,8 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         rows_of_maps = math.ceil(len(config.data) / 2)
         maps = Figure(figsize=(6.8, 2.6 * rows_of_maps), layout="constrained")
         first = config.columns[0]
-        for k, name in enumerate(config.data):
-            ax = maps.add_subplot(rows_of_maps, 2, k + 1, projection="mollweide")
+        for name, cells in zip(config.data, _in_two_columns(maps, config), strict=True):
+            ax = maps.add_subplot(cells, projection="mollweide")
             values = select(rows, part=_BY_ROW, data=name, column=first, split=0)[0]["map"]
             grid = np.asarray(values).reshape(plotting.map_points(config.grid).shape[:-1])
             # Densities range over many decades; below the uniform density, 0.08 / sr, there is little to see.
@@ -162,29 +162,39 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
             )
             test = datasets.load(name).split(0).test.points
             # The rim keeps white points visible where the map is light.
-            plotting.scatter_map(test, ax=ax, color="white", size=1.0, edgecolors="#333333", linewidths=0.2)
-            ax.set_title(f"{name} ({first}), test points in white")
+            few = test[:500]  # all of them would hide the densities
+            plotting.scatter_map(few, ax=ax, color="white", size=1.0, edgecolors="#333333", linewidths=0.2)
+            ax.set_title(f"{name} ({first}), {len(few)} test points in white")
 
         if all(column in _WITHOUT_EPOCHS for column in config.columns):
             return {"maps": maps, "likelihoods": _likelihoods(rows, config)}
         curves = Figure(figsize=(6.8, 2.3 * rows_of_maps), layout="constrained")
-        for k, name in enumerate(config.data):
-            ax = curves.add_subplot(rows_of_maps, 2, k + 1)
+        for name, cells in zip(config.data, _in_two_columns(curves, config), strict=True):
+            ax = curves.add_subplot(cells)
             selected = select(rows, part=_BY_ROW, data=name)
-            end = 1.05 * max(epoch for row in selected for epoch in row["curve_epochs"])
-            for column in config.columns:
+            for k, column in enumerate(config.columns):
                 color = plotting.PALETTE[list(_COLUMNS).index(column) % len(plotting.PALETTE)]
                 _draw_curve(ax, select(selected, column=column), column, color)
                 reported = _reported(column, name)
                 if reported:
                     mean, spread = map(float, reported.split(" ± "))
                     style: dict[str, Any] = {"color": color, "markersize": 3, "linewidth": 0.8, "capsize": 2}
-                    ax.errorbar(end, mean, spread, fmt="s", **style)
-            ax.set(xlabel="epoch", ylabel="test NLL [nats]", title=name)
+                    # The paper trains for 20,000 epochs. Columns are a little apart, to keep their bars visible.
+                    ax.errorbar(20_000 * 1.05**k, mean, spread, fmt="s", **style)
+            ax.set(xlabel="epoch", ylabel="test NLL [nats]", title=name, xscale="log")
+            ax.xaxis.set_major_formatter("{x:,.0f}")
         handles, labels = curves.axes[0].get_legend_handles_labels()
         paper = Line2D([], [], color="black", marker="s", markersize=3, linewidth=0.8)
-        curves.axes[0].legend([*handles, paper], [*labels, "the paper"], fontsize=6)
+        curves.legend([*handles, paper], [*labels, "the paper"], loc="outside lower center", ncols=7)
     return {"maps": maps, "curves": curves}
+
+
+def _in_two_columns(figure: Any, config: Config) -> list[Any]:
+    """Cells of a grid with two panels in a row; the last panel of an odd number is in the middle."""
+    count = len(config.data)
+    grid = figure.add_gridspec(math.ceil(count / 2), 4)
+    cells = [grid[k // 2, 2 * (k % 2) : 2 * (k % 2) + 2] for k in range(count)]
+    return [*cells[:-1], grid[-1, 1:3]] if count % 2 else cells
 
 
 def _draw_curve(ax: Any, rows: list[Row], column: str, color: str) -> None:
@@ -211,12 +221,14 @@ def _likelihoods(rows: list[Row], config: Config) -> Any:
         for column, color in zip(dict.fromkeys(sum(parts.values(), ())), plotting.PALETTE, strict=False):
             for position, (part, columns) in enumerate(parts.items()):
                 if column in columns:
-                    values = [row["test_nll"] for row in select(rows, part=part, data=name, column=column)]
+                    of_column = select(rows, part=part, data=name, column=column)
+                    values = [row["test_nll"] for row in of_column]
+                    at = [position + 0.08 * (row["split"] - (config.splits - 1) / 2) for row in of_column]
                     label = column if position == 0 or not config.columns else None
-                    ax.plot([position] * len(values), values, "o", color=color, markersize=3, label=label)
+                    ax.plot(at, values, "o", color=color, markersize=3, label=label)
         ax.set(title=name, xlabel="split", xlim=(-0.5, 1.5), xticks=range(2), xticklabels=["by row", "by location"])
-    figure.axes[0].set_ylabel("test NLL [nats]")
-    figure.axes[0].legend()
+    figure.axes[0].set_ylabel("test NLL of every split [nats]")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(_COLUMNS))
     return figure
 
 

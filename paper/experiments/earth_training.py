@@ -29,6 +29,7 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "SW, 1,000 directions": {"loss": "sw", "n_projections": 1000},
 }
 _OF_SSW = tuple(_VARIANTS)[:6]
+_MARKERS = "os^Dv"  # by split
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _ratio_to_chance(flow: Flow, points: np.ndarray[Any, Any]) -> float:
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     """Draw learning curves of all variants, and the final ratios of training and test points to uniform samples."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.lines import Line2D
 
     with plotting.style():
         figure = Figure(figsize=(6.8, 2.7 * len(config.data)), layout="constrained")
@@ -112,7 +113,8 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
                 mean = np.mean([row["curve_nll"] for row in selected], axis=0)
                 curves.plot(selected[0]["curve_epochs"], mean, color=color, label=variant)
                 x, y = ([row[f"{part}_ratio"] for row in selected] for part in ("train", "test"))
-                ratios.plot(x, y, "o", color=color, markersize=4)
+                for row_x, row_y, marker in zip(x, y, _MARKERS, strict=False):
+                    ratios.plot(row_x, row_y, marker, color=color, markersize=4)
             curves.set(
                 xlabel="epoch",
                 ylabel="test NLL [nats]",
@@ -123,14 +125,18 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
             curves.set_ylim(min(ends) - 0.05, max(ends) + 0.5)
             ratios.axvline(1, color="0.6", linewidth=0.8)
             ratios.axhline(1, color="0.6", linewidth=0.8)
-            ratios.set(xscale="log", yscale="log")
-            for axis in (ratios.xaxis, ratios.yaxis):
-                axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-                axis.set_major_formatter("{x:g}")
-                axis.set_minor_locator(NullLocator())
             ratios.set(
-                xlabel="training points", ylabel="test points", title="SSW to uniform, over that of a uniform sample"
+                xlabel="training points",
+                ylabel="test points",
+                title="SSW to uniform, as a multiple of a uniform sample's",
             )
+            if config.splits > 1:
+                ratios.legend(
+                    handles=[
+                        Line2D([], [], color="0.4", marker=marker, linestyle="", label=f"split {k}")
+                        for k, marker in enumerate(_MARKERS[: config.splits])
+                    ]
+                )
         figure.axes[0].legend(fontsize=6)
     return {"training": figure}
 

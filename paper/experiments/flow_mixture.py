@@ -43,7 +43,7 @@ class Config:
     n_projections: int = 1000
     kappa: float = 10.0
     target_size: int = 10_000
-    step_size: float = 1.0
+    step_size: float = 0.2
     layers: int = 5
     units: int = 100
     lr: float = 1e-4
@@ -210,18 +210,20 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
     with plotting.style():
-        maps = Figure(figsize=(5.6, 3.9))
-        highest = float(np.max(_density(plotting.map_points(90).reshape(-1, 3), config)))
+        maps = Figure(figsize=(6.2, 4.3))
+        grid = plotting.map_points()
         panels: dict[str, Any] = {"target: six von Mises-Fisher distributions": lambda x: _density(x, config)}
         for model, label in _LABELS.items():
             points = np.asarray(select(rows, part="flows", model=model, run=0)[0]["points"])
             panels[f"{label} (KDE)"] = SphericalKDE(_BANDWIDTH).fit(sphere.normalize(points)).density
-        for k, (title, density) in enumerate(panels.items()):
+        drawn = {title: density(grid.reshape(-1, 3)).reshape(grid.shape[:2]) for title, density in panels.items()}
+        highest = max(float(values.max()) for values in drawn.values())
+        for k, (title, values) in enumerate(drawn.items()):
             ax = maps.add_subplot(2, 2, k + 1, projection="mollweide")
-            plotting.density_map(density, ax=ax, resolution=90, vmax=highest, colorbar=False, graticule="lines")
+            plotting.density_map(values, ax=ax, vmax=highest, colorbar=False, graticule="lines")
             ax.set_title(title)
         shades = maps.axes[0].collections[0]
-        maps.colorbar(shades, ax=maps.axes, location="bottom", shrink=0.5, aspect=40, label="density (sr$^{-1}$)")
+        maps.colorbar(shades, ax=maps.axes, location="bottom", shrink=0.5, aspect=40, label="density [1/sr]")
 
         curves = Figure(figsize=(4.4, 2.9))
         ax = curves.subplots()
@@ -233,7 +235,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
             plotting.evolution(epochs, np.array(means).T, ax=ax, label=label, log="both", band="range")
         between = np.mean([row["ssw_between_samples"] for row in select(rows, part="flows")])
         ax.axhline(between, color="0.4", linestyle=":", linewidth=1, label=f"two samples of {config.n}")
-        ax.set(xlabel="epoch", ylabel=r"$SSW_2^2$ to a batch [turns$^2$]", ylim=(None, 0.8))
+        ax.set(xlabel="epoch", ylabel=r"$SSW_2^2$ to a batch [turns$^2$]", ylim=(None, 0.8), xlim=(1, config.epochs))
         ax.legend(ncols=2, fontsize=6, loc="upper right")
     return {"densities": maps, "losses": curves}
 
@@ -292,7 +294,7 @@ EXPERIMENT = Experiment(
         "quick": Config(
             epochs=250, n_projections=100, step_size=2.0, lr=2e-3, runs=2, fresh_samples=5, timed_steps=20
         ),
-        "cpu": Config(epochs=1000, n_projections=200, runs=5, lr=2e-4),
+        "cpu": Config(epochs=1000, n_projections=200, step_size=1.0, runs=5, lr=2e-4),
         "paper": Config(),
     },
     run=run,

@@ -9,6 +9,7 @@ import torch
 import sphereot
 from paper.common import by_run, select
 from paper.experiment import Experiment, Table
+from paper.experiments.kappa import integrate_ssw
 from paper.run_context import Row, RunContext
 from sphereot import plotting
 from sphereot._arrays.types import Method
@@ -20,11 +21,14 @@ _STYLES = {"iid": "-", "orthogonal": "--", "quasi": ":"}
 
 @dataclass(frozen=True)
 class Config:
-    """Numbers of slices, concentrations (on S^2), dimensions (at `kappa`), sample size, repetitions."""
+    """Numbers of slices, concentrations (on S^2), dimensions (at `kappa`), sample size, repetitions.
+
+    Concentrations and dimensions are those of the authors' program; the paper does not print them.
+    """
 
     counts: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-    kappas: tuple[float, ...] = (1, 10, 50, 100)
-    dims: tuple[int, ...] = (3, 10, 50, 100)
+    kappas: tuple[float, ...] = (1, 10, 20, 50, 100, 200)
+    dims: tuple[int, ...] = (3, 100, 500, 1000, 2000)
     method_dims: tuple[int, ...] = (3, 10, 50)
     kappa: float = 10.0
     n: int = 500
@@ -33,18 +37,28 @@ class Config:
 
 
 def run(config: Config, context: RunContext) -> list[Row]:
-    """Compute SSW_2^2 of new samples in every run, as in the paper, and of one fixed pair, so that only slices vary."""
+    """Compute SSW_2^2 of one pair of samples, as in the authors' program, so that only great circles vary.
 
-    def fresh(dim: int, kappa: float, count: int, run: int, seed: int) -> Row:
+    "ssw_new" has new points in every run.
+    """
+
+    def measure(dim: int, kappa: float, count: int, run: int, seed: int) -> Row:
         generator = torch.Generator().manual_seed(seed)
-        x, y = _samples(dim, kappa, config.n, generator)
-        return {"ssw": sphereot.ssw(x, y, n_projections=count, seed=generator)}
+        new = _samples(dim, kappa, config.n, generator)
+        return {
+            "exact": integrate_ssw(dim, kappa),
+            "ssw": sphereot.ssw(*pair(dim, kappa), n_projections=count, seed=generator),
+            "ssw_new": sphereot.ssw(*new, n_projections=count, seed=generator),
+        }
 
-    def same(dim: int, method: Method, count: int, run: int, seed: int) -> Row:
-        generator = torch.Generator().manual_seed(context.unit_seed({"part": "the pair", "dim": dim}))
-        x, y = _samples(dim, config.kappa, config.n, generator)
+    def by_method(dim: int, method: Method, count: int, run: int, seed: int) -> Row:
+        x, y = pair(dim, config.kappa)
         frames = sphereot.great_circles(count, dim, method=method, seed=seed, like=x)
         return {"ssw": sphereot.ssw(x, y, projections=frames)}
+
+    def pair(dim: int, kappa: float) -> tuple[torch.Tensor, torch.Tensor]:
+        seed = context.unit_seed({"part": "the pair", "dim": dim, "kappa": kappa})
+        return _samples(dim, kappa, config.n, torch.Generator().manual_seed(seed))
 
     def units(runs: int, **lists: Any) -> list[Row]:
         settings: list[Row] = [{}]
@@ -53,10 +67,10 @@ def run(config: Config, context: RunContext) -> list[Row]:
         return [setting | {"run": r} for setting in settings for r in range(runs)]
 
     counts = config.counts
-    rows = context.measure("kappas", units(config.runs, dim=(3,), kappa=config.kappas, count=counts), fresh)
-    rows += context.measure("dims", units(config.runs, dim=config.dims, kappa=(config.kappa,), count=counts), fresh)
-    by_method = units(config.method_runs, dim=config.method_dims, method=_METHODS, count=counts)
-    return rows + context.measure("methods", by_method, same)
+    rows = context.measure("kappas", units(config.runs, dim=(3,), kappa=config.kappas, count=counts), measure)
+    rows += context.measure("dims", units(config.runs, dim=config.dims, kappa=(config.kappa,), count=counts), measure)
+    of_methods = units(config.method_runs, dim=config.method_dims, method=_METHODS, count=counts)
+    return rows + context.measure("methods", of_methods, by_method)
 
 
 def _samples(dim: int, kappa: float, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -68,22 +82,27 @@ def _samples(dim: int, kappa: float, n: int, generator: torch.Generator) -> tupl
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Draw SSW by concentration and by dimension, and the standard deviation of each method."""
+    """Draw SSW by concentration and by dimension with exact values, and the standard deviation of each method."""
     from matplotlib.figure import Figure
 
     with plotting.style():
-        figure = Figure(figsize=(6.6, 2.8))
-        left, right = figure.subplots(1, 2)
-        for kappa in config.kappas:
-            runs = by_run(select(rows, part="kappas", kappa=kappa), "count", "ssw")
-            plotting.evolution(*runs, ax=left, label=rf"$\kappa$ = {kappa:g}", log="x")
-        for dim in config.dims:
-            runs = by_run(select(rows, part="dims", dim=dim), "count", "ssw")
-            plotting.evolution(*runs, ax=right, label=f"d = {dim}", log="x")
-        left.set(xlabel="projections $L$", ylabel=r"$SSW_2^2$ [turns$^2$]", title="(a) d = 3", ylim=(0, None))
-        right.set(xlabel="projections $L$", title=rf"(b) $\kappa$ = {config.kappa:g}", ylim=(0, None))
-        for ax in (left, right):
-            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=4)
+        figure = Figure(figsize=(6.6, 3.0))
+        axes = figure.subplots(1, 2)
+        panels: list[tuple[str, str, str, tuple[float, ...]]] = [
+            ("kappas", "kappa", r"$\kappa$", config.kappas),
+            ("dims", "dim", "d", config.dims),
+        ]
+        for ax, (part, name, symbol, values) in zip(axes, panels, strict=True):
+            for value, color in zip(values, plotting.PALETTE, strict=False):
+                selected = select(rows, part=part, **{name: value})
+                runs = by_run(selected, "count", "ssw")
+                plotting.evolution(*runs, ax=ax, label=f"{symbol} = {value:g}", log="both", color=color)
+                ax.axhline(selected[0]["exact"], color=color, linestyle=":")
+        axes[0].set(xlabel="great circles $L$", ylabel=r"$SSW_2^2$ [turns$^2$]", title="(a) d = 3")
+        axes[1].set(xlabel="great circles $L$", title=rf"(b) $\kappa$ = {config.kappa:g}")
+        for ax in axes:
+            ax.plot([], [], color="black", linestyle=":", label="exact, no sample")
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3)
 
         methods = Figure(figsize=(3.8, 2.9))
         ax = methods.subplots()
@@ -92,7 +111,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
                 counts, spread = _spread(rows, dim, method)
                 label = f"d = {dim}, {method}"
                 ax.plot(counts, spread, _STYLES[method], color=color, marker="o", label=label)
-        ax.set(xscale="log", yscale="log", xlabel="projections $L$", ylabel="standard deviation [turns$^2$]")
+        ax.set(xscale="log", yscale="log", xlabel="great circles $L$", ylabel="standard deviation [turns$^2$]")
         ax.legend(fontsize=6)
     return {"projections": figure, "methods": methods}
 
@@ -132,5 +151,5 @@ EXPERIMENT = Experiment(
     run=run,
     plot=plot,
     summarize=summarize,
-    measured=("ssw",),
+    measured=("exact", "ssw", "ssw_new"),
 )

@@ -20,12 +20,15 @@ _DISTANCES = {"ssw2": r"$SSW_2^2$ [turns$^2$]", "ssw1": r"$SSW_1$ [turns]", "sw2
 
 @dataclass(frozen=True)
 class Config:
-    """Dimensions, steps of pi / 6, sample size, slices, concentration, repetitions."""
+    """Dimensions, steps of pi / 6, sample size, slices, concentration, repetitions.
 
-    dims: tuple[int, ...] = (3, 10, 50, 100)
+    Dimensions, sample size and slices are those of the authors' program; the paper does not print them.
+    """
+
+    dims: tuple[int, ...] = (3, 25, 50)
     steps: tuple[int, ...] = tuple(range(13))
     n: int = 500
-    n_projections: int = 200
+    n_projections: int = 1000
     kappa: float = 10.0
     runs: int = 100
 
@@ -66,7 +69,7 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
         for ax, (name, label) in zip(figure.subplots(1, 3), _DISTANCES.items(), strict=True):
             for dim in config.dims:
                 angles, values = by_run(select(rows, dim=dim), "angle", name)
-                plotting.evolution(angles, values, ax=ax, label=f"d = {dim}")
+                plotting.evolution(angles, values, ax=ax, label=f"d = {dim}", log="y")
             ax.set(xlabel=r"angle $\theta$ [degrees]", ylabel=label, xticks=np.arange(0, 361, 90))
         figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(config.dims))
     return {"rotation": figure}
@@ -91,7 +94,7 @@ EXPERIMENT = Experiment(
     paper="A bell that is highest where the means are opposite (180 degrees), with the same shape for the three "
     "distances and different scales. No numbers are printed.",
     presets={
-        "quick": Config(dims=(3, 10), steps=(0, 3, 6, 9, 12), runs=5),
+        "quick": Config(dims=(3, 10), steps=(0, 3, 6, 9, 12), n_projections=200, runs=5),
         "cpu": Config(),
         "paper": Config(),
     },

@@ -22,19 +22,21 @@ from sphereot.distributions import HypersphericalUniform, VonMisesFisher
 class Config:
     """Sizes; where the curves of the slow methods end; slices; repetitions and the seconds after which they stop.
 
-    `counts`, `curve_sizes` and `dims` are for the time of SSW_2 alone against slices, points and dimensions.
+    `counts`, `curve_sizes` and `dims` are for the time of SSW_2 alone against slices, points and dimensions, with at
+    most `largest_array` coordinates in a sample.
     """
 
-    sizes: tuple[int, ...] = (100, 1000, 10_000, 50_000, 100_000, 500_000)
+    sizes: tuple[int, ...] = (100, 1000, 10_000, 50_000, 100_000, 500_000, 1_000_000)
     largest_matrix: int = 10_000
     largest_peer: int = 100_000
     n_projections: int = 200
     repeats: int = 20
     seconds: float = 20.0
     kappa: float = 10.0
-    counts: tuple[int, ...] = (10, 20, 50, 100, 200, 500, 1000)
-    curve_sizes: tuple[int, ...] = (100, 316, 1000, 3162, 10_000)
-    dims: tuple[int, ...] = (3, 10, 50, 100)
+    counts: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
+    curve_sizes: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)
+    dims: tuple[int, ...] = (3, 100, 1000)
+    largest_array: int = 100_000_000
 
 
 # ---- what is timed: functions of two float32 samples ----
@@ -46,7 +48,9 @@ def _wasserstein(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
 
 
 def _sinkhorn(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float:
-    return float(ot.sinkhorn2([], [], _squared_geodesics(x, y), reg=0.1, numItermax=1000, warn=False))
+    # The settings of the authors' program.
+    options = {"reg": 1.0, "numItermax": 10_000, "stopThr": 1e-15, "warn": False}
+    return float(ot.sinkhorn2([], [], _squared_geodesics(x, y), **options))
 
 
 def _squared_geodesics(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -76,12 +80,12 @@ def _ssw2_uniform(x: torch.Tensor, y: torch.Tensor, n_projections: int) -> float
 
 _METHODS: dict[str, tuple[str, Callable[[torch.Tensor, torch.Tensor, int], float]]] = {
     "wasserstein": ("W (POT, linear program)", _wasserstein),
-    "sinkhorn": ("Sinkhorn (POT, regularization 0.1)", _sinkhorn),
+    "sinkhorn": ("Sinkhorn (POT, regularization 1)", _sinkhorn),
     "sw2": (r"$SW_2$ (POT)", _euclidean_sliced),
     "pot_ssw2": (r"$SSW_2$ (POT, bisection)", _peer),
-    "ssw2": (r"$SSW_2$ (exact)", _ssw2),
-    "ssw1": (r"$SSW_1$ (exact)", _ssw1),
-    "ssw2_uniform": (r"$SSW_2$ to uniform", _ssw2_uniform),
+    "ssw2": (r"$SSW_2$ (sphereot)", _ssw2),
+    "ssw1": (r"$SSW_1$ (sphereot)", _ssw1),
+    "ssw2_uniform": (r"$SSW_2$ to uniform (sphereot)", _ssw2_uniform),
 }
 
 
@@ -106,7 +110,12 @@ def run(config: Config, context: RunContext) -> list[Row]:
     rows = context.measure("methods", methods, on_sphere)
     by_count = [{"dim": dim, "n": 500, "count": count} for dim in config.dims for count in config.counts]
     rows += context.measure("projections", by_count, of_ssw)
-    by_size = [{"dim": d, "n": n, "count": config.n_projections} for d in config.dims for n in config.curve_sizes]
+    by_size = [
+        {"dim": dim, "n": n, "count": config.n_projections}
+        for dim in config.dims
+        for n in config.curve_sizes
+        if dim * n <= config.largest_array
+    ]
     return rows + context.measure("samples", by_size, of_ssw)
 
 
@@ -158,19 +167,28 @@ def plot(rows: list[Row], config: Config) -> dict[str, Any]:
 
         alone = Figure(figsize=(6.6, 2.5))
         left, right = alone.subplots(1, 2)
-        for dim in config.dims:
-            _curve(left, select(rows, part="projections", dim=dim), "count", f"d = {dim}")
-            _curve(right, select(rows, part="samples", dim=dim), "n", f"d = {dim}")
-        left.set(xlabel="projections $L$", ylabel="time [s]", xscale="log", yscale="log", title="(a) n = 500")
+        for ax, part, name in ((left, "projections", "count"), (right, "samples", "n")):
+            for dim in config.dims:
+                selected = select(rows, part=part, dim=dim)
+                _curve(ax, selected, name, f"d = {dim:,}, exponent {_exponent(selected, name):.2f}")
+            ax.legend()
+        left.set(
+            xlabel="great circles $L$", ylabel="time of SSW$_2$ [s]", xscale="log", yscale="log", title="(a) n = 500"
+        )
         right.set(
             xlabel="points in each sample $n$", xscale="log", yscale="log", title=f"(b) L = {config.n_projections}"
         )
-        left.legend()
     return {"runtime": methods, "runtime_ssw": alone}
 
 
 def _curve(ax: Any, rows: list[Row], x: str, label: str, **style: Any) -> None:
     ax.plot([row[x] for row in rows], [row["seconds"] for row in rows], marker="o", label=label, **style)
+
+
+def _exponent(rows: list[Row], name: str) -> float:
+    """Exponent of the time in the larger half of the values, where fixed costs matter least."""
+    larger = rows[len(rows) // 2 :] if len(rows) > 3 else rows
+    return float(np.polyfit(np.log([row[name] for row in larger]), np.log([row["seconds"] for row in larger]), 1)[0])
 
 
 def summarize(rows: list[Row], config: Config) -> Table:

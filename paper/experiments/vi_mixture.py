@@ -15,6 +15,7 @@ from paper.run_context import Checkpoint, Row, RunContext
 from sphereot import plotting, sphere
 from sphereot.distributions import VonMisesFisher
 from sphereot.flows import ExponentialMapFlow, Flow
+from sphereot.plotting.difference import DIFFERENCE_COLORS
 from sphereot.sampling import effective_sample_size, fit_sampler
 
 _METHODS = {"ssw": "SSWVI", "sw": "SWVI", "ssw_exact": "SSWVI, corrected"}
@@ -133,27 +134,37 @@ def _ess(flow: Flow, config: Config, seed: int) -> tuple[float, Tensor]:
 
 
 def plot(rows: list[Row], config: Config) -> dict[str, Any]:
-    """Draw the target and the learned densities of the first run, and the effective sample size along the fits."""
-    from matplotlib.colors import PowerNorm
+    """Draw the target, learned over target density of the first run, and the effective sample size along the fits."""
+    from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
     with plotting.style():
-        maps = Figure(figsize=(6.6, 2.2))
-        grid = plotting.map_points(60)
+        maps = Figure(figsize=(6.6, 5.0))
+        grid = plotting.map_points(120)
         flat = torch.as_tensor(grid.reshape(-1, 3))
-        shown = {"target": VonMisesFisher(modes(), _CONCENTRATION).log_prob(flat[:, None]).exp().mean(-1).numpy()}
-        for row in select(rows, part="fits", run=0):
-            shown[_METHODS[row["method"]]] = _evaluate_density(row["parameters"], flat, config)
-        top = max(float(values.max()) for values in shown.values())
-        for k, (title, values) in enumerate(shown.items()):
-            ax = maps.add_subplot(1, len(shown), k + 1, projection="mollweide")
-            # On a linear scale the one mode that is too sharp would leave the others dark.
-            norm = PowerNorm(0.5, vmin=0.0, vmax=top)
-            plotting.density_map(values.reshape(60, 120), ax=ax, norm=norm, colorbar=False, graticule="lines")
-            ax.set_title(title)
-        mesh = maps.axes[0].collections[0]
-        bar = maps.colorbar(mesh, ax=maps.axes, orientation="horizontal", shrink=0.4, aspect=40, pad=0.08)
-        bar.set_label("density (sr$^{-1}$), colors by its square root")
+        target = VonMisesFisher(modes(), _CONCENTRATION).log_prob(flat[:, None]).exp().mean(-1).numpy()
+        fits = select(rows, part="fits", run=0)
+        panels = [maps.add_subplot(2, 2, k + 1, projection="mollweide") for k in range(1 + len(fits))]
+        options: dict[str, Any] = {"graticule": "lines", "label": "density [1/sr]"}
+        plotting.density_map(target.reshape(grid.shape[:2]), ax=panels[0], **options)
+        panels[0].set_title("target")
+        # Outside the contours the target is almost zero, so the ratio exceeds the scale.
+        scale = {"norm": LogNorm(1 / 8, 8), "cmap": DIFFERENCE_COLORS, "colorbar": False}
+        for ax, row in zip(panels[1:], fits, strict=True):
+            ratio = _evaluate_density(row["parameters"], flat, config) / target
+            plotting.density_map(ratio.reshape(grid.shape[:2]), ax=ax, **(options | scale))
+            ax.set_title(f"{_METHODS[row['method']]} / target")
+        maps.suptitle("Contours are at 5 % and 50 % of the target's peak", fontsize=7)
+        for ax in panels[1:]:
+            angles = np.arctan2(grid[0, :, 1], grid[0, :, 0]), np.arcsin(grid[:, 0, 2])
+            levels = target.max() * np.array([0.05, 0.5])
+            ax.contour(*angles, target.reshape(grid.shape[:2]), levels=levels, colors="black", linewidths=0.6)
+            bar = maps.colorbar(
+                ax.collections[0], ax=ax, orientation="horizontal", shrink=0.6, aspect=30, pad=0.06, extend="both"
+            )
+            bar.set_ticks([1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8], labels=["1/8", "1/4", "1/2", "1", "2", "4", "8"])
+            bar.minorticks_off()
+            bar.set_label("learned density / target density")
 
         curves = Figure(figsize=(3.8, 2.8))
         ax = curves.subplots()

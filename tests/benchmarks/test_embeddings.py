@@ -17,6 +17,7 @@ from benchmarks.embeddings import (
     Articles,
     Mixture,
     Topic,
+    altered,
     chords,
     contamination,
     embedded,
@@ -146,6 +147,21 @@ def test_nothing_is_left_of_encoding_that_failed(tmp_path):
 # ---- windows ----
 
 
+def test_altered_sentences():
+    sentence = "The battery of this phone lasts all day long."
+    assert embeddings.shorten(sentence) == "The battery of this phone lasts"
+    assert embeddings.misspell("Movies are rarely that good or bad") == "Mvoies are rarely taht good or bad"
+    changed = altered(TOPIC, "shortened")
+    assert changed.documents == TOPIC.documents
+    assert len(changed.sentences) == len(TOPIC.sentences)
+
+
+def test_altered_sentences_are_not_in_the_window_too(rng):
+    first, same, others = mixed(500, 500, 300, 100, 20, rng, same_sentences=True)
+    assert (len(first), len(same), len(others)) == (300, 80, 20)
+    assert len({*first, *same, *others}) == 400
+
+
 def test_chords_are_euclidean_distances(rng):
     points = sphere_sample(rng, 40, 16)
     assert_allclose(chords(points), squareform(pdist(points)), atol=1e-7)
@@ -202,12 +218,18 @@ def test_shares_go_up_until_every_test_sees_every_window(tmp_path, rng, few, mon
 
 def test_smallest_share_is_that_from_which_on_all_is_seen():
     """A share that is seen by luck, with a greater one that is not, does not count."""
-    powers = {"SSW_1": [5, 80, 79.9, 81, 100], "SSW_2": [5, 6, 80, 90, 100], "energy": [5, 10, 20, 30, 79]}
+    powers = {
+        "combined": [5, 80, 79.9, 81, 100],
+        "SSW_1": [5, 6, 80, 90, 100],
+        "SSW_2": [5, 90, 80, 90, 100],
+        "energy": [5, 10, 20, 30, 79],
+    }
     rows = [
         {"window": 50, "share, %": share} | {test: float(powers[test][k]) for test in TESTS}
         for k, share in enumerate([0, 1, 2, 5, 10])
     ]
-    assert smallest_shares(rows) == [{"window": 50, "SSW_1": "5%", "SSW_2": "2%", "energy": "above 10%"}]
+    expected = {"window": 50, "combined": "5%", "SSW_1": "2%", "SSW_2": "1%", "energy": "above 10%"}
+    assert smallest_shares(rows) == [expected]
 
 
 def test_figure_is_small(tmp_path):

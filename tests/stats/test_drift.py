@@ -37,7 +37,7 @@ def test_above_the_band_is_drift_and_nothing_else(alpha, seed):
     rng = np.random.default_rng(seed)
     x = sphere_sample(rng, 20, 3, shift=1)
     windows = [sphere_sample(rng, 12, 3, shift=shift) for shift in (1, 1, 0.7, 0.4, 0, -0.3)]
-    found = drift_test(x, windows, alpha=alpha, permutations=299, n_projections=10, seed=seed)
+    found = drift_test(x, windows, statistic="ssw", alpha=alpha, permutations=299, n_projections=10, seed=seed)
     decisions = [window.drifted for window in found.windows]
     assert decisions == [window.value > window.band[1] for window in found.windows]
     assert decisions == [window.adjusted_p_value <= alpha + 1e-12 for window in found.windows]
@@ -46,7 +46,7 @@ def test_above_the_band_is_drift_and_nothing_else(alpha, seed):
 
 
 def test_values_are_ssw_and_circles_are_shared():
-    found = drift_test(X, WINDOWS, permutations=99, n_projections=30, seed=3)
+    found = drift_test(X, WINDOWS, statistic="ssw", permutations=99, n_projections=30, seed=3)
     frames = found.windows[0].test.projections
     for points, window in zip(WINDOWS, found.windows, strict=True):
         assert_allclose(window.value, sphereot.ssw(X, points, p=1, projections=frames), rtol=1e-10)
@@ -201,25 +201,25 @@ def test_progress_counts_the_circles_of_all_windows(monkeypatch):
         assert (one.value, one.p_value, one.band) == (other.value, other.p_value, other.band)
 
 
-def test_the_default_order_sees_clusters_that_move():
-    """Four clusters on the equator, turned by 30 degrees: SSW_2 misses most such cases, SSW_1 finds most."""
+def test_the_default_sees_clusters_that_move():
+    """Four clusters on the equator, turned by 30 degrees: SSW_2 misses most such cases, the default finds all."""
 
     def clusters(rng, turn):
         angles = 2 * np.pi * (rng.integers(4, size=100) / 4 + turn)
         centers = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
         return sphereot.sphere.normalize(centers + rng.normal(size=(100, 3)) / np.sqrt(50))
 
-    found = {None: 0, 2: 0}
+    settings = {"default": {}, "SSW_1": {"statistic": "ssw"}, "SSW_2": {"statistic": "ssw", "p": 2}}
+    found = dict.fromkeys(settings, 0)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         reference, window = clusters(rng, 0), clusters(rng, 30 / 360)
-        for p in found:
-            order = {} if p is None else {"p": p}
-            test = drift_test(reference, [window], permutations=99, n_projections=100, seed=seed, **order)
-            assert test.p == (p or 1)
-            found[p] += test.drifted
-    assert found[None] >= 15
-    assert found[2] <= found[None] - 5
+        for name, options in settings.items():
+            test = drift_test(reference, [window], permutations=99, n_projections=100, seed=seed, **options)
+            assert test.p == options.get("p", 1)
+            found[name] += test.drifted
+    assert found["default"] >= 18
+    assert found["SSW_2"] <= found["SSW_1"] - 5
 
 
 def test_order_and_other_windows_change_nothing_for_a_window():

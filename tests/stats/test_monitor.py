@@ -44,7 +44,7 @@ def test_one_window_is_a_drift_test():
     for window in windows:
         mine = monitor.check(window)
         other = drift_test(reference, [window], permutations=9999, seed=5).windows[0]
-        assert mine.value == pytest.approx(reference.distance(window, p=1).cost, rel=1e-9)
+        assert mine.value == pytest.approx(reference.distance(window, p=2).cost, rel=1e-9)
         error = np.sqrt(other.p_value * (1 - other.p_value) / mine.permutations) + 1e-3
         assert abs(mine.p_value - other.p_value) < 4 * error
         assert mine.ratio == pytest.approx(other.ratio, rel=0.1)
@@ -53,22 +53,22 @@ def test_one_window_is_a_drift_test():
     assert monitor.windows[3] in monitor.alarms
 
 
-@pytest.mark.parametrize("quarter", range(4))
-def test_level_over_streams(quarter, monkeypatch):
-    """1,000 streams of 50 windows without drift: at most 5 % have any alarm, up to chance (1 in 1,000 per quarter).
+@pytest.mark.parametrize("part", range(2))
+def test_level_over_streams(part, monkeypatch):
+    """500 streams of 25 windows without drift: at most 5 % have any alarm, up to chance (1 in 1,000 per part).
 
     All windows of a stream share a reference, and points within documents depend on each other. The lower bound shows
     that alarms are possible: with independent tests 4.9 % would be expected.
     """
-    if quarter > 0:
-        pytest.importorskip("torch")  # where only the core is tested, one quarter is enough
+    if part > 0:
+        pytest.importorskip("torch")  # where only the core is tested, one part is enough
     monkeypatch.setattr("sphereot.stats.monitor._FIRST_PERMUTATIONS", 99)
     options = {"n_projections": 3, "bins": 16, "groups": 12}
     alarms = 0
-    for seed in range(250 * quarter, 250 * (quarter + 1)):
+    for seed in range(250 * part, 250 * (part + 1)):
         rng = np.random.default_rng(seed)
-        monitor = DriftMonitor(documents(rng, 60, options=options), horizon=50, permutations=999, seed=seed)
-        alarms += any(monitor.check(documents(rng, 60, options=options)).drifted for _ in range(50))
+        monitor = DriftMonitor(documents(rng, 60, options=options), horizon=25, permutations=999, seed=seed)
+        alarms += any(monitor.check(documents(rng, 60, options=options)).drifted for _ in range(25))
     assert 1 <= alarms <= binom.ppf(0.999, 250, 0.05)
 
 
@@ -126,7 +126,7 @@ def test_result_depends_on_the_window_alone(tmp_path):
     assert ahead == behind[::-1]
 
 
-SETTINGS = {"alpha": 0.01, "horizon": 20, "p": 2, "permutations": 1000, "seed": 1}
+SETTINGS = {"alpha": 0.01, "horizon": 20, "p": 1, "permutations": 1000, "seed": 1, "statistic": "ssw"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -194,7 +194,7 @@ def test_messages():
 def test_metrics_as_prometheus_reads_them():
     parser = pytest.importorskip("prometheus_client.parser")
     reference, windows = stream()
-    monitor = DriftMonitor(reference, horizon=10)
+    monitor = DriftMonitor(reference, horizon=10, p=1)
     name = 'quotes " and \\ and\nlines'
     for count, window in enumerate([None, *windows]):
         if window is not None:

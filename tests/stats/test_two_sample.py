@@ -57,7 +57,7 @@ PATHS = [pytest.param(native_costs, marks=needs_kernel, id="native"), pytest.par
 def test_permuted_distances_are_ssw(n, m, dim, p, dtype, rng):
     """Each entry of the null sample is what `ssw` gives for the relabeled points."""
     x, y = sphere_sample(rng, n, dim, dtype=dtype), sphere_sample(rng, m, dim, shift=1, dtype=dtype)
-    result = two_sample_test(x, y, p=p, permutations=10, n_projections=9, seed=3)
+    result = two_sample_test(x, y, statistic="ssw", p=p, permutations=10, n_projections=9, seed=3)
     generator = independent_generator(3, x)
     frames = sphereot.great_circles(9, dim, method="quasi", seed=generator, like=x)
     assert_array_equal(frames, result.projections)
@@ -124,7 +124,7 @@ def test_p_value_of_all_partings(rng):
             for part in combinations(range(8), 4)
         ]
     )
-    result = two_sample_test(x, y, permutations=4999, projections=frames, seed=1)
+    result = two_sample_test(x, y, statistic="ssw", permutations=4999, projections=frames, seed=1)
     share = np.mean(all_partings >= result.statistic * (1 - 1e-12))
     assert abs(result.p_value - share) < 5 * np.sqrt(share * (1 - share) / 4999) + 1 / 5000
     nearest = np.min(np.abs(result.null[:, None] - all_partings), axis=1)
@@ -245,7 +245,7 @@ def test_libraries(library, rng):
 
 def test_mixed_precision_is_computed_in_the_wider(rng):
     x, y = sphere_sample(rng, 30, 3, dtype=np.float32), sphere_sample(rng, 30, 3)
-    result = two_sample_test(x, y, permutations=5, seed=0)
+    result = two_sample_test(x, y, p=2, permutations=5, seed=0)
     expected = sphereot.ssw(x.astype(np.float64), y, projections=result.projections)
     assert result.statistic == pytest.approx(float(expected), rel=1e-12)
 
@@ -337,6 +337,7 @@ def test_ties_of_symmetry_count(corners, n, p, dtype):
         result = two_sample_test(
             points[:n],
             points[n:],
+            statistic="ssw",
             p=p,
             permutations=49,
             projections=np.eye(2, dtype=dtype)[None],
@@ -354,7 +355,7 @@ def test_ties_have_no_effect(p):
         points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         for dtype in (np.float32, np.float64):
             x, y = points[:1].astype(dtype), points[1:].astype(dtype)
-            result = two_sample_test(x, y, p=p, permutations=99, seed=0)
+            result = two_sample_test(x, y, statistic="ssw", p=p, permutations=99, seed=0)
             assert (result.p_value, result.effect, result.circles[0].effect) == (1, 0, 0)
 
 

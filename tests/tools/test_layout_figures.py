@@ -8,7 +8,7 @@ import sphereot
 SCRIPT = Path(__file__).parents[2] / "tools" / "layout_figures.py"
 # A new feature may raise "lines" and "files" by its own budget, and nothing else.
 LIMITS = {
-    "lines": 24_000,
+    "lines": 24_700,  # 24,000, and 700 for the combined and the paired tests
     "files": 150,
     "heart lines": 4_300,
     "heart files": 32,

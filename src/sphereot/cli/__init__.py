@@ -13,7 +13,7 @@ __all__ = ["build_app", "main"]
 
 
 def main() -> None:
-    """Run the command `sphereot`: exit code 0 after success, 2 after an error, 3 if drift was found."""
+    """Run the command `sphereot`: exit code 0 after success, 2 after an error, 3 for drift or an exceeded limit."""
     try:
         import rich  # noqa: F401  (commands import it late)
 
@@ -47,6 +47,7 @@ def build_app() -> "Typer":
     from sphereot.cli.distance import distance, pairwise
     from sphereot.cli.drift import drift
     from sphereot.cli.monitor import monitor
+    from sphereot.cli.paired import paired
     from sphereot.cli.sketch import sketch
     from sphereot.cli.testing import two_samples, uniformity
 
@@ -89,7 +90,7 @@ def build_app() -> "Typer":
             group.command(name, help=text, rich_help_panel=panel)(command)
 
     add(app, "Distances", distance=distance, pairwise=pairwise)
-    add(app, "Tests", test=two_samples, uniformity=uniformity)
+    add(app, "Tests", test=two_samples, paired=paired, uniformity=uniformity)
     add(app, "Drift and large data", drift=drift, monitor=monitor, sketch=sketch)
     density = typer.Typer(help="Fit, evaluate, sample and plot a density.", no_args_is_help=True)
     add(density, None, fit=fit, evaluate=evaluate, sample=sample, plot=plot)

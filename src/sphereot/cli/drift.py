@@ -56,7 +56,8 @@ def drift(
         str | None,
         typer.Option("--id", help="Column with an identifier of each row, shown in the list of new and missing rows."),
     ] = None,
-    p: opt.Order = 1.0,
+    statistic: opt.Statistic = "combined",
+    p: opt.OrderShown = None,
     seed: opt.Seed = 0,
     unit: opt.Unit = None,
     as_json: opt.AsJson = False,
@@ -65,8 +66,8 @@ def drift(
     r"""Test whether windows have drifted from a reference.
 
     Each window is compared with the reference by an exact permutation test of the Spherical Sliced-Wasserstein
-    distance. With Holm's correction, the probability of any false alarm in all windows together is at most --alpha.
-    For sentence embeddings of one topic, which form a wide cluster, --p 2 detected more drift than the default, --p 1.
+    distances SSW_1 and SSW_2, and of a statistic of axes and bands. With Holm's correction, the probability of any
+    false alarm in all windows together is at most --alpha.
 
     The points of a window must be independent. If rows belong together, such as the sentences of a document, name the
     column that identifies them with --groups. Without it, expect false alarms.
@@ -117,18 +118,25 @@ def drift(
     if report is not None:
         show.require_writable("--report", [report], paths)
         from sphereot.report import drift_page  # an error here, before the work, if a package is missing
-    options: dict[str, Any] = {"p": p, "alpha": alpha, "permutations": permutations, "seed": seed, "progress": True}
+    options: dict[str, Any] = {
+        "statistic": statistic,
+        "p": p,
+        "alpha": alpha,
+        "permutations": permutations,
+        "seed": seed,
+        "progress": True,
+    }
     labels, title = _label_files(windows), f"Drift from {reference.name}"
     sets: Sequence[PointSet] = []  # the reference and the windows, if they are not sketches
     if sketched:
         sketches = [reader.load_sketch(path) for path in paths]
-        lengths = show.lengths_for(p, sketches[0].dim, unit)
+        show.lengths_for(1, sketches[0].dim, unit)  # an error here, before the work, if the unit does not fit
         result = drift_test(sketches[0], sketches[1:], labels=labels, **options)
         files = [_file_record(path, sketch.n, sketch.n, None) for path, sketch in zip(paths, sketches, strict=True)]
     else:
         columns = tuple(dict.fromkeys(name for name in (groups, identifier, time) if name is not None))
         sets = reader.read_files(paths, reading, labels=columns, max_points=max_points, seed=seed)
-        lengths = show.lengths_for(p, sets[0].points.shape[1], unit)
+        show.lengths_for(1, sets[0].points.shape[1], unit)  # see above
         largest = max(map(len, sets))
         if max_points is None and largest > _LARGE_FILE:
             typer.echo(
@@ -145,6 +153,7 @@ def drift(
             n_projections=projections, method=as_method(method), **options,
         )  # fmt: skip
         files = [_file_record(points.path, points.total, len(points), points.dropped) for points in sets]
+    lengths = show.lengths_for(result.p, result.dim, unit)
     moved: list[dict[str, list[dict[str, Any]]] | None] = [None] * len(result.windows)
     for k, window in enumerate(result.windows):
         if sets and window.drifted and window.test is not None:

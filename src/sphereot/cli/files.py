@@ -32,8 +32,9 @@ def read_files(
     labels: Sequence[str] = (),
     max_points: int | None = None,
     seed: int = 0,
+    same_dim: bool = True,
 ) -> "list[PointSet]":
-    """Read files to compare: they must have the same dimension, and their columns are put into the same order."""
+    """Read files to compare: with `same_dim`, of one dimension. Their columns are put into the same order."""
     sets: list[PointSet] = []
     with status("Reading ..."):
         for index, path in enumerate(paths):
@@ -44,7 +45,8 @@ def read_files(
             if points.columns != first.columns and sorted(points.columns) == sorted(first.columns):
                 # The same columns in another order would rotate the sphere.
                 points = _read_points(path, {**arguments, "prefix": None, "columns": first.columns})
-            require_same_dim(str(first.path), first.points, str(path), points.points)
+            if same_dim:
+                require_same_dim(str(first.path), first.points, str(path), points.points)
             sets.append(points)
     return sets
 

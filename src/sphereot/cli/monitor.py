@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -66,7 +66,14 @@ def monitor(
         Path | None, typer.Option(help="Write metrics for the textfile collector of Prometheus (.prom).")
     ] = None,
     report: opt.Report = None,
-    p: opt.Order = 1.0,
+    statistic: Annotated[
+        str | None,
+        typer.Option(
+            help="combined: SSW_1, SSW_2 and a statistic of axes, in one p-value. ssw: SSW of the order --p only.",
+            show_default="the statistic of the history, combined for a new history",
+        ),
+    ] = None,
+    p: opt.OrderShown = None,
     seed: opt.NonnegativeSeed = 0,
     unit: opt.Unit = None,
     as_json: opt.AsJson = False,
@@ -119,10 +126,18 @@ def monitor(
         if paths and all(path.suffix == ".sketch" for path in paths):
             opt.refuse_for_sketches(context, reading, "groups")
         first = reader.load_sketch(reference)
-        lengths = show.lengths_for(p, first.dim, unit)
         watching = DriftMonitor(
-            first, history=history, alpha=alpha, horizon=horizon, p=p, permutations=permutations, seed=seed, wait=wait
+            first,
+            history=history,
+            alpha=alpha,
+            horizon=horizon,
+            statistic=cast(Any, statistic),
+            p=p,
+            permutations=permutations,
+            seed=seed,
+            wait=wait,
         )
+        lengths = show.lengths_for(watching.p, first.dim, unit)
         for index, (path, name) in enumerate(zip(paths, labels, strict=True)):
             with reader.status(f"Testing {printable(path.name)} ..."):
                 if path.suffix == ".sketch":
@@ -139,7 +154,7 @@ def monitor(
             else:
                 typer.echo(show.monitor_text(result, lengths))
             _write_metrics(metrics, watching, history.stem)  # now, since a later window may raise an error
-        if results and not as_json and p != 1 and lengths.units != [TURNS]:
+        if results and not as_json and watching.p != 1 and lengths.units != [TURNS]:
             typer.echo(show.for_reader(lengths.meaning))
         if verify:
             typer.echo(f"{printable(str(history))}: {watching.verify()}")

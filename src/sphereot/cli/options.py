@@ -7,7 +7,11 @@ from typing import Annotated, Any
 import typer
 
 _NONE = "-"
-_ORDER = "Order of the distance, from 1 to 16. Clusters that move affect order 1 most, a change of spread order 2."
+_ORDER = "Order of the distance, from 1 to 16."
+_ORDER_SHOWN = (
+    "Order of the distance that is shown: 1 or 2 for the combined test. With --statistic ssw, from 1 to 16: clusters "
+    "that move affect order 1 most, a change of spread order 2."
+)
 _SEED = "Seed of the random numbers. The same seed gives the same result."
 
 SAMPLE = (
@@ -22,6 +26,16 @@ FirstFile = Annotated[Path, typer.Argument(help=f"First sample: {SAMPLE}.")]
 SecondFile = Annotated[Path, typer.Argument(help="Second sample, in the same form as the first.")]
 Order = Annotated[float, typer.Option(help=_ORDER)]
 OrderByData = Annotated[float | None, typer.Option(help=_ORDER, show_default="2, or 1 with --lonlat")]
+OrderShown = Annotated[
+    float | None, typer.Option("--p", help=_ORDER_SHOWN, show_default="1 up to 3 coordinates, otherwise 2")
+]
+Statistic = Annotated[
+    str,
+    typer.Option(
+        help="What measures the difference. combined: SSW_1, SSW_2 and a statistic of axes and bands, in one p-value. "
+        "ssw: SSW of the order --p only."
+    ),
+]
 Projections = Annotated[int, typer.Option(help="Number of great circles.")]
 Method = Annotated[
     str, typer.Option(help="How to draw the great circles: quasi (evenly spread), orthogonal, or iid (independent).")

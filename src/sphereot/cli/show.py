@@ -169,13 +169,13 @@ def two_sample_text(result: "TwoSampleResult", lengths: Lengths) -> str:
     else:
         also = f", SSW_{lengths.p:g} = {lengths.roots(turns)}"
     lines = [
-        f"Two-sample permutation test on {lengths.name}: "
-        f"{result.n:,} and {plural(result.m, 'point')} in dimension {result.dim}",
+        f"{result.title}: {result.n:,} and {plural(result.m, 'point')} in dimension {result.dim}",
         f"  distance  {lengths.text(result.statistic, 6)}{also}",
         f"  expected  {lengths.with_deviation(result.null_mean, result.null_deviation, 6)}  "
         f"({plural(result.permutations, 'permutation')}{groups}, {plural(result.n_projections, 'great circle')})",
         f"  effect    {result.effect:.2f} standard deviations above the expected value, ratio {result.ratio:.3g}",
         f"  p-value   {result.p_value:.4g}",
+        *result.component_lines(),
     ]
     for circle in result.circles[:1]:
         expected = lengths.with_deviation(circle.null_mean, circle.null_deviation, 4)

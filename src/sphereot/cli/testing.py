@@ -28,7 +28,8 @@ def two_samples(
     a: opt.FirstFile,
     b: opt.SecondFile,
     reading: opt.UnweightedReadOptions,
-    p: opt.OrderByData = None,
+    statistic: opt.Statistic = "combined",
+    p: opt.OrderShown = None,
     permutations: Annotated[int, typer.Option(help="Number of random permutations of the points.")] = 999,
     projections: opt.Projections = 200,
     method: opt.Method = "quasi",
@@ -48,8 +49,9 @@ def two_samples(
 ) -> None:
     """Test whether two samples come from the same distribution.
 
-    This is a permutation test of the Spherical Sliced-Wasserstein distance. A small p-value means that the
-    distributions differ: if they are equal, it is at most 0.05 in 5% of all cases. The output also shows the expected
+    This is a permutation test of the Spherical Sliced-Wasserstein distances SSW_1 and SSW_2, and of a statistic of axes
+    and bands, with one p-value. A small p-value means that the distributions differ: if they are equal, it is at most
+    0.05 in 5% of all cases. The output also shows which of the statistics has the strongest evidence, and the expected
     distance if the distributions are equal.
 
     The points must be independent. If rows belong together, such as the measurements of a station, name the column
@@ -69,7 +71,8 @@ def two_samples(
     """
     from sphereot.stats import two_sample_test
 
-    p = opt.order_for(p, reading)
+    if statistic == "ssw":
+        p = opt.order_for(p, reading)
     if picture is not None:
         if picture.suffix.lower() not in (*show.IMAGE_TYPES, ".html"):
             raise ValueError(
@@ -78,10 +81,11 @@ def two_samples(
         show.require_writable("--map", [picture], [a, b])
         from sphereot import plotting  # noqa: F401  (an error here, before the work, if a package is missing)
     x, y = reader.read_files([a, b], reading, labels=() if groups is None else (groups,))
-    lengths = show.lengths_for(p, x.points.shape[1], unit)
+    show.lengths_for(1, x.points.shape[1], unit)  # an error here, before the work, if the unit does not fit
     result = two_sample_test(
         x.points,
         y.points,
+        statistic=cast(Any, statistic),
         p=p,
         permutations=permutations,
         groups=None if groups is None else (reader.read_labels(x, groups), reader.read_labels(y, groups)),
@@ -90,6 +94,7 @@ def two_samples(
         seed=seed,
         progress=True,
     )
+    lengths = show.lengths_for(result.p, result.dim, unit)
     shown = None if picture is None else draw_difference(picture, x, y, result, seed)
     if as_json:
         record = result.as_record()
@@ -115,6 +120,12 @@ def uniformity(
     context: typer.Context,
     a: opt.Sample,
     reading: opt.UnweightedReadOptions,
+    statistic: Annotated[
+        str,
+        typer.Option(
+            help="combined: SSW and its even part, which detects axes and bands, in one p-value. ssw: SSW only."
+        ),
+    ] = "combined",
     p: opt.Order = 2.0,
     method: Annotated[
         str | None,
@@ -144,8 +155,9 @@ def uniformity(
 ) -> None:
     """Test whether a sample is uniform on the sphere.
 
-    The test statistic is the Spherical Sliced-Wasserstein distance to the uniform distribution. A small p-value means
-    that the distribution is not uniform. The output also shows the Rayleigh, Bingham and Giné tests of the same points.
+    The test statistics are the Spherical Sliced-Wasserstein distance to the uniform distribution, and its even part,
+    which detects axes and bands. A small combined p-value means that the distribution is not uniform. The output also
+    shows the Rayleigh, Bingham and Giné tests of the same points.
 
     For p = 2 and 10 points or more, the p-value is computed from a formula. In all other cases, it is computed from
     simulated uniform samples of the same size, up to 2000 points.
@@ -162,7 +174,7 @@ def uniformity(
     from sphereot.stats import uniformity_test
 
     if reader.any_sketch([a]):
-        opt.refuse_for_sketches(context, reading, "method", "null", "simulations", "projections", "seed")
+        opt.refuse_for_sketches(context, reading, "statistic", "method", "null", "simulations", "projections", "seed")
         sketch = reader.load_sketch(a)
         lengths, distance = show.lengths_for(p, sketch.dim, unit), sketch.distance_to_uniform(p=p)
         if as_json:
@@ -179,6 +191,7 @@ def uniformity(
     lengths = show.lengths_for(p, x.points.shape[1], unit)
     result = uniformity_test(
         x.points,
+        statistic=cast(Any, statistic),
         p=p,
         method=None if method is None else as_method(method, also=("exact",)),
         null=cast(Any, null),

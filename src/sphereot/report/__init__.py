@@ -1,5 +1,5 @@
-"""HTML reports of drift tests and monitors: self-contained pages to read and forward (`sphereot[plot]`)."""
+"""HTML reports of drift tests, monitors and paired tests: self-contained pages to forward (`sphereot[plot]`)."""
 
-from sphereot.report.drift import drift_page, monitor_page
+from sphereot.report.drift import drift_page, monitor_page, paired_page
 
-__all__ = ["drift_page", "monitor_page"]
+__all__ = ["drift_page", "monitor_page", "paired_page"]

@@ -12,7 +12,7 @@ from sphereot._support.text import plural, shorten
 from sphereot._support.units import Lengths, format_number
 
 if TYPE_CHECKING:
-    from sphereot.stats import DriftResult, DriftWindow, TwoSampleResult
+    from sphereot.stats import DriftResult, DriftWindow, PairedResult, TwoSampleResult
 
 MAX_POINTS = 1000  # that are drawn of a sample; more would hide each other
 AXIS_NAMES = ("direction in which they differ most", "second direction")  # of the plane
@@ -20,6 +20,7 @@ AXIS_NAMES = ("direction in which they differ most", "second direction")  # of t
 _WIDTH, _HEIGHT, _TIMELINE_HEIGHT = 420.0, 380.0, 300.0
 _CHARACTER_WIDTH = 7.0  # of tick labels, in pixels
 _MARK_WIDTH = 43.0  # of a number below the axis, with the space around it
+_BAR_WIDTH = 12.0  # of a histogram, about
 _CIRCLES = 8  # that span the plane; with more, it would show more random differences
 _RIDGE = 0.1  # added to the covariance, in units of its mean variance, for a stable inverse of small samples
 
@@ -136,6 +137,24 @@ def timeline(result: "DriftResult", lengths: Lengths, width: float) -> dict[str,
             for k, (window, value) in enumerate(zip(result.windows, values, strict=True), start=1)
         ],
     }
+
+
+def angle_histogram(result: "PairedResult", width: float) -> dict[str, Any]:
+    """Draw how many rows have which angle, and the limit."""
+    angles, limit = np.asarray(result.angles), result.max_angle
+    top = 1.05 * max(float(angles.max()), limit or 0.0) or 1.0
+    counts, edges = np.histogram(angles, bins=int(width / _BAR_WIDTH), range=(0.0, top))
+    left, right = 60.0, width - 16
+    marks = [(tick, f"{tick:g}") for tick in ticks(0.0, top, max_ticks=int(width / 80))]
+    chart = Chart(
+        (0.0, top), (0.0, 1.1 * float(counts.max())), "angle of a row, in degrees", "rows", marks,
+        width, _TIMELINE_HEIGHT, left, right,
+    )  # fmt: skip
+    # A bar of few rows would be too low to be seen.
+    heights = [
+        (chart.x(edge), max(chart.bottom - chart.y(n), 2.0)) for edge, n in zip(edges, counts, strict=False) if n
+    ]
+    return {"chart": chart, "bars": heights, "bar_width": (right - left) / len(counts), "limit": limit}
 
 
 def circle_chart(window: "DriftWindow") -> dict[str, Any]:

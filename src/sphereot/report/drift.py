@@ -1,4 +1,4 @@
-"""Reports of a drift test, of a drift monitor, and of a two-sample test in a dimension without a map."""
+"""Reports of drift tests, drift monitors, paired tests, and two-sample tests in dimensions without a map."""
 
 import os
 import re
@@ -13,18 +13,29 @@ import numpy as np
 
 from sphereot._support.atomic_write import write_text
 from sphereot._support.extras import require
-from sphereot._support.text import cost_name, p_value_text, plural, printable, shorten
+from sphereot._support.text import cost_name, p_value_text, plural, printable, shorten, typeset
 from sphereot._support.units import Lengths, Unit, as_unit, format_number
 from sphereot.plotting.globe import globe_figure, html_page
-from sphereot.report.charts import MAX_POINTS, circle_chart, distance_name, plane_chart, subsample, timeline
+from sphereot.report.charts import (
+    MAX_POINTS,
+    angle_histogram,
+    circle_chart,
+    distance_name,
+    plane_chart,
+    subsample,
+    timeline,
+)
 from sphereot.sphere import to_lonlat
-from sphereot.stats import DriftMonitor, DriftResult, DriftWindow, TwoSampleResult
+from sphereot.stats import DriftMonitor, DriftResult, DriftWindow, PairedResult, TwoSampleResult
 
 _MAX_TITLE = 120  # characters
 _MAX_COLUMNS = 3  # named in a caption
 _POINTS_PER_CIRCLE = 360
+_MOVED = 20  # rows in a table
 _WIDTHS = {"chart-wide": 860.0, "chart-narrow": 360.0}  # the page shows one of them
-_BAND_NOTE = "The band is the range to expect without drift. A window has drifted if its distance is above its band."
+_BAND_NOTE = "The band is the range to expect without drift."
+_BAND_RULE = " A window has drifted if its distance is above its band."
+_COMBINED_RULE = " The p-value decides, which combines several statistics: a window may have drifted within its band."
 
 Rows = tuple[Sequence[str], Sequence[str]]
 """Names of new rows of a window, and of missing rows of the reference."""
@@ -99,13 +110,14 @@ def drift_page(
         "Significance level": f"{result.alpha:g} for all windows together{correction}",
         **(settings or {}),
     }
+    rule = _COMBINED_RULE if result.windows[0].components else _BAND_RULE
     planes = None
     if result.reference is not None:
         windows = [(w.points, w.test) for w in result.windows if w.points is not None and w.test is not None]
         planes = [plane_chart(result.reference, points, test) for points, test in windows]
     return _write(
         path, title, result, as_unit(unit), columns,
-        summary=result.summary, note=_BAND_NOTE, settings=shown, rows=rows, planes=planes, horizon=None,
+        summary=result.summary, note=_BAND_NOTE + rule, settings=shown, rows=rows, planes=planes, horizon=None,
         globe=_globe(result, earth) if planes is not None and result.dim == 3 else None,
     )  # fmt: skip
 
@@ -166,13 +178,49 @@ def monitor_page(
     )  # fmt: skip
 
 
+def paired_page(
+    path: str | os.PathLike[str],
+    result: PairedResult,
+    *,
+    title: str = "Paired comparison",
+    names: Sequence[str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the result of a paired test as an HTML report: a histogram of the angles, and the rows that moved most.
+
+    Parameters
+    ----------
+    path, title, settings
+        See `drift_page`.
+    result : PairedResult
+        Result of `sphereot.stats.paired_test`.
+    names : sequence of str, optional
+        Names of the rows, such as their texts.
+
+    Returns
+    -------
+    Path
+        Path of the file.
+    """
+    if names is not None and len(names) != result.n:
+        raise ValueError(f"names must have one name per row ({result.n}), got {len(names)}.")
+    moved = result.moved(_MOVED)
+    body = _template("paired.html").render(
+        result=result,
+        histograms={kind: angle_histogram(result, width) for kind, width in _WIDTHS.items() if moved},
+        moved=[(f"row {row}" if names is None else names[row], angle) for row, angle in moved],
+        settings={**(settings or {}), "Made by": f"sphereot {version('sphereot')}"},
+    )
+    return write_text(path, html_page(shorten(printable(title), _MAX_TITLE), body, css=_css()))
+
+
 def plane_page(path: Path, x: Any, y: Any, names: tuple[str, str], test: TwoSampleResult) -> None:
     """Write a report with the points of two samples in the plane in which they differ most."""
     summary = (
         f"{plural(test.n, 'point')} of {names[0]} and {plural(test.m, 'point')} of {names[1]} in dimension {test.dim}: "
         f"the p-value of the test for equal distributions is {p_value_text(test.p_value)}."
     )
-    body = _template().render(plane=plane_chart(x, y, test), summary=summary, names=names)
+    body = _template("page.html").render(plane=plane_chart(x, y, test), summary=summary, names=names)
     write_text(path, html_page(f"Where {names[0]} and {names[1]} differ", body, css=_css()))
 
 
@@ -189,7 +237,7 @@ def _write(
     if columns is not None and len(columns) != result.dim:
         raise ValueError(f"columns must have one name per coordinate ({result.dim}), got {len(columns)}.")
     lengths = Lengths(result.p, result.dim, unit)
-    body = _template().render(
+    body = _template("page.html").render(
         result=result,
         lengths=lengths,
         unit=unit,
@@ -237,7 +285,7 @@ def _css() -> str:
 
 
 @cache
-def _template() -> Any:
+def _template(name: str) -> Any:
     jinja2 = require("jinja2", "sphereot.report", extra="plot")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sphereot.report", ""), autoescape=True, undefined=jinja2.StrictUndefined
@@ -246,7 +294,8 @@ def _template() -> Any:
     environment.filters |= {
         "number": format_number,
         "printable": printable,
+        "typeset": typeset,
         # Only the distances of the summary, not the same characters in the name of a window.
         "split_name": lambda text, p: re.split(rf"\({re.escape(cost_name(p))} (?=is \S+ times its expected)", text),
     }
-    return environment.get_template("page.html")
+    return environment.get_template(name)

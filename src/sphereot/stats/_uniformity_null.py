@@ -156,10 +156,12 @@ class WeightedChiSquares:
 
 
 @lru_cache(maxsize=64)
-def limit_distribution(dim: int) -> WeightedChiSquares:
-    """Return the limit of n SSW_2^2 for uniform points on S^{d-1}, as n grows."""
+def limit_distribution(dim: int, *, even: bool = False) -> WeightedChiSquares:
+    """Return the limit of n SSW_2^2 for uniform points on S^{d-1}, as n grows, or of its even part."""
     spectrum = gegenbauer_eigenvalues(dim, DEGREES)
-    return sobolev_limit(spectrum.eigenvalues, spectrum.multiplicities, spectrum.shares, mean=1 / 12)
+    degrees = slice(1, None, 2) if even else slice(None)
+    eigenvalues, multiplicities, shares = (part[degrees] for part in spectrum[1:])
+    return sobolev_limit(eigenvalues, multiplicities, shares, mean=1 / 48 if even else 1 / 12)
 
 
 def sobolev_limit(
@@ -188,6 +190,11 @@ def null_distribution(n: int, dim: int, standard_error: float = 0.0) -> Weighted
     """
     limit = limit_distribution(dim)
     return limit.scaled_about_mean(math.sqrt(1 - 1 / n + standard_error**2 / limit.variance))
+
+
+def even_null_distribution(n: int, dim: int) -> WeightedChiSquares:
+    """Return the distribution of n times the even part of SSW_2^2 for n >= 2 uniform points, as `null_distribution`."""
+    return limit_distribution(dim, even=True).scaled_about_mean(math.sqrt(1 - 1 / n))
 
 
 def null_tail_probability(statistic: float, n: int, dim: int, standard_error: float = 0.0) -> float:

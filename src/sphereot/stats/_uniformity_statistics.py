@@ -69,6 +69,20 @@ def uniform_statistic(points: Points, generator: np.random.Generator) -> Uniform
     return estimate_by_circles(points, generator) if circles_are_better else estimate_by_blocks(points, generator)
 
 
+def even_statistic(points: Points) -> float:
+    """Compute the even part of SSW_2^2: the double sum of (K_d(gamma) + K_d(pi - gamma)) / 2 over pairs of points.
+
+    On the circle it is a fourth of SSW_2^2 after all angles are doubled, because B2(2t) = 2 (B2(t) + B2(t + 1/2)).
+    """
+    points = points.astype(np.float64, copy=False)
+    if points.shape[1] == 2:
+        x, y = points.T
+        doubled = np.stack([x * x - y * y, 2 * x * y], axis=1)
+        return float(_slice_costs(doubled / np.linalg.norm(doubled, axis=1, keepdims=True), np.eye(2)[None])[0]) / 4
+    backend, measure = backend_for(points), Measure(points)
+    return float(backend.pair_cost(measure, even_weight=2.0)) - float(backend.pair_cost(measure))
+
+
 def estimate_by_circles(points: Points, generator: np.random.Generator) -> UniformStatistic:
     """Estimate SSW_2^2 by independent groups of great circles."""
     dim = points.shape[1]

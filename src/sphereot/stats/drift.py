@@ -15,6 +15,7 @@ from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import plural, printable, shorten
 from sphereot._support.units import TURNS, Lengths, format_number
 from sphereot.sketch import Sketch
+from sphereot.stats._combined import Statistic, as_order_shown, as_statistic
 from sphereot.stats._testing import choose_frames, independent_generator, note_repeated_locations, standardize
 from sphereot.stats.sketch_tests import (
     ROUNDING,
@@ -142,7 +143,8 @@ def drift_test(
     windows: "Sequence[Points | Sketch]",
     *,
     labels: Sequence[str] | None = None,
-    p: float = 1,
+    statistic: Statistic = "combined",
+    p: float | None = None,
     alpha: float = 0.05,
     permutations: int | None = None,
     groups: Sequence[Labels] | None = None,
@@ -152,7 +154,7 @@ def drift_test(
     seed: Seed = None,
     progress: Progress = False,
 ) -> DriftResult:
-    """Test whether windows of points have drifted from a reference, by permutations of SSW_p^p.
+    """Test whether windows of points have drifted from a reference, by exact permutation tests.
 
     Parameters
     ----------
@@ -163,9 +165,12 @@ def drift_test(
         circles and groups.
     labels : sequence of str, optional
         Names of the windows, by default "window 1" and so on.
-    p : float, default 1
-        Order of the distance, between 1 and 16. SSW_1 detects moves of tight clusters two to three times as often as
-        SSW_2. Use 2 for a change of concentration, and for sentence embeddings of one topic, which form a wide cluster.
+    statistic : {"combined", "ssw"}, default "combined"
+        What measures the difference; see `two_sample_test`. For sketches, ``"combined"`` uses the SSW_1 of axes
+        (angular positions modulo a half turn) in place of the even part.
+    p : float, optional
+        Order of the distance in the result, between 1 and 16; see `two_sample_test`. With ``statistic="ssw"`` it is the
+        order of the test, 1 by default.
     alpha : float, default 0.05
         Significance level, above 0 and at most 0.5: the probability of an alarm in any window if there is no drift.
     permutations : int, optional
@@ -217,7 +222,8 @@ def drift_test(
     >>> result.windows[1].adjusted_p_value
     0.01
     """
-    p, alpha = as_order(p), as_level(alpha)
+    statistic, alpha = as_statistic(statistic), as_level(alpha)
+    order = None if p is None else as_order(p)
     if not isinstance(windows, list | tuple):
         raise TypeError(f"windows must be a list of arrays, got {type(windows).__name__}. Pass one window as [y].")
     if not windows:
@@ -245,11 +251,13 @@ def drift_test(
             require_permutable(name, sketch)
         frames = reference.projections
         generator = independent_generator(seed, frames)
+        p = as_order_shown(order, statistic, reference.dim, default=1)
     else:
         points = as_same_kind(**{name: as_points(name, value) for name, value in named.items()})
         for name, sample in zip(named, points, strict=True):
             require_same_dim("reference", points[0], name, sample)
         generator = independent_generator(seed, points[0])
+        p = as_order_shown(order, statistic, int(points[0].shape[1]), default=1)
         frames = choose_frames(n_projections, projections, points[0], seed, generator, method)
         samples = [to_numpy(sample) for sample in points]
         if groups is None:
@@ -269,12 +277,16 @@ def drift_test(
         for k, window in enumerate(windows, start=1):
             fresh = np.random.default_rng(state)
             if isinstance(reference, Sketch):
-                test = sketch_permutation_result(reference, window, p, permutations, fresh, show_window)
+                test = sketch_permutation_result(
+                    reference, window, p, permutations, fresh, show_window, statistic=statistic
+                )
                 densities.append(sketch_densities(reference, window, find_circle(reference, test.circles[0])))
             else:
                 pair = samples[0], samples[k]
                 divided = None if of_points is None else (of_points[0], of_points[k])
-                test = permutation_result(*pair, p, frames, permutations, fresh, divided, progress=show_window)
+                test = permutation_result(
+                    *pair, p, frames, permutations, fresh, divided, progress=show_window, statistic=statistic
+                )
                 densities.append(projected_densities(*pair, test.circles[0].frame))
             tests.append(test)
     adjusted = _holm([test.p_value for test in tests])

@@ -50,6 +50,14 @@ def open_history(
                 real.unlink()
 
 
+def stored_settings(path: Path) -> Record:
+    """Read the settings of a history without a check, or return an empty dict if there is no such file."""
+    if not path.is_file():  # a pipe would wait for its other end
+        return {}
+    with path.open("rb") as file:
+        return _object(file.readline()) or {}
+
+
 class HistoryFile:
     """An open history, with the windows as `records`.
 

@@ -23,7 +23,8 @@ from sphereot._arrays.validation import as_int, as_level, as_order, as_weight_fa
 from sphereot._support.atomic_write import reason_of
 from sphereot._support.text import cost_name, plural, printable, shorten
 from sphereot.sketch import Sketch
-from sphereot.stats.history_file import HistoryFile, open_history
+from sphereot.stats._combined import Component, Statistic, as_order_shown, as_statistic
+from sphereot.stats.history_file import HistoryFile, open_history, stored_settings
 from sphereot.stats.sketch_tests import (
     ROUNDING,
     DriftWindow,
@@ -45,6 +46,7 @@ _REFINED_BELOW = 0.02  # the largest first p-value that is refined with all perm
 _BAND = (0.01, 0.99)
 _DENSITY_POINTS = 128
 _DENSITY_DIGITS = 3  # after the point: densities are only drawn
+_COMPONENT_FIELDS = ("statistic", "null_mean", "null_deviation", "p_value")
 _DIGEST = re.compile("[0-9a-f]{32}")
 
 
@@ -90,6 +92,10 @@ class MonitoredWindow(DriftWindow):
         positions, bandwidth = (np.arange(before.size) + 0.5) / before.size, float(densities["bandwidth"])
         low, high = map(float, record["band"])
         index = int(circle["index"])
+        components = tuple(
+            Component(str(part["name"]), *(float(part[name]) for name in _COMPONENT_FIELDS))
+            for part in record.get("components", ())
+        )
         if not 0 <= index < reference.n_projections:
             raise ValueError(f"there is no great circle {index}")
         window = cls(
@@ -100,6 +106,7 @@ class MonitoredWindow(DriftWindow):
             adjusted_p_value=float(record["adjusted_p_value"]),
             drifted=bool(record["drifted"]),
             permutations=int(record["permutations"]),
+            components=components,
             band=(low, high),
             circle_index=index,
             circle=DifferingCircle(reference.projections[index], *costs),
@@ -117,6 +124,7 @@ class MonitoredWindow(DriftWindow):
             "circle": 0 <= min(costs) <= max(costs) < math.inf,
             "densities": drawable and min(before.min(), after.min()) >= 0 and 0 <= bandwidth < math.inf,
             "digest": _DIGEST.fullmatch(window.digest) is not None,
+            "components": all(map(_is_possible, components)),
             **{name: 0 <= number < math.inf for name, number in numbers.items()},
         }
         # Compare text, because True == 1 == 1.0 in Python.
@@ -126,6 +134,11 @@ class MonitoredWindow(DriftWindow):
         if wrong:
             raise ValueError(f"{wrong[0]}: {shorten(given.get(wrong[0], 'nothing'))} is not a possible value")
         return window
+
+
+def _is_possible(component: Component) -> bool:
+    numbers = [getattr(component, name) for name in _COMPONENT_FIELDS]
+    return component.p_value <= 1 and 0 <= min(numbers) <= max(numbers) < math.inf
 
 
 class DriftMonitor:
@@ -147,8 +160,11 @@ class DriftMonitor:
         windows if there is no drift.
     horizon : int, default 365
         Number of consecutive windows to which `alpha` applies.
-    p : float, default 1
-        Order of the distance, between 1 and 16.
+    statistic : {"combined", "ssw"}, optional
+        What measures the difference; see `drift_test`. The default is the statistic of an existing history, and
+        ``"combined"`` for a new one.
+    p : float, optional
+        Order of the distance in the results; see `drift_test`.
     permutations : int, optional
         Number of permutations of a window that may have drifted, 4 `horizon` / `alpha` by default. Each window gets 999
         permutations first. Only if its p-value is at most 0.02, it gets `permutations` new ones.
@@ -185,7 +201,8 @@ class DriftMonitor:
         history: str | os.PathLike[str] | None = None,
         alpha: float = 0.05,
         horizon: int = 365,
-        p: float = 1,
+        statistic: Statistic | None = None,
+        p: float | None = None,
         permutations: int | None = None,
         seed: int = 0,
         wait: float = 60.0,
@@ -194,14 +211,19 @@ class DriftMonitor:
             raise TypeError(f"reference must be a Sketch with groups, got {type(reference).__name__}.")
         require_permutable("reference", reference)
         self.reference = reference
-        self.alpha, self.p = as_level(alpha), as_order(p)
+        self._path = None if history is None else Path(history)
+        if statistic is None:
+            stored = {} if self._path is None else stored_settings(self._path)
+            statistic = stored.get("statistic", "ssw") if stored else "combined"
+        self.statistic = as_statistic(statistic)
+        order = None if p is None else as_order(p)
+        self.alpha, self.p = as_level(alpha), as_order_shown(order, self.statistic, reference.dim, default=1)
         self.horizon = as_int("horizon", horizon, 1, "the number of windows to which alpha applies")
         self.seed = as_int("seed", seed, 0, "a seed")
         least = least_permutations(self.horizon, self.alpha)
         default = max(_FIRST_PERMUTATIONS, 4 * (least + 1) - 1)
         self.permutations = as_permutations(permutations, default, self.horizon, self.alpha)
         self.wait = as_weight_factor("wait", wait, "a time in seconds")
-        self._path = None if history is None else Path(history)
         self.windows: tuple[MonitoredWindow, ...] = ()
         self._reload()
 
@@ -320,10 +342,10 @@ class DriftMonitor:
         All permutations are drawn again, so the significance level is valid for any result of the first permutations.
         """
         generator = np.random.default_rng([self.seed, int(digest, 16)])
-        first = min(_FIRST_PERMUTATIONS, self.permutations)
-        test = sketch_permutation_result(self.reference, window, self.p, first, generator)
+        first, arguments = min(_FIRST_PERMUTATIONS, self.permutations), (self.reference, window, self.p)
+        test = sketch_permutation_result(*arguments, first, generator, statistic=self.statistic)
         if first < self.permutations and test.p_value <= _REFINED_BELOW:
-            test = sketch_permutation_result(self.reference, window, self.p, self.permutations, generator)
+            test = sketch_permutation_result(*arguments, self.permutations, generator, statistic=self.statistic)
         adjusted, drifted = self._decide(test.p_value)
         index = find_circle(self.reference, test.circles[0])
         low, high = np.quantile(test.null, _BAND)
@@ -375,6 +397,8 @@ class DriftMonitor:
         return {
             "reference": {"digest": self.reference.digest(), "points": self.reference.n, **fields},
             **{name: getattr(self, name) for name in ("alpha", "horizon", "p", "permutations", "seed")},
+            # Histories of a test on SSW_p only have no such field.
+            **({} if self.statistic == "ssw" else {"statistic": self.statistic}),
         }
 
     def _read_windows(self, records: Sequence[dict[str, Any]]) -> tuple[MonitoredWindow, ...]:

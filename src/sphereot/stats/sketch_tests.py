@@ -4,7 +4,7 @@ A test on sketches permutes the histograms of whole groups, and does not need th
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from sphereot._support.extras import Progress
 from sphereot._support.text import cost_name
 from sphereot._support.units import finite_or_none
 from sphereot.sketch.bins import Bins, to_float
+from sphereot.stats._combined import AXIAL, Component, Statistic, meaning_text
 from sphereot.stats._testing import cost_tolerance, ratio_to_mean
 from sphereot.stats.two_sample import DifferingCircle, TwoSampleResult, result_of_costs
 
@@ -73,9 +74,11 @@ class DriftWindow:
         Whether `adjusted_p_value` is at most alpha.
     null_mean, null_deviation : float
         Mean and standard deviation of the value under permutation: what to expect without drift.
+    components : tuple of Component
+        The statistics of a combined test with their p-values; empty for a test on SSW_p only.
     band : tuple of two floats
-        Range of values to expect without drift. In a `drift_test`, a window has drifted if and only if its value is
-        above its band. For a monitor, 98 % of the values under permutation lie in the band.
+        Range of values to expect without drift. In a `drift_test` on SSW_p only, a window has drifted if and only if
+        its value is above its band. For a monitor, 98 % of the values under permutation lie in the band.
     circle : DifferingCircle
         The great circle with the largest `effect`.
     densities : ProjectedDensities
@@ -98,6 +101,7 @@ class DriftWindow:
     band: tuple[float, float]
     circle: DifferingCircle = field(repr=False)
     densities: ProjectedDensities = field(repr=False)
+    components: tuple[Component, ...] = ()
     test: TwoSampleResult | None = field(default=None, repr=False)
     points: NDArray[Any] | None = field(default=None, repr=False)
 
@@ -115,6 +119,7 @@ class DriftWindow:
             "value": self.value,
             "ratio": finite_or_none(self.ratio),
             **{name: getattr(self, name) for name in names},
+            **({"components": [vars(part) for part in self.components]} if self.components else {}),
             "band": list(self.band),
             "circle": {name: getattr(self.circle, name) for name in ("cost", "null_mean", "null_deviation")},
             "densities": {
@@ -127,16 +132,17 @@ class DriftWindow:
 
 def window_fields(test: TwoSampleResult) -> dict[str, Any]:
     """Return the fields of a `DriftWindow` that follow from its test."""
-    names = ("p_value", "permutations", "null_mean", "null_deviation")
+    names = ("p_value", "permutations", "null_mean", "null_deviation", "components")
     fields = {name: getattr(test, name) for name in names}
     return {"n": test.m, "value": test.statistic, "circle": test.circles[0], **fields}
 
 
 def evidence(window: DriftWindow, p: float) -> str:
     """Compare the value of a window with its expected value, in words; `p` is the order."""
+    meaning = f"; {meaning_text(window.components)}" if window.components else ""
     return (
         f"{cost_name(p)} is {window.ratio:.3g} times its expected value without drift, adjusted p-value "
-        f"{window.adjusted_p_value:.2g}"
+        f"{window.adjusted_p_value:.2g}{meaning}"
     )
 
 
@@ -171,9 +177,20 @@ def least_permutations(tests: int, alpha: float) -> int:
 
 
 def sketch_permutation_result(
-    x: "Sketch", y: "Sketch", p: float, permutations: int, generator: np.random.Generator, progress: Progress = False
+    x: "Sketch",
+    y: "Sketch",
+    p: float,
+    permutations: int,
+    generator: np.random.Generator,
+    progress: Progress = False,
+    *,
+    statistic: Statistic,
 ) -> TwoSampleResult:
-    """Test a reference x and a window y. Histograms of the smaller sample are merged to units, which are permuted."""
+    """Test a reference x and a window y. Histograms of the smaller sample are merged to units, which are permuted.
+
+    A combined test uses the SSW_1 of the angular positions modulo a half turn in place of the even part, which needs
+    the points.
+    """
     parts = [
         _merge_groups(sketch.bins_by_group(), merged)
         for sketch, merged in zip((x, y), groups_per_unit(x, y), strict=True)
@@ -191,21 +208,26 @@ def sketch_permutation_result(
     frames = x.projections
     most_labelings = max(1, _BLOCK_BYTES // (8 * 4 * x.bins))  # on one great circle
     size = max(1, most_labelings // len(chosen))
+    orders = {f"SSW_{order:g}": order for order in ([p] if statistic == "ssw" else [p, 3 - p])}
+    if statistic == "combined" and x.bins % 2 == 0:
+        orders[AXIAL] = 1.0
 
-    def blocks() -> Iterator[tuple[slice, Floats]]:
+    def blocks() -> Iterator[tuple[slice, list[Floats]]]:
         for start in range(0, len(frames), size):
             block = slice(start, min(start + size, len(frames)))
             costs = [
-                _costs(chosen[first : first + most_labelings], mass[:, block], moment[:, block], p)
+                _costs(chosen[first : first + most_labelings], mass[:, block], moment[:, block], orders)
                 for first in range(0, len(chosen), most_labelings)
             ]
-            yield block, np.ascontiguousarray(np.concatenate(costs, axis=1))  # means do not depend on the blocks
+            # Contiguous, so that means do not depend on the blocks.
+            yield block, [np.ascontiguousarray(np.concatenate(parts, axis=1)) for parts in zip(*costs, strict=True)]
 
     return result_of_costs(
         blocks(),
         frames,
         p,
-        tolerance=cost_tolerance(float(np.finfo(np.float64).eps), p, x.bins + len(frames)),
+        names=list(orders),
+        tolerance=cost_tolerance(float(np.finfo(np.float64).eps), max(orders.values()), x.bins + len(frames)),
         sizes=(x.n, y.n),
         n_groups=(n_first, n_second),
         n_circles=1,
@@ -240,8 +262,12 @@ def _merge_groups(bins: Bins, merged: int) -> tuple[Floats, Floats]:
     return mass, moment * (1.0 if bins.weighted else 0.5**OFFSET_BITS)
 
 
-def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
-    """Compute W_p^p (great circles, labelings) between the units that each row of `chosen` selects and all others."""
+def _costs(chosen: Floats, mass: Floats, moment: Floats, orders: Mapping[str, float]) -> list[Floats]:
+    """Compute W_p^p (great circles, labelings) between the units that each row of `chosen` selects and all others.
+
+    There is one array for each order p by name. On axial positions, the two halves of a histogram are added: a bin is
+    then half as wide, in units of a half turn, as a bin of a histogram with half as many bins in units of a turn.
+    """
     n_slices, backend = len(chosen) * mass.shape[1], sketch_backend()
     selected, others = [], []
     for array in (mass, moment):
@@ -249,11 +275,18 @@ def _costs(chosen: Floats, mass: Floats, moment: Floats, p: float) -> Floats:
         selected.append(sums.reshape(n_slices, -1))
         others.append((array.sum(axis=0).ravel() - sums).reshape(n_slices, -1))
     x, y = (backend.histogram(*arrays) for arrays in (selected, others))
-    if p == 1:
-        costs = np.concatenate([cost[:, 0] for cost, _ in backend.level_distances([x, y], n_slices)])
-    else:
-        costs = backend.transport_distances(x, y, p, n_slices)[0]
-    return np.asarray(costs.reshape(len(chosen), -1).T)
+    result = []
+    for name, p in orders.items():
+        first, second = x, y
+        if name == AXIAL:
+            halved = ([array.reshape(n_slices, 2, -1).sum(axis=1) for array in arrays] for arrays in (selected, others))
+            first, second = (backend.histogram(*arrays) for arrays in halved)
+        if p == 1:
+            costs = np.concatenate([cost[:, 0] for cost, _ in backend.level_distances([first, second], n_slices)])
+        else:
+            costs = backend.transport_distances(first, second, p, n_slices)[0]
+        result.append(np.asarray(costs.reshape(len(chosen), -1).T))
+    return result
 
 
 def find_circle(sketch: "Sketch", circle: DifferingCircle) -> int:

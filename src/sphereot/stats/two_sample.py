@@ -1,8 +1,8 @@
-"""Two-sample permutation test on SSW. The pool of both samples is projected and sorted once per great circle."""
+"""Two-sample permutation test on SSW, or on several statistics that share their permutations."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,19 @@ from sphereot._backends.protocol import Labelings
 from sphereot._support.extras import Progress, progress_bar
 from sphereot._support.text import cost_name, plural
 from sphereot._support.units import finite_or_none
+from sphereot.stats._combined import (
+    EVEN,
+    Component,
+    LabelingSet,
+    Statistic,
+    as_order_shown,
+    as_statistic,
+    combine,
+    components_text,
+    even_statistics,
+    join_ties,
+    meaning_text,
+)
 from sphereot.stats._testing import (
     NullTestResult,
     choose_frames,
@@ -27,12 +40,7 @@ from sphereot.stats._testing import (
     with_ties,
 )
 
-
-class LabelingSet(NamedTuple):
-    """Labelings with the same number of points in the first sample, and their numbers; 0 is the observed labeling."""
-
-    labelings: Labelings
-    columns: NDArray[np.intp]
+_SIGNIFICANT = 0.05  # a larger p-value does not speak for any difference
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,10 @@ class TwoSampleResult(NullTestResult):
     statistic : float
         SSW_p^p between the two samples, in turns to the power p.
     p_value : float
-        (1 + number of permuted distances of at least `statistic`) / (1 + permutations).
+        The share of labelings, permuted and observed, with at least the observed distance; or, for a combined test,
+        with combined evidence that is at least as strong.
+    components : tuple of Component
+        The statistics of a combined test with their p-values; empty for a test on SSW_p only.
     null : array, shape (permutations,)
         SSW_p^p of the permuted samples. Values that equal the statistic up to rounding are set to it.
     null_mean, null_deviation : float
@@ -99,6 +110,7 @@ class TwoSampleResult(NullTestResult):
 
     circles: tuple[DifferingCircle, ...] = field(repr=False)
     m: int
+    components: tuple[Component, ...] = ()
     n_groups: tuple[int, int] | None = None
 
     @property
@@ -107,26 +119,41 @@ class TwoSampleResult(NullTestResult):
         return len(self.null)
 
     @property
+    def title(self) -> str:
+        """Name of the test with its statistics."""
+        statistics = "SSW_1, SSW_2 and the even part" if self.components else cost_name(self.p)
+        return f"Two-sample permutation test on {statistics}"
+
+    @property
     def excess(self) -> float:
         """The statistic minus its expected value `null_mean`; it may be negative."""
         return self.statistic - self.null_mean
 
+    def component_lines(self) -> list[str]:
+        """Return lines with the p-values of the components, and with what the evidence speaks for; none without any."""
+        if not self.components:
+            return []
+        lines = [f"            of {components_text(self.components)}"]
+        return [*lines, f"            {meaning_text(self.components)}"] if self.p_value <= _SIGNIFICANT else lines
+
     def as_record(self) -> dict[str, Any]:
         """Return the result as one object of JSON, without the frames of the circles."""
         record = {name: getattr(self, name) for name in ("excess", "permutations", "n_groups")}
-        return {**super().as_record(), **record, "circles": [circle.as_record() for circle in self.circles]}
+        components = [vars(component) for component in self.components]
+        circles = [circle.as_record() for circle in self.circles]
+        return {**super().as_record(), **record, "components": components, "circles": circles}
 
     def __str__(self) -> str:
         of_groups = "" if self.n_groups is None else f" of {self.n_groups[0]} and {self.n_groups[1]} groups"
         lines = [
-            f"Two-sample permutation test on {cost_name(self.p)}: "
-            f"{self.n:,} and {plural(self.m, 'point')} in dimension {self.dim}",
+            f"{self.title}: {self.n:,} and {plural(self.m, 'point')} in dimension {self.dim}",
             f"  distance  {self.statistic:.6g}",
             f"  expected  {self.null_mean:.6g} ± {self.null_deviation:.2g}  ({plural(self.permutations, 'permutation')}"
             f"{of_groups}, {plural(self.n_projections, 'great circle')})",
             f"  effect    {self.effect:.2f} standard deviations above the expected value, ratio {self.ratio:.3g}",
             f"  p-value   {self.p_value:.4g}",
         ]
+        lines += self.component_lines()
         for circle in self.circles[:1]:
             expected = f"{circle.null_mean:.4g} ± {circle.null_deviation:.2g}"
             lines.append(f"  largest difference on one great circle: {circle.cost:.4g} (expected {expected})")
@@ -139,7 +166,8 @@ def two_sample_test(
     x: Points,
     y: Points,
     *,
-    p: float = 2,
+    statistic: Statistic = "combined",
+    p: float | None = None,
     permutations: int = 999,
     groups: tuple[Labels, Labels] | None = None,
     n_projections: int | None = None,
@@ -152,16 +180,21 @@ def two_sample_test(
     """Test whether two samples come from the same distribution on the sphere.
 
     This is a permutation test. The pooled points are split at random into two samples of the original sizes, many
-    times. The p-value is the share of splits whose SSW distance is at least as large as the observed distance.
+    times. The p-value is the share of splits that differ at least as much as the observed samples.
 
     Parameters
     ----------
     x, y : array, shape (n, d) and (m, d)
         The samples, one unit vector per row, of the same array library and device. The points must be independent,
         unless `groups` is given.
-    p : float, default 2
-        Order of the distance, between 1 and 16. Use 1 if the points form clusters that may move. Use 2 to detect
-        changes in how concentrated the points are.
+    statistic : {"combined", "ssw"}, default "combined"
+        What measures the difference. ``"combined"`` uses SSW_1, SSW_2 and the even part of the kernel of SSW_2, which
+        sees differences that are symmetric under x -> -x. It is nearly as powerful as the best of the three for
+        every kind of difference. ``"ssw"`` uses SSW_p only.
+    p : float, optional
+        Order of the distance in the result, between 1 and 16. With ``statistic="ssw"`` it is the order of the test, 2
+        by default. Otherwise it must be 1 or 2, and does not change the p-value; the default is 1 up to dimension 3,
+        where SSW_1 is a mean displacement, and 2 in higher dimensions, where embeddings form wide clusters.
     permutations : int, default 999
         Number of random splits. The smallest possible p-value is 1 / (1 + permutations).
     groups : pair of sequences, lengths n and m, optional
@@ -196,7 +229,11 @@ def two_sample_test(
     whose distance equals the observed distance up to rounding are ties.
 
     Each permutation takes O(n + m) per great circle, without sorting. Samples of equal size are several times faster
-    than samples of different sizes.
+    than samples of different sizes. The even part needs all pairs of points: of pools with more than 3000 points, it
+    uses a random sample of 3000.
+
+    The p-value of every component is its rank among all splits. The combined test compares the smallest of them,
+    weighted 3 : 3 : 2, with the smallest ones of the random splits, so the components need no further correction.
 
     Examples
     --------
@@ -212,14 +249,18 @@ def two_sample_test(
     >>> result.effect > 5
     True
     """
-    p, (first, second) = as_order(p), two_samples(x, y)
+    first, second = two_samples(x, y)
+    statistic = as_statistic(statistic)
+    p = as_order_shown(None if p is None else as_order(p), statistic, int(first.shape[1]), default=2)
     permutations = as_int("permutations", permutations, 1, "the number of permutations")
     n_circles = as_int("n_circles", n_circles, 0, "the number of great circles in the result")
     generator = independent_generator(seed, first)
     frames = choose_frames(n_projections, projections, first, seed, generator, method)
     labels = None if groups is None else as_groups(groups, ("x", "y"), (len(first), len(second)))
     samples = to_numpy(first), to_numpy(second)
-    result = permutation_result(*samples, p, frames, permutations, generator, labels, n_circles, progress)
+    result = permutation_result(
+        *samples, p, frames, permutations, generator, labels, n_circles, progress, statistic=statistic
+    )
     if groups is not None:
         return result
     return replace(result, note=note_repeated_locations(("the first sample", "the second sample"), samples))
@@ -235,6 +276,8 @@ def permutation_result(
     groups: Sequence[NDArray[np.intp]] | None = None,
     n_circles: int = 1,
     progress: Progress = False,
+    *,
+    statistic: Statistic,
 ) -> TwoSampleResult:
     """Run `two_sample_test` on validated NumPy arrays; `groups` are the results of `as_groups` for x and y."""
     n_groups = None
@@ -243,13 +286,13 @@ def permutation_result(
     else:
         of_points, n_groups = pool_groups(*groups)
         sets = group_labelings(of_points, n_groups[0], permutations, generator)
-    pool = np.concatenate([x, y])
-    frames = frames.astype(pool.dtype, copy=False)
-    return result_of_costs(
-        relabeled_costs(pool, sets, frames, p),
-        frames,
+    return result_of_sets(
+        np.concatenate([x, y]),
+        sets,
         p,
-        tolerance=cost_tolerance(float(np.finfo(pool.dtype).eps), p, len(pool) + len(frames)),
+        frames,
+        generator,
+        statistic=statistic,
         sizes=(len(x), len(y)),
         n_groups=n_groups,
         n_circles=n_circles,
@@ -257,34 +300,75 @@ def permutation_result(
     )
 
 
+def result_of_sets(
+    pool: NDArray[Any],
+    sets: Sequence[LabelingSet],
+    p: float,
+    frames: NDArray[Any],
+    generator: np.random.Generator,
+    *,
+    statistic: Statistic,
+    paired: bool = False,
+    **rest: Any,
+) -> TwoSampleResult:
+    """Make the result of a test from the labelings of pooled points; `rest` are arguments of `result_of_costs`."""
+    frames = frames.astype(pool.dtype, copy=False)
+    orders = [p] if statistic == "ssw" else [p, 3 - p]
+    by_order = (relabeled_costs(pool, sets, frames, order) for order in orders)
+    return result_of_costs(
+        ((parts[0][0], [costs for _, costs in parts]) for parts in zip(*by_order, strict=True)),
+        frames,
+        p,
+        names=[f"SSW_{order:g}" for order in orders],
+        tolerance=cost_tolerance(float(np.finfo(pool.dtype).eps), max(orders), len(pool) + len(frames)),
+        also={} if statistic == "ssw" else {EVEN: even_statistics(pool, sets, generator, paired=paired)},
+        **rest,
+    )
+
+
 def result_of_costs(
-    blocks: Iterable[tuple[slice, NDArray[np.float64]]],
+    blocks: Iterable[tuple[slice, Sequence[NDArray[np.float64]]]],
     frames: NDArray[Any],
     p: float,
     *,
+    names: Sequence[str],
     tolerance: float,
     sizes: tuple[int, int],
     n_groups: tuple[int, int] | None,
     n_circles: int,
     progress: Progress,
+    also: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> TwoSampleResult:
-    """Make the result of a test from W_p^p on blocks of great circles for all labelings, the observed one first."""
-    total: Any = 0.0
+    """Make the result of a test from costs on blocks of great circles for all labelings, the observed one first.
+
+    A block has one array of costs for each of the `names`: the first is W_p^p, which the result shows. If there are
+    several, or further statistics `also`, the p-value is combined.
+    """
+    totals: list[Any] = [0.0] * len(names)
     slice_costs, means, deviations = (np.empty(len(frames)) for _ in range(3))
     with progress_bar(progress, "great circles", len(frames)) as show:
-        for block, costs in blocks:
+        for block, parts in blocks:
+            costs = parts[0]
             slice_costs[block] = costs[:, 0]
             means[block], deviations[block] = np.mean(costs[:, 1:], axis=1), np.std(costs[:, 1:], axis=1)
-            for row in costs:  # one slice at a time, so that the sum does not depend on the size of a block
-                total = total + row
+            for k, part in enumerate(parts):
+                for row in part:  # one slice at a time, so that the sum does not depend on the size of a block
+                    totals[k] = totals[k] + row
             show(block.stop)
-    observed = float(total[0])
-    relabeled = with_ties(total[1:], observed, tolerance)
+    observed = float(totals[0][0])
+    relabeled = with_ties(totals[0][1:], observed, tolerance)
     null = relabeled / len(frames)
+    probability: float = p_value(observed, relabeled)
+    components: tuple[Component, ...] = ()
+    if len(names) > 1 or also:
+        values = {name: total / len(frames) for name, total in zip(names, totals, strict=True)}
+        tied = {name: join_ties(value, tolerance * float(np.max(value))) for name, value in values.items()}
+        probability, components = combine({**tied, **(also or {})})
     most_differing = np.argsort(-standardize(slice_costs, means, deviations), kind="stable")[:n_circles]
     return TwoSampleResult(
         statistic=observed / len(frames),
-        p_value=p_value(observed, relabeled),
+        p_value=probability,
+        components=components,
         null=null,
         null_mean=float(np.mean(null)),
         null_deviation=float(np.std(null)),
