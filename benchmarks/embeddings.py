@@ -397,6 +397,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topic", choices=[*list(FILES)[1:], *ALTERATIONS], default="products")
     parser.add_argument("--repeats", type=int, default=120, help="windows per row")
+    parser.add_argument("--windows", type=int, nargs="+", default=WINDOWS, help="numbers of sentences in a window")
     parser.add_argument("--quick", action="store_true", help="20 windows per row, two sizes: a few minutes")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/embeddings"), help="folder of embeddings and results")
@@ -416,7 +417,7 @@ def main() -> None:
     print(f"{SLICES} great circles, {PERMUTATIONS} permutations\n")
     begin = time.perf_counter()
     with workers(arguments.workers) as pool:
-        windows = (100, 500) if arguments.quick else WINDOWS
+        windows = (100, 500) if arguments.quick else arguments.windows
         rows = contamination(files[HOME], files[arguments.topic], repeats, windows, pool, same_sentences=same_sentences)
         together = articles(topics[ARTICLES], files[ARTICLES], repeats, pool)
     print(f"\nSmallest share with power >= {POWER:g}%\n\n{markdown(smallest_shares(rows))}")

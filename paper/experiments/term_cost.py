@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SWUniformityLoss
+from paper.learning.view_losses import GaussianPotentialLoss, NTXentLoss, SIGRegLoss, SWUniformityLoss, koleo
 from paper.run_context import Row
 from sphereot.sphere import random_uniform
 from sphereot.torch import UniformityLoss
@@ -17,7 +17,7 @@ from sphereot.torch import UniformityLoss
 _ROOT = Path(__file__).parents[2]
 
 
-def _sum_over_views(loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+def _sum_over_views(loss: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda x, y: loss(x) + loss(y)
 
 
@@ -28,6 +28,14 @@ TERMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "SSW, L = 10": _sum_over_views(UniformityLoss(n_projections=10)),
     "SSW, L = 200": _sum_over_views(UniformityLoss()),
     "SSW without slices": _sum_over_views(UniformityLoss(method="exact")),
+}
+
+
+# These are not in the paper.
+_OTHERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "SSW, even part": _sum_over_views(UniformityLoss(method="exact", even_weight=10)),
+    "KoLeo": _sum_over_views(koleo),
+    "SIGReg": _sum_over_views(SIGRegLoss(seed=0)),
 }
 
 
@@ -43,8 +51,9 @@ def measure(term: str, n: int, dim: int, repeats: int) -> Row:
 
 def main(term: str, n: int, dim: int, repeats: int) -> None:
     """Print the least seconds of several, and the peak of the memory in bytes (-1 if it is unknown)."""
+    loss = (TERMS | _OTHERS)[term]
     x, y = (random_uniform(n, dim, seed=seed, like=torch.zeros(1)).requires_grad_() for seed in (1, 2))
-    TERMS[term](x[:64], y[:64]).backward()
+    loss(x[:64], y[:64]).backward()
     try:
         Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         before = _kilobytes("VmRSS")
@@ -54,7 +63,7 @@ def main(term: str, n: int, dim: int, repeats: int) -> None:
     for _ in range(repeats):
         x.grad = y.grad = None
         start = time.perf_counter()
-        TERMS[term](x, y).backward()
+        loss(x, y).backward()
         best = min(best, time.perf_counter() - start)
     print(best, -1 if before is None else 1024 * (_kilobytes("VmHWM") - before))
 

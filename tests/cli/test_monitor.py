@@ -74,7 +74,7 @@ def test_day_by_day(files, tmp_path, today):
             reading = READING if suffix == ".parquet" else []
             done = run("monitor", files / "reference.sketch", window, "--history", history, *COMMON, *reading)
             assert done.exit_code == code, done.output
-            assert done.stdout.startswith(f"{day} 2026-03-01: {'DRIFT' if code else 'no drift'}; SSW_1 0.")
+            assert done.stdout.startswith(f"{day} 2026-03-01: {'DRIFT' if code else 'no drift'}; SSW_2^2 0.")
     records = [[json.loads(line) for line in history.read_text().splitlines()] for history in histories]
     assert [record["label"] for record in records[0][1:]] == [f"{day} 2026-03-01" for day in ("mon", "tue", "wed")]
     assert records[0] == records[1]

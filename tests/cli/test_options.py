@@ -50,4 +50,5 @@ def test_shared_options_have_one_help_text():
             if name in shared and not option.hidden:
                 texts[name].add((option.help, *option.opts))
     assert set(texts) == shared
+    assert len(texts.pop("p")) == 2  # the order of a distance, and the order that a test shows
     assert all(len(each) == 1 for each in texts.values()), texts

@@ -119,7 +119,7 @@ def test_text_of_a_uniformity_test(p, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Terminal("utf-8"))
     shown = for_reader(plain)
     assert {1: "SSW₁", 2: "SSW₂²"}[p] in shown
-    assert len(set(map(len, shown.splitlines()[3:]))) == 1
+    assert len(set(map(len, shown.splitlines()[4:]))) == 1  # below the title, the heads, "combined" and the first test
     assert [len(line) for line in shown.splitlines()] == [len(line) for line in plain.splitlines()]
 
 

@@ -365,7 +365,8 @@ def test_words_in_charts_can_be_read(show, width):
 @pytest.mark.parametrize("p", [1, 1.5, 2])
 def test_names_of_distances_are_set_as_formulas(show, p):
     """No underscores and carets, and no power of 1."""
-    result = drift_test(X, [FAR], labels=["SSW_2^2 (SSW_1 and SSW_1.5^1.5"], p=p, permutations=39, seed=0)
+    labels = ["SSW_2^2 (SSW_1 and SSW_1.5^1.5"]
+    result = drift_test(X, [FAR], labels=labels, statistic="ssw", p=p, permutations=39, seed=0)
     page = show(result)
     for selector in (".summary", "summary", "figcaption", "thead"):
         markup = page.evaluate(f"document.querySelector({selector!r}).innerHTML")

@@ -97,7 +97,7 @@ def as_order_shown(p: float | None, statistic: Statistic, dim: int, default: flo
     For a combined test, it is 1 for locations (dimensions 2 and 3) and 2 for embeddings by default.
     """
     if statistic == "ssw":
-        return default if p is None else p
+        return float(default if p is None else p)  # histories store the text of the number
     shown = (1.0 if dim <= 3 else 2.0) if p is None else p
     if shown not in (1, 2):
         raise ValueError(f"p must be 1 or 2 with statistic='combined', got {shown:g}. Use statistic='ssw'.")

@@ -146,7 +146,7 @@ class UniformityResult(NullTestResult):
         title = f"Test of uniformity: {plural(self.n, 'point')} in dimension {self.dim}, {circles}, {null}"
         lines = [title, f"  {'test':<10}{'statistic':>12}{'p-value':>12}", *rows]
         if self.components:
-            lines.insert(2, f"  {'combined':<22}{p_value_text(self.p_value):>12}   ({name} and even part)")
+            lines.insert(2, f"  {'combined':<22}{p_value_text(self.p_value):>12}   (of the next two tests)")
         if self.standard_error > 0:
             share = self.standard_error / self.null_deviation
             lines.append(
