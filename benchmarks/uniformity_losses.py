@@ -72,15 +72,15 @@ def measure(name: str, memory: bool) -> Row:
     collapsed, spread = (gradient(make(0), points(512, 10, s)).norm(dim=1).mean() for s in (0.1, 100.0))
     row: Row = {
         "loss": name,
-        "ms, n = 512": 1000 * seconds(make(0), x),
-        "ms, n = 4,096": 1000 * seconds(make(0), points(4096, 128)),
-        "noise": 1.0 - float(cosine_similarity(first, second, dim=0)),
-        "collapsed / spread": float(collapsed / spread),
-        "finite at equal points": bool(gradient(make(0), equal).isfinite().all()),
+        "ms, n = 512": f"{1000 * seconds(make(0), x):.2g}",
+        "ms, n = 4,096": f"{1000 * seconds(make(0), points(4096, 128)):.2g}",
+        "noise": f"{abs(1 - float(cosine_similarity(first, second, dim=0))):.2f}",
+        "collapsed / spread": f"{float(collapsed / spread):.2g}",
+        "finite at equal points": "yes" if gradient(make(0), equal).isfinite().all() else "no",
     }
     if memory:
         cost = term_cost.measure(term, 32_768, 128, 1)
-        row["MB, n = 32,768"] = cost.get("megabytes", cost.get("failed"))
+        row["MB, n = 32,768"] = f"{cost['megabytes']:.2g}" if "megabytes" in cost else cost["failed"]
     return row
 
 

@@ -32,7 +32,7 @@ _MEANINGS = {
     EVEN: _AXES,
     AXIAL: _AXES,
 }
-MAX_POINTS_IN_GRAM = 3000
+MAX_POINTS_IN_GRAM = 2500
 """Of larger pools, a random sample of this size enters the statistic of the even part."""
 
 _EVEN_AT_0 = 1 / 48  # the even part at equal points, in every dimension

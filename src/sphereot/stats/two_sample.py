@@ -229,8 +229,8 @@ def two_sample_test(
     whose distance equals the observed distance up to rounding are ties.
 
     Each permutation takes O(n + m) per great circle, without sorting. Samples of equal size are several times faster
-    than samples of different sizes. The even part needs all pairs of points: of pools with more than 3000 points, it
-    uses a random sample of 3000.
+    than samples of different sizes. The even part needs all pairs of points: of pools with more than 2500 points, it
+    uses a random sample of 2500.
 
     The p-value of every component is its rank among all splits. The combined test compares the smallest of them,
     weighted 3 : 3 : 2, with the smallest ones of the random splits, so the components need no further correction.
