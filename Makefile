@@ -5,6 +5,7 @@
 #   make test-cpp  the tests of the kernel in C++; make test runs them too
 #   make test-arm64  the same, compiled for arm64 and run under qemu-user
 #   make bench     speed and memory against peers and limits, as a table and as JSON
+#   make paper     every experiment of the paper at a small size, with a verdict on each
 #   make docs      the documentation site, in build/docs; warnings are errors
 #   make sanitize  the kernel's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make wheel     a source distribution and a manylinux wheel for this Python, in dist
@@ -32,10 +33,10 @@ export PIP_CONSTRAINT := file://$(subst $(EMPTY) ,%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SPHEREOT_REQUIRE_KERNEL := 1
 
-.PHONY: help demo test test-core test-cpp test-arm64 lint bench docs sanitize wheel test-wheel \
+.PHONY: help demo test test-core test-cpp test-arm64 lint bench paper docs sanitize wheel test-wheel \
     test-wheel-core clean
 help:
-	@sed -n '2,12s/^# *//p' Makefile
+	@sed -n '2,13s/^# *//p' Makefile
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sphereot needs Python 3.11 or newer; set PYTHON=...")'
@@ -93,6 +94,9 @@ test-core:
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(BENCH)
+
+paper: $(VENV)/.installed-paper
+	$(BIN)/python -m paper all --preset quick
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
