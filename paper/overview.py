@@ -235,7 +235,10 @@ ITEMS = (
     Item("Figure 5", "density of earth data", "as printed", ("earth_table",), _likelihood),
     Item("Figure 6", "set of integration", where="examples/geometry.py", scale="a picture"),
     Item("Figure 7", "KL and SSW against the concentration", "as printed", ("kappa",), _kappa),
-    Item("Figure 8", "a rotating distribution", "500 points, 1,000 circles, as in the program (not printed)", ("rotation",), _rotation),
+    Item(
+        "Figure 8", "a rotating distribution", "500 points, 1,000 circles, as in the program (not printed)",
+        ("rotation",), _rotation,
+    ),
     Item("Figure 9", "number of great circles", "as printed", ("projections",), _projections),
     Item("Figure 10", "sample complexity", "sizes up to 10,000 (not printed)", ("samples",), _samples),
     Item("Figure 11", "time against circles and points", "as printed", ("runtime",), _runtime_of_circles),
