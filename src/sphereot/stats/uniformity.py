@@ -246,14 +246,14 @@ def uniformity_test(
     >>> x = sphereot.sphere.normalize(rng.normal(size=(100, 3)) + [1, 0, 0])
     >>> result = uniformity_test(x)
     >>> print(f"{result.p_value:.1e}, {result.ratio:.1f} times the expected value")
-    4.5e-10, 9.1 times the expected value
+    6.0e-10, 9.1 times the expected value
     >>> [test.name for test in result.classical]
     ['Rayleigh', 'Bingham', 'Giné']
 
     Use 50 great circles and simulated samples:
 
-    >>> uniformity_test(x, simulations=199, n_projections=50, seed=0).p_value
-    0.005
+    >>> round(uniformity_test(x, simulations=199, n_projections=50, seed=0).p_value, 4)
+    0.0067
     """
     p, points = as_order(p), as_points("x", x)
     n, dim = int(points.shape[0]), int(points.shape[1])
