@@ -163,7 +163,7 @@ def even_statistics(
     for start in range(0, len(points), _ROWS):
         stop = start + _ROWS
         kernel = _even_kernel(points[start:stop] @ points[start:].T, points.shape[1]).astype(np.float64)
-        np.fill_diagonal(kernel, _EVEN_AT_0)  # rounded cosines would have 1e-4 turns here
+        np.fill_diagonal(kernel, _EVEN_AT_0)  # equal points, where a rounded cosine has the largest error
         kernel[:, _ROWS:] *= 2  # pairs with later rows, which stand for both of their orders
         for begin in range(0, len(values), _LABELINGS):
             part = slice(begin, begin + _LABELINGS)
